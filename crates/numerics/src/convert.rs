@@ -1,0 +1,118 @@
+//! Slices of one format into slices of another.
+
+mod codec;
+mod direct;
+mod half_lanes;
+mod integer;
+mod kernels;
+mod route;
+mod wire;
+
+use crate::{DataFormat, Error, Tier};
+use route::Route;
+
+/// What becomes of a number that is too large for a float format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Overflow {
+    /// What the format says: infinity, or NaN where it has none.
+    #[default]
+    Special,
+    /// The largest finite number of the same sign, for infinities too; NaN stays NaN.
+    Saturate,
+}
+
+/// Carries elements from one format to another.
+///
+/// The result equals [`crate::Scalar`], element by element and bit by bit, on every tier.
+///
+/// ```
+/// use spyre_numerics::{Converter, DataFormat, Overflow};
+///
+/// let converter = Converter::new(DataFormat::Sen169Fp16, DataFormat::IeeeFp16)?;
+/// let mut half = [0; 2];
+/// converter.convert(&0x5E00_u16.to_le_bytes(), &mut half)?; // 65536 is past IEEE half
+/// assert_eq!(u16::from_le_bytes(half), 0x7C00);
+///
+/// converter.with_overflow(Overflow::Saturate).convert(&0x5E00_u16.to_le_bytes(), &mut half)?;
+/// assert_eq!(u16::from_le_bytes(half), 0x7BFF); // 65504
+/// # Ok::<(), spyre_numerics::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Converter {
+    from: DataFormat,
+    to: DataFormat,
+    tier: Tier,
+    source_bytes: usize,
+    target_bytes: usize,
+    route: Route,
+}
+
+impl Converter {
+    /// A converter with the best instructions of this CPU.
+    pub fn new(from: DataFormat, to: DataFormat) -> Result<Self, Error> {
+        Self::with_tier(from, to, Tier::detected())
+    }
+
+    /// A converter with the instructions of `tier`.
+    pub fn with_tier(from: DataFormat, to: DataFormat, tier: Tier) -> Result<Self, Error> {
+        let width =
+            |format: DataFormat| format.element_bytes().ok_or(Error::NotAddressable { format });
+        if !tier.is_available() {
+            return Err(Error::TierMissing { tier });
+        }
+        Ok(Self {
+            from,
+            to,
+            tier,
+            source_bytes: width(from)?,
+            target_bytes: width(to)?,
+            route: Route::between(from, to, tier, Overflow::Special),
+        })
+    }
+
+    /// The same, with another rule for numbers that are too large.
+    #[must_use]
+    pub fn with_overflow(self, overflow: Overflow) -> Self {
+        let route = Route::between(self.from, self.to, self.tier, overflow);
+        Self { route, ..self }
+    }
+
+    /// The format it reads.
+    pub fn from(&self) -> DataFormat {
+        self.from
+    }
+
+    /// The format it writes.
+    pub fn to(&self) -> DataFormat {
+        self.to
+    }
+
+    /// Whether source and target have the same bytes.
+    #[inline]
+    pub fn is_copy(&self) -> bool {
+        matches!(self.route, Route::Copy)
+    }
+
+    /// Converts all of `source` into all of `target`; on an error nothing is written.
+    #[inline]
+    pub fn convert(&self, source: &[u8], target: &mut [u8]) -> Result<(), Error> {
+        let elements = target.len() / self.target_bytes;
+        let whole = elements * self.target_bytes == target.len();
+        if !whole || elements.checked_mul(self.source_bytes) != Some(source.len()) {
+            return Err(self.length_mismatch(source.len(), target.len()));
+        }
+        self.route.run(source, target, self.source_bytes, self.target_bytes);
+        Ok(())
+    }
+
+    #[cold]
+    fn length_mismatch(&self, source_bytes: usize, target_bytes: usize) -> Error {
+        Error::LengthMismatch { from: self.from, source_bytes, to: self.to, target_bytes }
+    }
+}
+
+impl std::fmt::Debug for Converter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Converter({} -> {}, {})", self.from.name(), self.to.name(), self.tier)
+    }
+}

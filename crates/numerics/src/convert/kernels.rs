@@ -1,0 +1,140 @@
+//! One loop per kind of step; the compiler vectorises each for every tier.
+
+use std::marker::PhantomData;
+
+use super::codec::Codec;
+use super::integer::{Bool, Integer};
+use super::wire::{Wire, map};
+use crate::tier::Kernel;
+
+/// From one small float to another, by way of f32.
+pub(super) struct Recode<S, T>(PhantomData<(S, T)>);
+
+impl<S: Codec, T: Codec> Kernel for Recode<S, T> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        map(source, target, |word: S::Word| T::encode(S::decode(word)));
+    }
+}
+
+/// From f32 to f32, no further out than the largest number of `C`.
+pub(super) struct Saturate<C>(PhantomData<C>);
+
+impl<C: Codec> Kernel for Saturate<C> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        map(source, target, |value: f32| value.clamp(-C::MAX, C::MAX));
+    }
+}
+
+/// From an integer to a 64-bit integer.
+pub(super) struct Widen<I>(PhantomData<I>);
+
+impl<I: Integer> Kernel for Widen<I> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        map(source, target, |value: I| value.to_i64());
+    }
+}
+
+/// From a 64-bit integer to an integer, wrapping.
+pub(super) struct Wrap<I>(PhantomData<I>);
+
+impl<I: Integer> Kernel for Wrap<I> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        map(source, target, I::from_i64);
+    }
+}
+
+/// From f64 to an integer, truncating.
+pub(super) struct Trunc<I>(PhantomData<I>);
+
+impl<I: Integer> Kernel for Trunc<I> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        map(source, target, I::from_f64);
+    }
+}
+
+/// From f32 to bool.
+pub(super) struct SingleToBool;
+
+impl Kernel for SingleToBool {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        map(source, target, |value: f32| Bool::from_i64((value != 0.0).into()));
+    }
+}
+
+/// A plain cast between machine numbers, rounded once to the target.
+pub(super) struct Cast<S, T>(PhantomData<(S, T)>);
+
+macro_rules! cast {
+    ($($source:ty => $target:ty;)*) => { $(
+        impl Kernel for Cast<$source, $target> {
+            #[inline(always)]
+            fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+                map(source, target, |value: $source| value as $target);
+            }
+        }
+    )* };
+}
+
+cast! {
+    f32 => f64;
+    f64 => f32;
+    i64 => f32;
+    i64 => f64;
+    u64 => f32;
+    u64 => f64;
+}
+
+/// The real parts of complex numbers whose parts are `W`.
+pub(super) struct RealPart<W>(PhantomData<W>);
+
+impl<W: Wire> Kernel for RealPart<W> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        for (pair, real) in W::lanes(source).chunks_exact(2).zip(W::lanes_mut(target)) {
+            *real = pair[0];
+        }
+    }
+}
+
+/// Complex numbers whose real parts are given and whose imaginary parts are zero.
+pub(super) struct Complexify<W>(PhantomData<W>);
+
+impl<W: Wire + Default> Kernel for Complexify<W> {
+    #[inline(always)]
+    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+        for (real, pair) in W::lanes(source).iter().zip(W::lanes_mut(target).chunks_exact_mut(2)) {
+            pair[0] = *real;
+            pair[1] = W::default().store();
+        }
+    }
+}
+
+/// Whether a complex number of two `W` parts is other than zero.
+pub(super) struct ComplexToBool<W>(PhantomData<W>);
+
+macro_rules! complex_to_bool {
+    ($($word:ty: $magnitude:expr;)*) => { $(
+        impl Kernel for ComplexToBool<$word> {
+            #[inline(always)]
+            fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+                let pairs = <$word as Wire>::lanes(source).chunks_exact(2);
+                for (pair, to) in pairs.zip(target) {
+                    let parts = <$word as Wire>::load(pair[0]) | <$word as Wire>::load(pair[1]);
+                    *to = (parts & $magnitude != 0).into();
+                }
+            }
+        }
+    )* };
+}
+
+complex_to_bool! {
+    u16: 0x7FFF;
+    u32: 0x7FFF_FFFF;
+    u64: 0x7FFF_FFFF_FFFF_FFFF;
+}

@@ -1,0 +1,318 @@
+//! Which steps lead from one format to another.
+//!
+//! Every format has a hub: f32 for small floats, a 64-bit integer for integers. A handful of steps
+//! between hubs joins all of them, so each format needs two loops and no pair needs its own; pairs
+//! that models move all day have one all the same.
+
+use super::Overflow;
+use super::codec::{Brain, Codec, Half, Sen, Single};
+use super::direct::{HalfToSen, SenToHalf};
+use super::half_lanes::{HalfToSingle, SingleToHalf};
+use super::integer::{Bool, Integer};
+use super::kernels::{
+    Cast, ComplexToBool, Complexify, RealPart, Recode, Saturate, SingleToBool, Trunc, Widen, Wrap,
+};
+use crate::tier::{Compiled, Kernel};
+use crate::{DataFormat, Float8, Tier};
+
+/// Elements that a chain carries at a time: two buffers of them stay in L1.
+const BLOCK: usize = 256;
+const WIDEST: usize = 16;
+const MAX_STEPS: usize = 5;
+
+/// How elements get from one format to another.
+#[derive(Clone, Copy)]
+pub(super) enum Route {
+    /// Their bytes are the same.
+    Copy,
+    /// One loop does it.
+    Direct(Compiled),
+    /// Several loops, a block at a time.
+    Chain(Chain),
+}
+
+/// Steps that are taken one after another.
+#[derive(Clone, Copy)]
+pub(super) struct Chain {
+    steps: [Option<Step>; MAX_STEPS],
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    kernel: Compiled,
+    /// Bytes of an element after this step.
+    bytes: usize,
+}
+
+impl Route {
+    /// The route between two addressable formats.
+    pub(super) fn between(
+        from: DataFormat,
+        to: DataFormat,
+        tier: Tier,
+        overflow: Overflow,
+    ) -> Self {
+        if same_bytes(from, to) {
+            return Self::Copy;
+        }
+        if let (Some(from), Some(to)) = (part(from), part(to)) {
+            return Self::between(from, to, tier, overflow);
+        }
+        let clamp = saturation(to, tier, overflow);
+        match direct(from, to, tier) {
+            Some(kernel) if clamp.is_none() => Self::Direct(kernel),
+            _ => Self::Chain(Chain::along(from, to, tier, clamp)),
+        }
+    }
+
+    /// Converts all elements; the slices hold as many of both.
+    #[inline]
+    pub(super) fn run(&self, source: &[u8], target: &mut [u8], from: usize, to: usize) {
+        match self {
+            Self::Copy => target.copy_from_slice(source),
+            Self::Direct(kernel) => kernel.run(source, target),
+            Self::Chain(chain) => chain.run(source, target, from, to),
+        }
+    }
+}
+
+impl Chain {
+    fn along(from: DataFormat, to: DataFormat, tier: Tier, clamp: Option<Compiled>) -> Self {
+        let mut steps = [None; MAX_STEPS];
+        let mut free = steps.iter_mut();
+        let mut push = |kernel, format: DataFormat| {
+            let bytes = format.element_bytes().expect("stops are addressable");
+            *free.next().expect("no route is longer") = Some(Step { kernel, bytes });
+        };
+        let mut here = from;
+        for stop in stops(from, to).into_iter().flatten().chain([to]) {
+            if stop != here {
+                let kernel = direct(here, stop, tier).expect("neighbouring stops have a kernel");
+                push(kernel, stop);
+            }
+            here = stop;
+            if let (Some(clamp), DataFormat::IeeeFp32) = (clamp, here) {
+                push(clamp, here);
+            }
+        }
+        Self { steps }
+    }
+
+    fn run(&self, source: &[u8], target: &mut [u8], from: usize, to: usize) {
+        let blocks = source.chunks(BLOCK * from).zip(target.chunks_mut(BLOCK * to));
+        for (source, target) in blocks {
+            self.run_block(source, target, from);
+        }
+    }
+
+    fn run_block(&self, source: &[u8], target: &mut [u8], from: usize) {
+        let elements = source.len() / from;
+        let mut near = [0; BLOCK * WIDEST];
+        let mut far = [0; BLOCK * WIDEST];
+        let mut steps = self.steps.iter().flatten().peekable();
+        let mut width = source.len();
+        let mut is_first = true;
+        while let Some(step) = steps.next() {
+            let input = if is_first { source } else { &near[..width] };
+            width = elements * step.bytes;
+            if steps.peek().is_none() {
+                step.kernel.run(input, target);
+            } else {
+                step.kernel.run(input, &mut far[..width]);
+                (near, far) = (far, near);
+            }
+            is_first = false;
+        }
+    }
+}
+
+fn same_bytes(from: DataFormat, to: DataFormat) -> bool {
+    use DataFormat::{IeeeInt32, IeeeInt64, SenInt8, SenInt16, SenUInt32, UInt8, UInt16, UInt64};
+    let signed = |format| match format {
+        UInt8 => SenInt8,
+        UInt16 => SenInt16,
+        SenUInt32 => IeeeInt32,
+        UInt64 => IeeeInt64,
+        other => other,
+    };
+    // A bool's bytes are made zero or one even on the way to another bool.
+    from != DataFormat::Bool && signed(from) == signed(to)
+}
+
+/// The format of a complex number's parts.
+fn part(format: DataFormat) -> Option<DataFormat> {
+    match format {
+        DataFormat::Complex32 => Some(DataFormat::IeeeFp16),
+        DataFormat::Complex64 => Some(DataFormat::IeeeFp32),
+        DataFormat::Complex128 => Some(DataFormat::IeeeFp64),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Float,
+    Double,
+    Integer,
+    Bool,
+}
+
+fn class(format: DataFormat) -> Class {
+    use DataFormat::{IeeeFp64, IeeeInt32, IeeeInt64, SenInt8, SenInt16};
+    use DataFormat::{SenUInt32, UInt8, UInt16, UInt64};
+    match format {
+        IeeeFp64 => Class::Double,
+        DataFormat::Bool => Class::Bool,
+        SenInt8 | SenInt16 | IeeeInt32 | IeeeInt64 | UInt8 | UInt16 | SenUInt32 | UInt64 => {
+            Class::Integer
+        }
+        _ => Class::Float,
+    }
+}
+
+/// The hubs between two formats, in order.
+fn stops(from: DataFormat, to: DataFormat) -> [Option<DataFormat>; 4] {
+    use Class::{Bool, Double, Float, Integer};
+    use DataFormat::{IeeeFp32, IeeeFp64, IeeeInt64, UInt64};
+
+    let (enter, source) = match part(from) {
+        Some(_) if to == DataFormat::Bool => return [None; 4],
+        Some(part) => (Some(part), part),
+        None => (None, from),
+    };
+    let (leave, target) = match part(to) {
+        Some(part) => (Some(part), part),
+        None => (None, to),
+    };
+    let whole = if source == UInt64 { UInt64 } else { IeeeInt64 };
+    let (first, second) = match (class(source), class(target)) {
+        (Float, Integer) => (Some(IeeeFp32), Some(IeeeFp64)),
+        (Float | Double, Float) | (Float, Double | Bool) => (Some(IeeeFp32), None),
+        (Double, _) => (None, None),
+        (Integer | Bool, Float) => (Some(whole), Some(IeeeFp32)),
+        (Integer | Bool, Integer | Bool | Double) => (Some(whole), None),
+    };
+    [enter, first, second, leave]
+}
+
+fn saturation(to: DataFormat, tier: Tier, overflow: Overflow) -> Option<Compiled> {
+    if overflow == Overflow::Special {
+        return None;
+    }
+    let to = part(to).unwrap_or(to);
+    Some(match to {
+        DataFormat::Sen169Fp16 => tier.compile::<Saturate<Sen>>(),
+        DataFormat::IeeeFp16 => tier.compile::<Saturate<Half>>(),
+        DataFormat::BFloat16 => tier.compile::<Saturate<Brain>>(),
+        DataFormat::IeeeFp32 => tier.compile::<Saturate<Single>>(),
+        DataFormat::Sen143Fp8 => tier.compile::<Saturate<Float8<0>>>(),
+        DataFormat::Fp8E4M3FnUz => tier.compile::<Saturate<Float8<1>>>(),
+        DataFormat::Fp8E5M2 => tier.compile::<Saturate<Float8<2>>>(),
+        DataFormat::Sen152Fp8 => tier.compile::<Saturate<Float8<3>>>(),
+        DataFormat::Fp8E8M0FnU => tier.compile::<Saturate<Float8<4>>>(),
+        _ => return None,
+    })
+}
+
+/// The single loop between two formats, if there is one.
+fn direct(from: DataFormat, to: DataFormat, tier: Tier) -> Option<Compiled> {
+    Some(match (from, to) {
+        (DataFormat::IeeeFp16, DataFormat::Sen169Fp16) => tier.compile::<HalfToSen>(),
+        (DataFormat::Sen169Fp16, DataFormat::IeeeFp16) => tier.compile::<SenToHalf>(),
+        (DataFormat::IeeeFp16, DataFormat::IeeeFp32) => tier.compile::<HalfToSingle>(),
+        (DataFormat::IeeeFp32, DataFormat::IeeeFp16) => tier.compile::<SingleToHalf>(),
+        (DataFormat::BFloat16, DataFormat::Sen169Fp16) => tier.compile::<Recode<Brain, Sen>>(),
+        (DataFormat::Sen169Fp16, DataFormat::BFloat16) => tier.compile::<Recode<Sen, Brain>>(),
+        (DataFormat::IeeeFp16, DataFormat::BFloat16) => tier.compile::<Recode<Half, Brain>>(),
+        (DataFormat::BFloat16, DataFormat::IeeeFp16) => tier.compile::<Recode<Brain, Half>>(),
+        (DataFormat::IeeeFp32, DataFormat::IeeeFp64) => tier.compile::<Cast<f32, f64>>(),
+        (DataFormat::IeeeFp64, DataFormat::IeeeFp32) => tier.compile::<Cast<f64, f32>>(),
+        (DataFormat::IeeeInt64, DataFormat::IeeeFp32) => tier.compile::<Cast<i64, f32>>(),
+        (DataFormat::IeeeInt64, DataFormat::IeeeFp64) => tier.compile::<Cast<i64, f64>>(),
+        (DataFormat::UInt64, DataFormat::IeeeFp32) => tier.compile::<Cast<u64, f32>>(),
+        (DataFormat::UInt64, DataFormat::IeeeFp64) => tier.compile::<Cast<u64, f64>>(),
+        (DataFormat::IeeeFp32, DataFormat::Bool) => tier.compile::<SingleToBool>(),
+        (DataFormat::Complex32, DataFormat::Bool) => tier.compile::<ComplexToBool<u16>>(),
+        (DataFormat::Complex64, DataFormat::Bool) => tier.compile::<ComplexToBool<u32>>(),
+        (DataFormat::Complex128, DataFormat::Bool) => tier.compile::<ComplexToBool<u64>>(),
+        (DataFormat::Complex32, DataFormat::IeeeFp16) => tier.compile::<RealPart<u16>>(),
+        (DataFormat::Complex64, DataFormat::IeeeFp32) => tier.compile::<RealPart<u32>>(),
+        (DataFormat::Complex128, DataFormat::IeeeFp64) => tier.compile::<RealPart<u64>>(),
+        (DataFormat::IeeeFp16, DataFormat::Complex32) => tier.compile::<Complexify<u16>>(),
+        (DataFormat::IeeeFp32, DataFormat::Complex64) => tier.compile::<Complexify<u32>>(),
+        (DataFormat::IeeeFp64, DataFormat::Complex128) => tier.compile::<Complexify<u64>>(),
+        (from, DataFormat::IeeeFp32) => by_codec::<Decode>(from, tier)?,
+        (DataFormat::IeeeFp32, to) => by_codec::<Encode>(to, tier)?,
+        (from, DataFormat::IeeeInt64) if from != DataFormat::IeeeFp64 => {
+            by_integer::<ToWidest>(from, tier)?
+        }
+        (DataFormat::IeeeInt64 | DataFormat::UInt64, to) => by_integer::<FromWidest>(to, tier)?,
+        (DataFormat::IeeeFp64, to) => by_integer::<FromDouble>(to, tier)?,
+        _ => return None,
+    })
+}
+
+/// A kernel for each codec.
+trait PerCodec {
+    type Kernel<C: Codec>: Kernel;
+}
+
+struct Decode;
+struct Encode;
+
+impl PerCodec for Decode {
+    type Kernel<C: Codec> = Recode<C, Single>;
+}
+
+impl PerCodec for Encode {
+    type Kernel<C: Codec> = Recode<Single, C>;
+}
+
+fn by_codec<P: PerCodec>(format: DataFormat, tier: Tier) -> Option<Compiled> {
+    Some(match format {
+        DataFormat::Sen169Fp16 => tier.compile::<P::Kernel<Sen>>(),
+        DataFormat::BFloat16 => tier.compile::<P::Kernel<Brain>>(),
+        DataFormat::Sen143Fp8 => tier.compile::<P::Kernel<Float8<0>>>(),
+        DataFormat::Fp8E4M3FnUz => tier.compile::<P::Kernel<Float8<1>>>(),
+        DataFormat::Fp8E5M2 => tier.compile::<P::Kernel<Float8<2>>>(),
+        DataFormat::Sen152Fp8 => tier.compile::<P::Kernel<Float8<3>>>(),
+        DataFormat::Fp8E8M0FnU => tier.compile::<P::Kernel<Float8<4>>>(),
+        _ => return None,
+    })
+}
+
+/// A kernel for each integer type.
+trait PerInteger {
+    type Kernel<I: Integer>: Kernel;
+}
+
+struct ToWidest;
+struct FromWidest;
+struct FromDouble;
+
+impl PerInteger for ToWidest {
+    type Kernel<I: Integer> = Widen<I>;
+}
+
+impl PerInteger for FromWidest {
+    type Kernel<I: Integer> = Wrap<I>;
+}
+
+impl PerInteger for FromDouble {
+    type Kernel<I: Integer> = Trunc<I>;
+}
+
+fn by_integer<P: PerInteger>(format: DataFormat, tier: Tier) -> Option<Compiled> {
+    Some(match format {
+        DataFormat::Bool => tier.compile::<P::Kernel<Bool>>(),
+        DataFormat::SenInt8 => tier.compile::<P::Kernel<i8>>(),
+        DataFormat::UInt8 => tier.compile::<P::Kernel<u8>>(),
+        DataFormat::SenInt16 => tier.compile::<P::Kernel<i16>>(),
+        DataFormat::UInt16 => tier.compile::<P::Kernel<u16>>(),
+        DataFormat::IeeeInt32 => tier.compile::<P::Kernel<i32>>(),
+        DataFormat::SenUInt32 => tier.compile::<P::Kernel<u32>>(),
+        DataFormat::IeeeInt64 => tier.compile::<P::Kernel<i64>>(),
+        DataFormat::UInt64 => tier.compile::<P::Kernel<u64>>(),
+        _ => return None,
+    })
+}

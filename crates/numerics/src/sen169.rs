@@ -1,0 +1,108 @@
+use std::fmt;
+
+/// `SEN169_FP16`: the card's 16-bit float, one sign, six exponent and nine fraction bits.
+///
+/// Bias 31, no subnormals, one merged NaN-Infinity (exponent and fraction all ones), rounding to
+/// nearest with ties away from zero. Every other code is normal, the lowest binade included, so
+/// that 2^-31 itself, which would be the code of zero, does not exist.
+///
+/// ```
+/// use spyre_numerics::Sen169;
+/// assert_eq!(Sen169::from_f32(0.1).to_f32(), 0.099_975_586);
+/// assert!(Sen169::from_f32(f32::INFINITY).is_special());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Sen169(u16);
+
+const SIGN: u16 = 0x8000;
+const SPECIAL: u16 = 0x7FFF;
+/// What the exponent fields of f32 and SEN169 differ by.
+const REBIAS: u32 = 127 - 31;
+/// The largest f32 magnitude that still rounds to [`Sen169::MAX`].
+const LAST_FINITE: u32 = 0x4FFF_9FFF;
+
+impl Sen169 {
+    /// The largest finite number: 2^33 - 2^24.
+    pub const MAX: Self = Self(0x7FFE);
+    /// The smallest positive number: 2^-31 (1 + 2^-9).
+    pub const MIN_POSITIVE: Self = Self(0x0001);
+    /// The merged NaN and infinity.
+    pub const SPECIAL: Self = Self(SPECIAL);
+
+    /// The number with this code.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// The code of this number.
+    pub const fn to_bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether this is the merged NaN-Infinity, of either sign.
+    pub const fn is_special(self) -> bool {
+        self.0 & SPECIAL == SPECIAL
+    }
+
+    /// The exact value; the special becomes a quiet NaN of the same sign.
+    #[inline(always)]
+    pub const fn to_f32(self) -> f32 {
+        let magnitude = (self.0 & SPECIAL) as u32;
+        let sign = ((self.0 & SIGN) as u32) << 16;
+        let normal = (magnitude << 14) + (REBIAS << 23);
+        let finite = if magnitude == 0 { 0 } else { normal };
+        let bits = if magnitude == SPECIAL as u32 { 0x7FC0_0000 } else { finite };
+        f32::from_bits(bits | sign)
+    }
+
+    /// The nearest number, ties away from zero; what is too large, infinite or NaN is special.
+    #[inline(always)]
+    pub const fn from_f32(value: f32) -> Self {
+        let bits = value.to_bits();
+        let magnitude = bits & 0x7FFF_FFFF;
+        let rounded = (magnitude.wrapping_add(0x2000)) >> 14;
+        let code = rounded.wrapping_sub(REBIAS << 9);
+        let finite = if rounded < REBIAS << 9 { 0 } else { code };
+        let code = if magnitude > LAST_FINITE { SPECIAL as u32 } else { finite };
+        Self(code as u16 | (bits >> 16) as u16 & SIGN)
+    }
+}
+
+impl fmt::Debug for Sen169 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sen169({:#06x} = {self})", self.0)
+    }
+}
+
+impl fmt::Display for Sen169 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.to_f32())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_survives_f32() {
+        for bits in 0..=u16::MAX {
+            let number = Sen169::from_bits(bits);
+            assert_eq!(Sen169::from_f32(number.to_f32()), number);
+        }
+    }
+
+    #[test]
+    fn limits_have_their_published_values() {
+        assert_eq!(Sen169::MAX.to_f32(), 8_573_157_376.0);
+        assert_eq!(Sen169::MIN_POSITIVE.to_f32(), 2f32.powi(-31) * (1.0 + 2f32.powi(-9)));
+        assert_eq!(Sen169::from_f32(2f32.powi(-31)).to_bits(), 0);
+    }
+
+    #[test]
+    fn the_next_f32_after_the_last_finite_is_special() {
+        assert_eq!(Sen169::from_f32(f32::from_bits(LAST_FINITE)), Sen169::MAX);
+        assert!(Sen169::from_f32(f32::from_bits(LAST_FINITE + 1)).is_special());
+    }
+}
