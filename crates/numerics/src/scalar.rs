@@ -110,7 +110,7 @@ impl Scalar {
         match format {
             DataFormat::Sen169Fp16 => Self::Single(Sen169::from_bits(word as u16).to_f32()),
             DataFormat::IeeeFp16 => Self::Single(half(word)),
-            DataFormat::BFloat16 => Self::Single(bf16::from_bits(word as u16).to_f32()),
+            DataFormat::BFloat16 => Self::Single(single(word << 16)),
             DataFormat::IeeeFp32 => Self::Single(single(word)),
             DataFormat::IeeeFp64 => Self::Double(double(word)),
             DataFormat::Sen143Fp8 => Self::Single(Float8::<0>::from_bits(word as u8).to_f32()),
