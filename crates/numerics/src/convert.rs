@@ -101,7 +101,7 @@ impl Converter {
         if !whole || elements.checked_mul(self.source_bytes) != Some(source.len()) {
             return Err(self.length_mismatch(source.len(), target.len()));
         }
-        self.route.run(source, target, self.source_bytes, self.target_bytes);
+        self.route.run(source, target);
         Ok(())
     }
 

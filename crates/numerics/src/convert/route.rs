@@ -35,6 +35,8 @@ pub(super) enum Route {
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     steps: [Option<Step>; MAX_STEPS],
+    source_bytes: usize,
+    target_bytes: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -67,11 +69,11 @@ impl Route {
 
     /// Converts all elements; the slices hold as many of both.
     #[inline]
-    pub(super) fn run(&self, source: &[u8], target: &mut [u8], from: usize, to: usize) {
+    pub(super) fn run(&self, source: &[u8], target: &mut [u8]) {
         match self {
             Self::Copy => target.copy_from_slice(source),
             Self::Direct(kernel) => kernel.run(source, target),
-            Self::Chain(chain) => chain.run(source, target, from, to),
+            Self::Chain(chain) => chain.run(source, target),
         }
     }
 }
@@ -80,9 +82,10 @@ impl Chain {
     fn along(from: DataFormat, to: DataFormat, tier: Tier, clamp: Option<Compiled>) -> Self {
         let mut steps = [None; MAX_STEPS];
         let mut free = steps.iter_mut();
-        let mut push = |kernel, format: DataFormat| {
-            let bytes = format.element_bytes().expect("stops are addressable");
-            *free.next().expect("no route is longer") = Some(Step { kernel, bytes });
+        let width = |stop: DataFormat| stop.element_bytes().expect("stops are addressable");
+        let mut push = |kernel, stop| {
+            let step = Step { kernel, bytes: width(stop) };
+            *free.next().expect("no route is longer") = Some(step);
         };
         let mut here = from;
         for stop in stops(from, to).into_iter().flatten().chain([to]) {
@@ -95,18 +98,18 @@ impl Chain {
                 push(clamp, here);
             }
         }
-        Self { steps }
+        Self { steps, source_bytes: width(from), target_bytes: width(to) }
     }
 
-    fn run(&self, source: &[u8], target: &mut [u8], from: usize, to: usize) {
-        let blocks = source.chunks(BLOCK * from).zip(target.chunks_mut(BLOCK * to));
-        for (source, target) in blocks {
-            self.run_block(source, target, from);
+    fn run(&self, source: &[u8], target: &mut [u8]) {
+        let blocks = source.chunks(BLOCK * self.source_bytes);
+        for (source, target) in blocks.zip(target.chunks_mut(BLOCK * self.target_bytes)) {
+            self.run_block(source, target);
         }
     }
 
-    fn run_block(&self, source: &[u8], target: &mut [u8], from: usize) {
-        let elements = source.len() / from;
+    fn run_block(&self, source: &[u8], target: &mut [u8]) {
+        let elements = source.len() / self.source_bytes;
         let mut near = [0; BLOCK * WIDEST];
         let mut far = [0; BLOCK * WIDEST];
         let mut steps = self.steps.iter().flatten().peekable();
