@@ -1,1 +1,49 @@
-//! x
+//! Sticks, tensor layouts, views and DMA nests: where each host element lies on the device.
+//!
+//! Above [`spyre_numerics`], below everything that moves or computes. Four nouns:
+//! a [`SpyreTensorLayout`] says how a storage is tiled into 128-byte sticks, a [`View`] is a size,
+//! a stride and an offset over that storage, a [`DmaNest`] is the loop nest that carries a view
+//! from one memory to another, and [`DmaNest::copy`] runs it.
+//!
+//! ```
+//! use spyre_layout::{DmaNest, Endpoint, Solo, SpyreTensorLayout, View};
+//! use spyre_numerics::DataFormat::IeeeFp16;
+//!
+//! let view = View::contiguous(&[1024, 256])?;
+//! let layout = SpyreTensorLayout::contiguous(&[1024, 256], IeeeFp16)?;
+//! assert_eq!(layout.device_size(), [4, 1024, 64]);
+//!
+//! let nest = DmaNest::derive(Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout))?;
+//! assert_eq!(nest.boxes()[0].ranges(), [4, 1024, 64]);
+//! assert_eq!(nest.boxes()[0].source_strides(), [64, 256, 1]);
+//! assert_eq!(nest.boxes()[0].target_strides(), [65536, 64, 1]);
+//!
+//! let host = vec![7; 1024 * 256 * 2];
+//! let mut device = vec![0; layout.device_bytes()];
+//! nest.copy(&host, &mut device, &Solo)?;
+//! assert_eq!(host, device); // every element is the same, so their order does not show
+//! # Ok::<(), spyre_layout::Error>(())
+//! ```
+
+mod arrangement;
+mod copy;
+mod crew;
+mod digits;
+mod error;
+mod nest;
+pub mod picture;
+mod restickify;
+mod tensor_layout;
+mod view;
+
+pub use arrangement::ElementArrangement;
+pub use crew::{Crew, Solo};
+pub use error::Error;
+pub use nest::{DmaBox, DmaLoop, DmaNest, Endpoint};
+pub use restickify::restickify;
+pub use spyre_numerics::STICK_BYTES;
+pub use tensor_layout::{SpyreDeviceLayout, SpyreTensorLayout};
+pub use view::{Access, View};
+
+/// A handful of sizes or strides; more than eight go to the heap.
+pub(crate) type Dims = smallvec::SmallVec<[usize; 8]>;

@@ -97,28 +97,18 @@ fn singles_at_every_rounding_edge_convert_alike_on_every_tier() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn random_bytes_of_any_format_and_length_convert_alike_on_every_tier(
-        from in 0..22usize,
-        to in 0..22usize,
+    fn random_bytes_convert_alike_on_every_tier_between_all_formats(
         bytes in prop::collection::vec(any::<u8>(), 0..9000),
     ) {
-        let formats: Vec<DataFormat> = DataFormat::addressable().collect();
-        let (from, to) = (formats[from], formats[to]);
-        let width = from.element_bytes().expect("addressable");
-        check(from, to, &bytes[..bytes.len() / width * width]);
-    }
-
-    #[test]
-    fn random_singles_convert_alike_on_every_tier(
-        bits in prop::collection::vec(any::<u32>(), 1..4000),
-        to in 0..22usize,
-    ) {
-        let to = DataFormat::addressable().nth(to).expect("22 formats");
-        let source: Vec<u8> = bits.into_iter().flat_map(u32::to_le_bytes).collect();
-        check(DataFormat::IeeeFp32, to, &source);
+        for from in DataFormat::addressable() {
+            let width = from.element_bytes().expect("addressable");
+            for to in DataFormat::addressable() {
+                check(from, to, &bytes[..bytes.len() / width * width]);
+            }
+        }
     }
 }
 
