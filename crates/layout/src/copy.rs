@@ -10,10 +10,12 @@ mod stream;
 mod transpose;
 mod walk;
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 use spyre_numerics::{Converter, Tier};
 
-use crate::nest::plan::{Kind, Plan};
+use crate::nest::plan::Kind;
 use crate::{Crew, DmaBox, DmaLoop, DmaNest, Error};
 
 /// Less than this is not worth a second thread.
@@ -21,6 +23,9 @@ const BYTES_PER_THREAD: usize = 256 << 10;
 
 /// From this on, results are too many to stay in a cache: they are written past it.
 const STREAM_BYTES: usize = 4 << 20;
+
+/// What one round of all boxes touches, so that boxes that share cache lines find them there.
+const ROUND_BYTES: usize = 256 << 10;
 
 impl DmaNest {
     /// Copies from `source` to `target` with as many threads as pay off.
@@ -30,39 +35,57 @@ impl DmaNest {
     pub fn copy(&self, source: &[u8], target: &mut [u8], crew: &dyn Crew) -> Result<(), Error> {
         check_reach("source", source.len(), self.source_reach_bytes())?;
         check_reach("target", target.len(), self.target_reach_bytes())?;
+        if let Some(run) = self.only_run() {
+            let (from, to) = (run.source(self.source_bytes()), run.target(self.target_bytes()));
+            return Ok(self.converter().convert(&source[from], &mut target[to])?);
+        }
         let bytes = self.elements() * self.target_bytes();
         let mover = Mover {
             source: source.as_ptr(),
             target: target.as_mut_ptr(),
-            converter: *self.converter(),
+            converter: self.converter(),
             source_bytes: self.source_bytes(),
             target_bytes: self.target_bytes(),
             streams: bytes >= STREAM_BYTES,
             tier: Tier::detected(),
         };
         let threads = if self.is_disjoint() { bytes / BYTES_PER_THREAD } else { 1 };
-        match threads.min(crew.threads()) {
-            0 | 1 => self.copy_alone(&mover),
-            parts => crew.run(parts, &|part| self.copy_part(&mover, part, parts)),
+        let parts = threads.clamp(1, crew.threads());
+        let rounds = if self.is_one_box() { 1 } else { bytes.div_ceil(ROUND_BYTES * parts) };
+        match parts {
+            1 => self.copy_rounds(&mover, 0..rounds, rounds),
+            _ => crew.run(parts, &|part| {
+                self.copy_rounds(&mover, part * rounds..(part + 1) * rounds, parts * rounds);
+            }),
         }
         Ok(())
     }
 
-    fn copy_alone(&self, mover: &Mover) {
-        for dma_box in self.boxes() {
-            // SAFETY: the reach was checked.
-            unsafe { mover.carry(dma_box) };
-        }
-        if let Some(walk) = self.walk() {
-            // SAFETY: the reach was checked.
-            unsafe { mover.walk(walk) };
-        }
+    /// Whether one box is all that matters.
+    fn is_one_box(&self) -> bool {
+        let largest = self.work().iter().map(DmaBox::elements).max().unwrap_or(0);
+        largest >= self.elements() / 8 * 7
     }
 
-    fn copy_part(&self, mover: &Mover, part: usize, parts: usize) {
-        for dma_box in self.boxes().iter().filter_map(|dma_box| dma_box.part(part, parts)) {
-            // SAFETY: the reach was checked, and parts of a disjoint nest do not overlap.
-            unsafe { mover.carry(&dma_box) };
+    /// Carries some of `total` parts of every box.
+    fn copy_rounds(&self, mover: &Mover<'_>, rounds: Range<usize>, total: usize) {
+        if let Some(walk) = self.walk() {
+            // SAFETY: the reach was checked; a walk is never divided.
+            return unsafe { mover.walk(walk) };
+        }
+        for round in rounds {
+            for dma_box in self.work() {
+                // SAFETY: the reach was checked, and parts of a disjoint nest do not overlap.
+                unsafe {
+                    match total {
+                        1 => mover.carry(dma_box),
+                        _ => dma_box.part(round, total).iter().for_each(|part| mover.carry(part)),
+                    }
+                }
+            }
+        }
+        if mover.streams {
+            stream::fence();
         }
     }
 }
@@ -75,10 +98,10 @@ fn check_reach(end: &'static str, given: usize, needed: usize) -> Result<(), Err
 }
 
 /// Both ends of a copy, as addresses.
-struct Mover {
+struct Mover<'a> {
     source: *const u8,
     target: *mut u8,
-    converter: Converter,
+    converter: &'a Converter,
     source_bytes: usize,
     target_bytes: usize,
     /// Whether to write past the cache.
@@ -87,35 +110,36 @@ struct Mover {
 }
 
 // SAFETY: the buffers outlive the copy, and threads write to disjoint places.
-unsafe impl Sync for Mover {}
+unsafe impl Sync for Mover<'_> {}
 
-impl Mover {
+impl Mover<'_> {
     /// Carries one box.
     ///
     /// # Safety
     /// The box lies inside both buffers.
     unsafe fn carry(&self, dma_box: &DmaBox) {
-        let plan = dma_box.plan();
-        // SAFETY: the box starts inside both buffers.
-        let (source, target) = unsafe {
-            (
-                self.source.add(dma_box.source_offset() * self.source_bytes),
-                self.target.add(dma_box.target_offset() * self.target_bytes),
-            )
-        };
-        let strides = Strides::of(plan, self);
-        // SAFETY: every step of the odometer is an element of the box.
-        odometer(&strides.outer, |from, to| unsafe {
-            let (source, target) = (source.add(from), target.add(to));
-            match plan.kind {
-                Kind::Rows => self.rows(source, target, &strides),
+        let strides = Strides::of(dma_box, self);
+        // SAFETY: the box starts inside both buffers, and so do all its loops.
+        unsafe {
+            let source = self.source.add(dma_box.source_offset() * self.source_bytes);
+            let target = self.target.add(dma_box.target_offset() * self.target_bytes);
+            match dma_box.plan().kind {
+                Kind::Rows => self.rows(source, target, &strides, self.second(dma_box)),
                 Kind::Transpose => self.transpose(source, target, &strides),
                 Kind::Scatter => self.scatter(source, target, &strides),
             }
-        });
-        if self.streams {
-            stream::fence();
         }
+    }
+}
+
+impl Mover<'_> {
+    fn second(&self, dma_box: &DmaBox) -> Option<rows::Second> {
+        let bytes = self.source_bytes;
+        dma_box.joined().map(|joined| rows::Second {
+            distance: (joined.source_offset as isize - dma_box.source_offset() as isize)
+                * bytes as isize,
+            bytes: joined.elements * bytes,
+        })
     }
 }
 
@@ -127,7 +151,7 @@ struct ByteLoop {
     target: usize,
 }
 
-/// A plan's loops in bytes; the lane stays in elements.
+/// A box's loops in bytes, by their parts; the lane stays in elements.
 struct Strides {
     lane: DmaLoop,
     near: ByteLoop,
@@ -136,18 +160,23 @@ struct Strides {
 }
 
 impl Strides {
-    fn of(plan: &Plan, mover: &Mover) -> Self {
+    fn of(dma_box: &DmaBox, mover: &Mover<'_>) -> Self {
         let bytes = |l: &DmaLoop| ByteLoop {
             range: l.range,
             source: l.source_stride * mover.source_bytes,
             target: l.target_stride * mover.target_bytes,
         };
-        Self {
-            lane: plan.lane,
-            near: bytes(&plan.near),
-            far: bytes(&plan.far),
-            outer: plan.outer.iter().map(bytes).collect(),
-        }
+        let [lane, near, far] = dma_box.plan().inner(dma_box.loops());
+        let mut outer: SmallVec<[ByteLoop; 3]> =
+            dma_box.plan().outer(dma_box.loops()).map(bytes).collect();
+        outer.sort_by_key(|l| std::cmp::Reverse(l.target));
+        Self { lane, near: bytes(&near), far: bytes(&far), outer }
+    }
+
+    /// All distances between runs at the target, for a look at their alignment.
+    fn target_steps(&self) -> usize {
+        let outer = self.outer.iter().fold(0, |steps, l| steps | l.target);
+        self.near.target | self.far.target | outer
     }
 }
 

@@ -1,14 +1,17 @@
+pub(crate) mod join;
 pub(crate) mod plan;
 pub(crate) mod split;
 
 use std::fmt;
+use std::ops::Range;
 
 use smallvec::SmallVec;
-use spyre_numerics::{Converter, DataFormat};
+use spyre_numerics::{Converter, DataFormat, STICK_BYTES};
 
 use crate::digits::Digits;
 use crate::{Error, SpyreTensorLayout, View};
-use plan::Plan;
+use join::Joined;
+use plan::{Kind, Plan};
 use split::Piece;
 
 /// One end of a copy: a view of host memory, or of a device storage in its layout.
@@ -42,6 +45,7 @@ pub struct DmaBox {
     source_offset: usize,
     target_offset: usize,
     plan: Plan,
+    joined: Option<Joined>,
 }
 
 /// How a view gets from one memory to another: loop ranges and strides of a few boxes.
@@ -65,7 +69,9 @@ pub struct DmaBox {
 /// ```
 #[derive(Clone, Debug)]
 pub struct DmaNest {
-    boxes: SmallVec<[DmaBox; 1]>,
+    boxes: Vec<DmaBox>,
+    /// The boxes as they are run, where two of them are better run as one.
+    joined: Option<Vec<DmaBox>>,
     walk: Option<Box<Walk>>,
     converter: Converter,
     source_bytes: usize,
@@ -74,7 +80,32 @@ pub struct DmaNest {
     target_reach: usize,
     elements: usize,
     is_disjoint: bool,
+    only_run: Option<OnlyRun>,
 }
+
+/// One run of neighbouring elements at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnlyRun {
+    source: usize,
+    target: usize,
+    elements: usize,
+}
+
+impl OnlyRun {
+    /// Longer ones are worth a plan.
+    const MAX_ELEMENTS: usize = 4096;
+
+    pub(crate) fn source(self, bytes: usize) -> Range<usize> {
+        self.source * bytes..(self.source + self.elements) * bytes
+    }
+
+    pub(crate) fn target(self, bytes: usize) -> Range<usize> {
+        self.target * bytes..(self.target + self.elements) * bytes
+    }
+}
+
+/// Below this, two passes over the sticks are as good as one.
+const JOIN_ELEMENTS: usize = 1 << 16;
 
 /// A copy by index: both ends are looked up run by run.
 #[derive(Clone, Debug)]
@@ -190,6 +221,17 @@ impl DmaNest {
         self.target_bytes
     }
 
+    /// The run that is all of the nest, if it is one.
+    #[inline]
+    pub(crate) fn only_run(&self) -> Option<OnlyRun> {
+        self.only_run
+    }
+
+    /// The boxes as they are to be run.
+    pub(crate) fn work(&self) -> &[DmaBox] {
+        self.joined.as_deref().unwrap_or(&self.boxes)
+    }
+
     pub(crate) fn walk(&self) -> Option<&Walk> {
         self.walk.as_deref()
     }
@@ -207,7 +249,8 @@ impl DmaNest {
         let converter = Converter::new(source.format(), target.format())?;
         let width = |format: DataFormat| format.element_bytes().unwrap_or(0);
         Ok(Self {
-            boxes: SmallVec::new(),
+            boxes: Vec::new(),
+            joined: None,
             walk: None,
             converter,
             source_bytes: width(source.format()),
@@ -216,6 +259,7 @@ impl DmaNest {
             target_reach: 0,
             elements: source.view.elements(),
             is_disjoint: true,
+            only_run: None,
         })
     }
 
@@ -232,25 +276,33 @@ impl DmaNest {
             return Ok(());
         };
         let device = usize::from(target.layout().is_some());
-        for piece in pieces {
-            self.push(piece, device, target.layout());
+        self.boxes.reserve_exact(pieces.len());
+        for mut piece in pieces {
+            self.push(&mut piece, device, target.layout());
+        }
+        if let [only] = &self.boxes[..] {
+            self.only_run = only.as_run();
+        } else if self.converter.is_copy() && self.elements >= JOIN_ELEMENTS {
+            self.joined = join::join(&self.boxes, STICK_BYTES / self.target_bytes);
         }
         Ok(())
     }
 
-    fn push(&mut self, piece: Piece, device: usize, target: Option<&SpyreTensorLayout>) {
+    fn push(&mut self, piece: &mut Piece, device: usize, target: Option<&SpyreTensorLayout>) {
         let [source_offset, target_offset] = piece.offsets();
-        let mut loops = piece.into_loops(device);
+        let mut loops = piece.loops(device);
         let replicas = target.map_or(&[][..], |layout| layout.digits().replicas());
         let copies = replicas.iter().map(|replica| DmaLoop {
             range: replica.extent,
             source_stride: 0,
             target_stride: replica.stride,
         });
-        loops.insert_many(0, copies);
+        if !replicas.is_empty() {
+            loops.insert_many(0, copies);
+        }
         self.is_disjoint &= is_disjoint(&loops);
         let plan = Plan::new(&loops);
-        let dma_box = DmaBox { loops, source_offset, target_offset, plan };
+        let dma_box = DmaBox { loops, source_offset, target_offset, plan, joined: None };
         self.source_reach =
             self.source_reach.max(dma_box.reach(|l| l.source_stride, source_offset));
         self.target_reach =
@@ -313,29 +365,59 @@ impl DmaBox {
 
     /// Elements in the box.
     pub fn elements(&self) -> usize {
-        self.loops.iter().map(|l| l.range).product()
+        let runs: usize = self.loops.iter().map(|l| l.range).product();
+        let lane = self.loops.iter().find(|l| l.target_stride == 1).map_or(1, |l| l.range);
+        runs + self.joined.map_or(0, |joined| runs / lane * joined.elements)
     }
 
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
+    /// The box as a single short run, if it is one.
+    fn as_run(&self) -> Option<OnlyRun> {
+        let elements = match self.loops[..] {
+            [] => 1,
+            [DmaLoop { range, source_stride: 1, target_stride: 1 }] => range,
+            _ => return None,
+        };
+        let (source, target) = (self.source_offset, self.target_offset);
+        (elements <= OnlyRun::MAX_ELEMENTS).then_some(OnlyRun { source, target, elements })
+    }
+
     /// The part of the box that one of `parts` threads carries, by its longest loop.
     pub(crate) fn part(&self, part: usize, parts: usize) -> Option<Self> {
-        const GRAIN: usize = 64;
-        let (at, longest) = self.loops.iter().enumerate().max_by_key(|(_, l)| l.range)?;
+        // Rows go in blocks of eight, tiles in sticks.
+        let grain = if self.plan.kind == Kind::Rows { 8 } else { 64 };
+        let is_whole = |l: &DmaLoop| self.joined.is_none() || l.target_stride > 1;
+        let splittable = self.loops.iter().enumerate().filter(|(_, l)| is_whole(l));
+        let Some((at, longest)) = splittable.max_by_key(|(_, l)| l.range) else {
+            return (part == 0).then(|| self.clone());
+        };
         let share = longest.range.div_ceil(parts);
-        let share = if share > GRAIN { share.next_multiple_of(GRAIN) } else { share };
+        let share = if share > grain { share.next_multiple_of(grain) } else { share };
         let start = (part * share).min(longest.range);
         let range = share.min(longest.range - start);
-        let mut loops = self.loops.clone();
-        loops[at].range = range;
-        (range > 0).then(|| Self {
-            plan: Plan::new(&loops),
-            loops,
-            source_offset: self.source_offset + start * longest.source_stride,
-            target_offset: self.target_offset + start * longest.target_stride,
-        })
+        (range > 0).then(|| self.sliced(at, start, range))
+    }
+
+    /// The box with only some steps of one loop.
+    fn sliced(&self, at: usize, start: usize, range: usize) -> Self {
+        let mut sliced = self.clone();
+        if let Some(l) = sliced.loops.get_mut(at) {
+            l.range = range;
+            sliced.source_offset += start * l.source_stride;
+            sliced.target_offset += start * l.target_stride;
+            if let Some(joined) = &mut sliced.joined {
+                joined.source_offset += start * l.source_stride;
+            }
+        }
+        sliced
+    }
+
+    /// What continues each of its runs, if it is two boxes.
+    pub(crate) fn joined(&self) -> Option<Joined> {
+        self.joined
     }
 
     fn reach(&self, stride: impl Fn(&DmaLoop) -> usize, offset: usize) -> usize {

@@ -1,4 +1,5 @@
 //! Slices of one format into slices of another.
+#![allow(unsafe_code, reason = "hands rows to kernels by address")]
 
 mod codec;
 mod direct;
@@ -8,6 +9,7 @@ mod kernels;
 mod route;
 mod wire;
 
+use crate::tier::Rows;
 use crate::{DataFormat, Error, Tier};
 use route::Route;
 
@@ -44,6 +46,8 @@ pub struct Converter {
     tier: Tier,
     source_bytes: usize,
     target_bytes: usize,
+    /// Numbers that the route converts per element: two between complex numbers.
+    parts: usize,
     route: Route,
 }
 
@@ -66,6 +70,7 @@ impl Converter {
             tier,
             source_bytes: width(from)?,
             target_bytes: width(to)?,
+            parts: route::parts(from, to),
             route: Route::between(from, to, tier, Overflow::Special),
         })
     }
@@ -101,8 +106,40 @@ impl Converter {
         if !whole || elements.checked_mul(self.source_bytes) != Some(source.len()) {
             return Err(self.length_mismatch(source.len(), target.len()));
         }
-        self.route.run(source, target);
+        // SAFETY: both slices hold `elements`.
+        unsafe { self.convert_rows(source.as_ptr(), target.as_mut_ptr(), Rows::one(elements)) };
         Ok(())
+    }
+
+    /// Converts rows that lie apart at both ends.
+    ///
+    /// # Safety
+    /// Both ends hold the rows, and the target's do not overlap the source's.
+    #[inline]
+    pub unsafe fn convert_rows(&self, source: *const u8, target: *mut u8, rows: Rows) {
+        let rows = Rows { elements: rows.elements * self.parts, ..rows };
+        let bytes = (self.source_bytes / self.parts, self.target_bytes / self.parts);
+        // SAFETY: as the caller promises.
+        unsafe { self.route.run(source, target, bytes, rows) }
+    }
+
+    /// Whether [`Converter::stream_rows`] may be called.
+    #[inline]
+    pub fn streams(&self) -> bool {
+        self.route.streams()
+    }
+
+    /// Converts rows with stores that go past the cache, for results that are too large for it.
+    /// They are ordered before what this thread does next only by a store fence.
+    ///
+    /// # Safety
+    /// As for [`Converter::convert_rows`]; the converter streams; and the target's address, its
+    /// stride and the bytes of its rows are multiples of 64.
+    #[inline]
+    pub unsafe fn stream_rows(&self, source: *const u8, target: *mut u8, rows: Rows) {
+        let rows = Rows { elements: rows.elements * self.parts, ..rows };
+        // SAFETY: as the caller promises.
+        unsafe { self.route.stream(source, target, rows) }
     }
 
     #[cold]

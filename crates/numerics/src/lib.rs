@@ -40,7 +40,7 @@ pub use format::DataFormat;
 pub use profile::Profile;
 pub use scalar::Scalar;
 pub use sen169::Sen169;
-pub use tier::Tier;
+pub use tier::{Rows, Tier};
 
 /// Bytes of a stick: the unit in which the device stores, moves and computes.
 pub const STICK_BYTES: usize = 128;

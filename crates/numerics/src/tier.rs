@@ -33,16 +33,25 @@ impl Tier {
 
     /// `K` compiled for this tier.
     pub(crate) fn compile<K: Kernel>(self) -> Compiled {
+        Compiled { plain: self.entry::<K, false>(), streaming: None }
+    }
+
+    /// The same, and once more with stores that go past the cache.
+    pub(crate) fn compile_streaming<K: Kernel>(self) -> Compiled {
+        Compiled { streaming: Some(self.entry::<K, true>()), ..self.compile::<K>() }
+    }
+
+    fn entry<K: Kernel, const STREAM: bool>(self) -> Entry {
         assert!(self.is_available(), "{self} is not available on this CPU");
-        Compiled(match self {
-            Self::Portable => portable::<K>,
+        match self {
+            Self::Portable => portable::<K, STREAM>,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => avx2::<K>,
+            Self::Avx2 => avx2::<K, STREAM>,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => avx512::<K>,
+            Self::Avx512 => avx512::<K, STREAM>,
             #[cfg(not(target_arch = "x86_64"))]
-            _ => portable::<K>,
-        })
+            _ => portable::<K, STREAM>,
+        }
     }
 }
 
@@ -61,39 +70,142 @@ impl fmt::Display for Tier {
 /// `run` must be `#[inline(always)]`, all the way down: that is what lets the compiler vectorise
 /// it with the instructions of its caller.
 pub(crate) trait Kernel {
-    /// Converts as many elements as both slices hold; `TIER` is the tier it is compiled for.
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]);
+    /// Bytes of an element before and after.
+    const BYTES: (usize, usize);
+
+    /// Converts as many elements as both slices hold; `TIER` is the tier it is compiled for, and
+    /// `STREAM` asks for stores past the cache, to a target that is aligned to [`LINE`].
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]);
 }
 
-/// A [`Kernel`] that was compiled for a tier of this CPU.
-#[derive(Clone, Copy)]
-pub(crate) struct Compiled(unsafe fn(&[u8], &mut [u8]));
+/// A cache line: what streamed stores must fill.
+pub(crate) const LINE: usize = 64;
 
-impl Compiled {
-    /// Runs the kernel.
-    #[inline]
-    pub(crate) fn run(self, source: &[u8], target: &mut [u8]) {
-        // SAFETY: `Tier::compile` is the only maker, and it checked the CPU.
-        unsafe { (self.0)(source, target) }
+/// Rows of elements at both ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// How many rows.
+    pub count: usize,
+    /// Elements of a row.
+    pub elements: usize,
+    /// Bytes from the start of a row to the start of the next, at the source.
+    pub source_stride: usize,
+    /// Bytes from the start of a row to the start of the next, at the target.
+    pub target_stride: usize,
+}
+
+impl Rows {
+    /// One row.
+    pub(crate) fn one(elements: usize) -> Self {
+        Self { count: 1, elements, source_stride: 0, target_stride: 0 }
+    }
+
+    /// Calls `f` with each row at both ends.
+    ///
+    /// # Safety
+    /// Both ends hold the rows, whose elements have these `bytes`.
+    #[inline(always)]
+    pub(crate) unsafe fn each(
+        &self,
+        source: *const u8,
+        target: *mut u8,
+        bytes: (usize, usize),
+        mut f: impl FnMut(&[u8], &mut [u8]),
+    ) {
+        for row in 0..self.count {
+            // SAFETY: as the caller promises.
+            let (source, target) = unsafe {
+                let source = source.add(row * self.source_stride);
+                let target = target.add(row * self.target_stride);
+                (
+                    std::slice::from_raw_parts(source, self.elements * bytes.0),
+                    std::slice::from_raw_parts_mut(target, self.elements * bytes.1),
+                )
+            };
+            f(source, target);
+        }
     }
 }
 
-fn portable<K: Kernel>(source: &[u8], target: &mut [u8]) {
-    K::run::<{ Tier::Portable as u8 }>(source, target);
+type Entry = unsafe fn(*const u8, *mut u8, Rows);
+
+/// A [`Kernel`] that was compiled for a tier of this CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Compiled {
+    plain: Entry,
+    streaming: Option<Entry>,
+}
+
+impl Compiled {
+    /// Converts rows.
+    ///
+    /// # Safety
+    /// Both ends hold the rows.
+    #[inline]
+    pub(crate) unsafe fn run(self, source: *const u8, target: *mut u8, rows: Rows) {
+        // SAFETY: `Tier::compile` is the only maker, and it checked the CPU.
+        unsafe { (self.plain)(source, target, rows) }
+    }
+
+    /// Whether it can store past the cache.
+    #[inline]
+    pub(crate) fn streams(self) -> bool {
+        self.streaming.is_some()
+    }
+
+    /// Converts rows and stores them past the cache, if it can.
+    ///
+    /// # Safety
+    /// Both ends hold the rows; the target, its stride and its rows are multiples of [`LINE`].
+    #[inline]
+    pub(crate) unsafe fn stream(self, source: *const u8, target: *mut u8, rows: Rows) {
+        // SAFETY: as the caller promises; `Tier::compile` checked the CPU.
+        unsafe { (self.streaming.unwrap_or(self.plain))(source, target, rows) }
+    }
+}
+
+/// The rows of a kernel; those of one stick of 16-bit elements, the usual ones, with a length that
+/// the compiler knows.
+///
+/// # Safety
+/// Both ends hold the rows.
+#[inline(always)]
+unsafe fn run_rows<K: Kernel, const TIER: u8, const STREAM: bool>(
+    source: *const u8,
+    target: *mut u8,
+    rows: Rows,
+) {
+    const STICK: usize = 64;
+    // SAFETY: as the caller promises.
+    unsafe {
+        if rows.elements == STICK {
+            let rows = Rows { elements: STICK, ..rows };
+            rows.each(source, target, K::BYTES, |from, to| K::run::<TIER, STREAM>(from, to));
+        } else {
+            rows.each(source, target, K::BYTES, |from, to| K::run::<TIER, STREAM>(from, to));
+        }
+    }
+}
+
+unsafe fn portable<K: Kernel, const STREAM: bool>(source: *const u8, target: *mut u8, rows: Rows) {
+    // SAFETY: as the caller promises.
+    unsafe { run_rows::<K, { Tier::Portable as u8 }, STREAM>(source, target, rows) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn avx2<K: Kernel>(source: &[u8], target: &mut [u8]) {
-    K::run::<{ Tier::Avx2 as u8 }>(source, target);
+unsafe fn avx2<K: Kernel, const STREAM: bool>(source: *const u8, target: *mut u8, rows: Rows) {
+    // SAFETY: as the caller promises.
+    unsafe { run_rows::<K, { Tier::Avx2 as u8 }, STREAM>(source, target, rows) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn avx512<K: Kernel>(source: &[u8], target: &mut [u8]) {
-    K::run::<{ Tier::Avx512 as u8 }>(source, target);
+unsafe fn avx512<K: Kernel, const STREAM: bool>(source: *const u8, target: *mut u8, rows: Rows) {
+    // SAFETY: as the caller promises.
+    unsafe { run_rows::<K, { Tier::Avx512 as u8 }, STREAM>(source, target, rows) }
 }
 
 #[cfg(target_arch = "x86_64")]

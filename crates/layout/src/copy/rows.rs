@@ -1,182 +1,237 @@
 //! Contiguous runs: a stick, or a part of one, at both ends.
 
-use super::stream::{self, LINE, Rows};
-use super::{Mover, Strides};
+use std::mem::MaybeUninit;
+
+use spyre_numerics::{Rows, STICK_BYTES};
+
+use super::stream::{self, LINE};
+use super::{Mover, Strides, odometer};
 
 /// Runs that are carried together where the two ends order them differently: the source is then
 /// read as this many streams, and the target is written in pieces of as many runs.
 const BLOCK: usize = 8;
 
-/// Bytes of converted runs that wait in the L1 cache to be streamed.
-const STAGE_BYTES: usize = 4096;
+/// The same where they are gathered first: longer pieces have fewer ragged ends.
+const GATHER: usize = 32;
 
-#[repr(align(64))]
-struct Stage([u8; STAGE_BYTES]);
-
-impl Mover {
-    /// Carries all runs of two loops.
+impl Mover<'_> {
+    /// Carries all runs of a box.
     ///
     /// # Safety
     /// They lie inside both buffers.
-    pub(super) unsafe fn rows(&self, source: *const u8, target: *mut u8, strides: &Strides) {
+    pub(super) unsafe fn rows(
+        &self,
+        source: *const u8,
+        target: *mut u8,
+        strides: &Strides,
+        second: Option<Second>,
+    ) {
         let (near, far) = (strides.near, strides.far);
-        let run = Run::of(self, target, strides);
-        let block = if far.range == 1 { near.range } else { BLOCK };
-        for start in (0..near.range).step_by(block) {
-            let count = block.min(near.range - start);
-            for step in 0..far.range {
-                // SAFETY: these runs are among the loops'.
-                unsafe {
-                    let from = source.add(start * near.source + step * far.source);
-                    let to = target.add(start * near.target + step * far.target);
-                    run.carry(self, from, to, count);
+        let way = match second {
+            Some(second) => Way::Join(second),
+            None => Way::of(self, target, strides),
+        };
+        let block = match way {
+            _ if far.range == 1 => near.range,
+            Way::Gather => GATHER,
+            _ => BLOCK,
+        };
+        let rows = |count| Rows {
+            count,
+            elements: strides.lane.range,
+            source_stride: near.source,
+            target_stride: near.target,
+        };
+        odometer(&strides.outer, |outer_from, outer_to| {
+            for start in (0..near.range).step_by(block) {
+                let rows = rows(block.min(near.range - start));
+                for step in 0..far.range {
+                    let from = outer_from + start * near.source + step * far.source;
+                    let to = outer_to + start * near.target + step * far.target;
+                    // SAFETY: these runs are among the box's.
+                    unsafe { self.carry_rows(way, source.add(from), target.add(to), rows) };
                 }
+            }
+        });
+    }
+
+    /// # Safety
+    /// The rows lie inside both buffers, and the way suits them.
+    #[inline]
+    unsafe fn carry_rows(&self, way: Way, source: *const u8, target: *mut u8, rows: Rows) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match way {
+                Way::Copy => copy(source, target, rows, rows.elements * self.target_bytes),
+                Way::CopySticks => copy(source, target, rows, STICK_BYTES),
+                Way::Gather => self.gather(source, target, rows),
+                Way::Join(second) => self.join(source, target, rows, second),
+                Way::StreamCopy => {
+                    let bytes = rows.elements * self.target_bytes;
+                    stream::copy_rows(self.tier, source, target, rows, bytes);
+                }
+                Way::Convert => self.converter.convert_rows(source, target, rows),
+                Way::StreamConvert => self.converter.stream_rows(source, target, rows),
             }
         }
     }
 }
 
-/// Runs of one length, with the distance between them.
-struct Run {
-    elements: usize,
-    target_bytes: usize,
-    source_stride: usize,
-    target_stride: usize,
-    way: Way,
+/// Where the second part of every run lies.
+#[derive(Clone, Copy)]
+pub(super) struct Second {
+    /// From the first part of a run to the second.
+    pub(super) distance: isize,
+    /// How long it is.
+    pub(super) bytes: usize,
 }
 
-/// How a run is written.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How runs are written.
+#[derive(Clone, Copy)]
 enum Way {
     Copy,
-    CopyStick,
+    CopySticks,
+    /// By way of a stage, to a target that is contiguous but not aligned.
+    Gather,
+    /// By way of a stage, from two places.
+    Join(Second),
     StreamCopy,
     Convert,
     StreamConvert,
 }
 
-impl Run {
-    fn of(mover: &Mover, target: *mut u8, strides: &Strides) -> Self {
-        let elements = strides.lane.range;
-        let target_bytes = elements * mover.target_bytes;
-        let mut run = Self {
-            elements,
-            target_bytes,
-            source_stride: strides.near.source,
-            target_stride: strides.near.target,
-            way: Way::Copy,
-        };
-        let steps = strides.near.target | strides.far.target;
-        let is_aligned = (target as usize | steps | target_bytes).is_multiple_of(LINE);
-        run.way = match (mover.converter.is_copy(), mover.streams && is_aligned) {
-            (true, true) => Way::StreamCopy,
-            (true, false) if target_bytes == spyre_numerics::STICK_BYTES => Way::CopyStick,
-            (true, false) => Way::Copy,
-            (false, true) => Way::StreamConvert,
-            (false, false) => Way::Convert,
-        };
-        run
-    }
-
-    /// # Safety
-    /// `count` runs lie inside both buffers.
-    #[inline]
-    unsafe fn carry(&self, mover: &Mover, source: *const u8, target: *mut u8, count: usize) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            match self.way {
-                Way::Copy => self.copy(source, target, count),
-                Way::CopyStick => self.copy_sticks(source, target, count),
-                Way::StreamCopy => {
-                    let rows = Rows {
-                        count,
-                        bytes: self.target_bytes,
-                        source_stride: self.source_stride,
-                        target_stride: self.target_stride,
-                    };
-                    stream::copy_rows(mover.tier, source, target, rows);
-                }
-                Way::Convert => self.convert(mover, source, target, count),
-                Way::StreamConvert => self.stream_convert(mover, source, target, count),
-            }
-        }
-    }
-
-    unsafe fn copy(&self, source: *const u8, target: *mut u8, count: usize) {
-        for row in 0..count {
-            // SAFETY: as the caller promises.
-            unsafe {
-                let from = source.add(row * self.source_stride);
-                let to = target.add(row * self.target_stride);
-                std::ptr::copy_nonoverlapping(from, to, self.target_bytes);
-            }
-        }
-    }
-
-    unsafe fn copy_sticks(&self, source: *const u8, target: *mut u8, count: usize) {
-        for row in 0..count {
-            // SAFETY: as the caller promises; a stick is as long as the array.
-            unsafe {
-                let from = source.add(row * self.source_stride);
-                let to = target.add(row * self.target_stride);
-                *to.cast::<[u8; spyre_numerics::STICK_BYTES]>() = *from.cast();
-            }
-        }
-    }
-
-    unsafe fn convert(&self, mover: &Mover, source: *const u8, target: *mut u8, count: usize) {
-        for row in 0..count {
-            // SAFETY: as the caller promises.
-            unsafe {
-                let from = source.add(row * self.source_stride);
-                let to = target.add(row * self.target_stride);
-                mover.convert(from, to, self.elements);
-            }
-        }
-    }
-
-    /// Converts into a stage that stays in the cache, and streams from there.
-    unsafe fn stream_convert(
-        &self,
-        mover: &Mover,
-        source: *const u8,
-        target: *mut u8,
-        count: usize,
-    ) {
-        let mut stage = Stage([0; STAGE_BYTES]);
-        let most = STAGE_BYTES / mover.target_bytes / LINE * LINE;
-        for row in 0..count {
-            for start in (0..self.elements).step_by(most) {
-                let elements = most.min(self.elements - start);
-                let bytes = elements * mover.target_bytes;
-                // SAFETY: as the caller promises; the stage holds `most` elements.
-                unsafe {
-                    let from = source.add(row * self.source_stride + start * mover.source_bytes);
-                    let to = target.add(row * self.target_stride + start * mover.target_bytes);
-                    mover.convert(from, stage.0.as_mut_ptr(), elements);
-                    let rows = Rows { count: 1, bytes, source_stride: 0, target_stride: 0 };
-                    stream::copy_rows(mover.tier, stage.0.as_ptr(), to, rows);
-                }
-            }
+impl Way {
+    fn of(mover: &Mover<'_>, target: *mut u8, strides: &Strides) -> Self {
+        let bytes = strides.lane.range * mover.target_bytes;
+        let is_aligned = (target as usize | strides.target_steps() | bytes).is_multiple_of(LINE);
+        let streams = mover.streams && is_aligned;
+        let is_contiguous = strides.near.target == bytes && bytes <= STICK_BYTES;
+        match mover.converter.is_copy() {
+            true if streams => Self::StreamCopy,
+            true if mover.streams && is_contiguous => Self::Gather,
+            true if bytes == STICK_BYTES => Self::CopySticks,
+            true => Self::Copy,
+            false if streams && mover.converter.streams() => Self::StreamConvert,
+            false => Self::Convert,
         }
     }
 }
 
-impl Mover {
+/// Copies rows of `bytes`. Inlined, so that a length that is known where it is called shows.
+#[inline(always)]
+unsafe fn copy(source: *const u8, target: *mut u8, rows: Rows, bytes: usize) {
+    for row in 0..rows.count {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let from = source.add(row * rows.source_stride);
+            let to = target.add(row * rows.target_stride);
+            copy_run(from, to, bytes);
+        }
+    }
+}
+
+/// Copies up to a stick as two pieces that may overlap: no call, no loop.
+#[inline(always)]
+unsafe fn copy_run(source: *const u8, target: *mut u8, bytes: usize) {
+    /// The first and the last `N` bytes.
+    #[inline(always)]
+    unsafe fn two<const N: usize>(source: *const u8, target: *mut u8, bytes: usize) {
+        // SAFETY: there are at least `N` bytes; all is read before anything is written.
+        unsafe {
+            let (first, last) =
+                (*source.cast::<[u8; N]>(), *source.add(bytes - N).cast::<[u8; N]>());
+            *target.cast::<[u8; N]>() = first;
+            *target.add(bytes - N).cast::<[u8; N]>() = last;
+        }
+    }
+    // SAFETY: as the caller promises; each arm's pieces fit.
+    unsafe {
+        match bytes {
+            0 => {}
+            1 => *target = *source,
+            2..4 => two::<2>(source, target, bytes),
+            4..8 => two::<4>(source, target, bytes),
+            8..16 => two::<8>(source, target, bytes),
+            16..32 => two::<16>(source, target, bytes),
+            32..64 => two::<32>(source, target, bytes),
+            64..=128 => two::<64>(source, target, bytes),
+            _ => std::ptr::copy_nonoverlapping(source, target, bytes),
+        }
+    }
+}
+
+/// How many rows ahead a join asks for its second source, which it is the first to read.
+const AHEAD: usize = 16;
+
+/// Bytes that are gathered before they are written.
+const STAGE_BYTES: usize = 4096;
+
+#[repr(align(64))]
+struct Stage([MaybeUninit<u8>; STAGE_BYTES]);
+
+impl Mover<'_> {
+    /// Gathers rows that follow each other at the target, and streams what fills whole lines.
+    ///
+    /// # Safety
+    /// The rows lie inside both buffers, are no longer than a stick, and follow each other.
+    unsafe fn gather(&self, source: *const u8, target: *mut u8, rows: Rows) {
+        let mut stage = Stage([MaybeUninit::uninit(); STAGE_BYTES]);
+        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        let bytes = rows.target_stride;
+        let most = STAGE_BYTES / bytes;
+        for start in (0..rows.count).step_by(most) {
+            let rows = Rows { count: most.min(rows.count - start), ..rows };
+            // SAFETY: as the caller promises; the stage holds `most` rows.
+            unsafe {
+                let from = source.add(start * rows.source_stride);
+                let to = target.add(start * bytes);
+                copy(from, stage, rows, bytes);
+                stream::copy_unaligned(self.tier, stage, to, rows.count * bytes);
+            }
+        }
+    }
+
+    /// Joins the two parts of each row, and writes whole sticks.
+    ///
+    /// # Safety
+    /// Both parts of the rows lie inside the source, the rows inside the target; they are sticks.
+    unsafe fn join(&self, source: *const u8, target: *mut u8, rows: Rows, second: Second) {
+        let mut stage = Stage([MaybeUninit::uninit(); STAGE_BYTES]);
+        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        let first_bytes = rows.elements * self.target_bytes;
+        let most = STAGE_BYTES / STICK_BYTES;
+        let streams = self.streams && (target as usize | rows.target_stride).is_multiple_of(LINE);
+        for start in (0..rows.count).step_by(most) {
+            let count = most.min(rows.count - start);
+            let written = Rows { count, source_stride: STICK_BYTES, ..rows };
+            // SAFETY: as the caller promises; the stage holds `most` sticks.
+            unsafe {
+                let from = source.add(start * rows.source_stride);
+                let to = target.add(start * rows.target_stride);
+                for row in 0..count {
+                    let (from, to) = (from.add(row * rows.source_stride), row * STICK_BYTES);
+                    let next = from.offset(second.distance);
+                    stream::prefetch(next.wrapping_add(AHEAD * rows.source_stride));
+                    stream::prefetch(next.wrapping_add(AHEAD * rows.source_stride + LINE));
+                    copy_run(from, stage.add(to), first_bytes);
+                    copy_run(next, stage.add(to + first_bytes), second.bytes);
+                }
+                match streams {
+                    true => stream::copy_rows(self.tier, stage, to, written, STICK_BYTES),
+                    false => copy(stage, to, written, STICK_BYTES),
+                }
+            }
+        }
+    }
+
     /// Converts contiguous elements.
     ///
     /// # Safety
     /// Both ends hold them.
     #[inline]
     pub(super) unsafe fn convert(&self, source: *const u8, target: *mut u8, elements: usize) {
+        let rows = Rows { count: 1, elements, source_stride: 0, target_stride: 0 };
         // SAFETY: as the caller promises; source and target never overlap.
-        let (from, to) = unsafe {
-            (
-                std::slice::from_raw_parts(source, elements * self.source_bytes),
-                std::slice::from_raw_parts_mut(target, elements * self.target_bytes),
-            )
-        };
-        let result = self.converter.convert(from, to);
-        debug_assert_eq!(result, Ok(()), "both slices hold the same number of elements");
+        unsafe { self.converter.convert_rows(source, target, rows) };
     }
 }

@@ -1,20 +1,22 @@
 //! Element by element: one per stick, every other lane, and whatever else is strided at both ends.
 
-use super::{Mover, Strides};
+use super::{Mover, Strides, odometer};
 use crate::DmaLoop;
 
 /// Elements that are gathered, converted and scattered together.
 const STAGE: usize = 64;
 const WIDEST: usize = 16;
 
-impl Mover {
-    /// Carries the elements of the innermost loop.
+impl Mover<'_> {
+    /// Carries the elements of a plan.
     ///
     /// # Safety
     /// They lie inside both buffers.
     pub(super) unsafe fn scatter(&self, source: *const u8, target: *mut u8, strides: &Strides) {
-        // SAFETY: as the caller promises.
-        unsafe { self.strided(source, target, strides.lane) }
+        odometer(&strides.outer, |from, to| {
+            // SAFETY: this run is one of the plan's.
+            unsafe { self.strided(source.add(from), target.add(to), strides.lane) }
+        });
     }
 
     /// Carries one strided run.

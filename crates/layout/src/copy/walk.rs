@@ -8,7 +8,7 @@ use crate::digits::Digits;
 use crate::nest::Walk;
 use crate::nest::split::{Axis, Step};
 
-impl Mover {
+impl Mover<'_> {
     /// Carries everything that the walk visits.
     ///
     /// # Safety

@@ -1,11 +1,6 @@
-//! In which order a box's loops are run, and by which kind of inner loop.
-
-use smallvec::SmallVec;
+//! Which part each of a box's loops plays when the box is run.
 
 use super::DmaLoop;
-
-/// A loop that runs once.
-const ONCE: DmaLoop = DmaLoop { range: 1, source_stride: 0, target_stride: 0 };
 
 /// How the innermost elements move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,64 +13,66 @@ pub(crate) enum Kind {
     Scatter,
 }
 
-/// A box's loops by the part they play.
-#[derive(Clone, Debug)]
+/// The kind of inner loop, and which loops it is made of; all others run around it.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
     /// The innermost loop.
-    pub(crate) lane: DmaLoop,
+    lane: Option<u8>,
     /// The loop whose steps lie closest together at the target (`Rows`), or at the source.
-    pub(crate) near: DmaLoop,
+    near: Option<u8>,
     /// The loop whose steps lie closest together at the source, if that is another one.
-    pub(crate) far: DmaLoop,
-    /// All others, outermost first.
-    pub(crate) outer: SmallVec<[DmaLoop; 3]>,
+    far: Option<u8>,
 }
 
 impl Plan {
     pub(crate) fn new(loops: &[DmaLoop]) -> Self {
-        let mut rest: SmallVec<[DmaLoop; 6]> = loops.into();
-        let run = rest.iter().position(|l| l.source_stride == 1 && l.target_stride == 1);
-        let target = rest.iter().position(|l| l.target_stride == 1);
-        let source = rest.iter().position(|l| l.source_stride == 1);
+        let find =
+            |is_it: &dyn Fn(&DmaLoop) -> bool| loops.iter().position(is_it).map(|at| at as u8);
+        let run = find(&|l| l.source_stride == 1 && l.target_stride == 1);
+        let target = find(&|l| l.target_stride == 1);
+        let source = find(&|l| l.source_stride == 1);
         match (run, target, source) {
-            (Some(run), ..) => Self::rows(rest.remove(run), rest),
-            (None, Some(target), Some(_)) => Self::transpose(rest.remove(target), rest),
-            _ => Self::scatter(rest),
+            (Some(_), ..) => Self::rows(loops, run),
+            (None, Some(_), Some(_)) => {
+                Self { kind: Kind::Transpose, lane: target, near: source, far: None }
+            }
+            _ if loops.is_empty() => Self { kind: Kind::Rows, lane: None, near: None, far: None },
+            _ => {
+                let lane = closest(loops, &[], |l| l.target_stride);
+                Self { kind: Kind::Scatter, lane, near: None, far: None }
+            }
         }
     }
 
-    fn rows(lane: DmaLoop, mut rest: SmallVec<[DmaLoop; 6]>) -> Self {
-        let near = take_min(&mut rest, |l| l.target_stride);
-        let closest = rest.iter().map(|l| l.source_stride).min();
-        let far = match closest {
-            Some(stride) if stride < near.source_stride => take_min(&mut rest, |l| l.source_stride),
-            _ => ONCE,
-        };
-        Self { kind: Kind::Rows, lane, near, far, outer: by_target(rest) }
+    fn rows(loops: &[DmaLoop], lane: Option<u8>) -> Self {
+        let near = closest(loops, &[lane], |l| l.target_stride);
+        let far = closest(loops, &[lane, near], |l| l.source_stride);
+        let stride = |at: Option<u8>| at.map(|at| loops[usize::from(at)].source_stride);
+        let far = far.filter(|_| stride(far) < stride(near));
+        Self { kind: Kind::Rows, lane, near, far }
     }
 
-    fn transpose(lane: DmaLoop, mut rest: SmallVec<[DmaLoop; 6]>) -> Self {
-        let near = take_min(&mut rest, |l| if l.source_stride == 1 { 0 } else { 1 });
-        Self { kind: Kind::Transpose, lane, near, far: ONCE, outer: by_target(rest) }
+    /// The loops by their parts: lane, near and far, where missing ones run once.
+    pub(crate) fn inner(&self, loops: &[DmaLoop]) -> [DmaLoop; 3] {
+        const ONCE: DmaLoop = DmaLoop { range: 1, source_stride: 0, target_stride: 0 };
+        [self.lane, self.near, self.far].map(|at| at.map_or(ONCE, |at| loops[usize::from(at)]))
     }
 
-    fn scatter(mut rest: SmallVec<[DmaLoop; 6]>) -> Self {
-        let lane = take_min(&mut rest, |l| l.target_stride);
-        let kind = if lane == ONCE { Kind::Rows } else { Kind::Scatter };
-        Self { kind, lane, near: ONCE, far: ONCE, outer: by_target(rest) }
-    }
-}
-
-fn take_min(loops: &mut SmallVec<[DmaLoop; 6]>, key: impl Fn(&DmaLoop) -> usize) -> DmaLoop {
-    match loops.iter().enumerate().min_by_key(|(_, l)| key(l)) {
-        Some((at, _)) => loops.remove(at),
-        None => ONCE,
+    /// The loops around them.
+    pub(crate) fn outer<'a>(&self, loops: &'a [DmaLoop]) -> impl Iterator<Item = &'a DmaLoop> {
+        let inner = [self.lane, self.near, self.far];
+        let is_outer = move |at: usize| !inner.contains(&Some(at as u8));
+        loops.iter().enumerate().filter(move |(at, _)| is_outer(*at)).map(|(_, l)| l)
     }
 }
 
-fn by_target(loops: SmallVec<[DmaLoop; 6]>) -> SmallVec<[DmaLoop; 3]> {
-    let mut outer: SmallVec<[DmaLoop; 3]> = loops.into_iter().collect();
-    outer.sort_by_key(|l| std::cmp::Reverse(l.target_stride));
-    outer
+/// The loop with the smallest stride, but for some.
+fn closest(
+    loops: &[DmaLoop],
+    but: &[Option<u8>],
+    stride: impl Fn(&DmaLoop) -> usize,
+) -> Option<u8> {
+    let others = (0..loops.len() as u8).filter(|at| !but.contains(&Some(*at)));
+    others.min_by_key(|&at| stride(&loops[usize::from(at)]))
 }

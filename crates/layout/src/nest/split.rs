@@ -40,23 +40,21 @@ pub(crate) struct Piece {
     pub(crate) origin: [Step; 2],
 }
 
-type Pieces = SmallVec<[Piece; 2]>;
-
 /// The boxes of `piece`, linear at both ends; `None` if they would be too many.
 pub(crate) fn resolve(
     piece: &Piece,
     layouts: [Option<&SpyreTensorLayout>; 2],
-) -> Result<Option<Pieces>, Error> {
-    let mut pieces: Pieces = smallvec::smallvec![piece.clone()];
+) -> Result<Option<Vec<Piece>>, Error> {
+    let mut pieces = Vec::with_capacity(4);
+    pieces.push(piece.clone());
     for (end, layout) in layouts.into_iter().enumerate() {
-        let cut = match layout {
-            Some(layout) => place(pieces, end, layout)?,
-            None => Some(pieces.into_iter().map(|piece| piece.taken_as_memory(end)).collect()),
+        let Some(layout) = layout else {
+            pieces.iter_mut().for_each(|piece| piece.take_as_memory(end));
+            continue;
         };
-        let Some(cut) = cut else {
+        if !place(&mut pieces, end, layout)? {
             return check_ends(piece, layouts).map(|()| None);
-        };
-        pieces = cut;
+        }
     }
     pieces.iter_mut().for_each(Piece::simplify);
     Ok(Some(pieces))
@@ -68,9 +66,9 @@ pub(crate) fn check_covered(host: &View, layout: &SpyreTensorLayout) -> Result<(
         return Ok(());
     }
     let piece = Piece::between(host, host);
-    match place(smallvec::smallvec![piece.clone()], 0, layout)? {
-        Some(_) => Ok(()),
-        None => check_end(&piece, 0, layout),
+    match place(&mut vec![piece.clone()], 0, layout)? {
+        true => Ok(()),
+        false => check_end(&piece, 0, layout),
     }
 }
 
@@ -81,55 +79,53 @@ pub(crate) fn classify(view: &View, layout: &SpyreTensorLayout) -> Result<Access
     }
     let per_stick = layout.elements_per_stick();
     let keeps_sticks = |stride: usize| stride.is_multiple_of(per_stick) || stride == 1;
-    let piece = Piece::between(view, view);
-    let Some(mut pieces) = place(smallvec::smallvec![piece], 0, layout)? else {
+    let mut pieces = vec![Piece::between(view, view)];
+    if !place(&mut pieces, 0, layout)? {
         return Ok(Access::General);
-    };
-    let is_aligned = pieces.iter_mut().all(|piece| {
+    }
+    let is_aligned = pieces.iter().all(|piece| {
         piece.origin[0].memory.is_multiple_of(per_stick)
             && piece.axes.iter().all(|axis| axis.range == 1 || keeps_sticks(axis.ends[0].memory))
     });
     Ok(if is_aligned { Access::StickAligned } else { Access::Shifted })
 }
 
-/// Takes every digit of `layout` at one end of every piece.
-fn place(pieces: Pieces, end: usize, layout: &SpyreTensorLayout) -> Result<Option<Pieces>, Error> {
+/// Takes every digit of `layout` at one end of every piece, cutting pieces where digits carry;
+/// `false` if that makes too many.
+///
+/// What is cut off starts again with the first digit: those taken already are zero by now.
+fn place(pieces: &mut Vec<Piece>, end: usize, layout: &SpyreTensorLayout) -> Result<bool, Error> {
     let digits = layout.digits().levels()?;
-    let mut todo: SmallVec<[(Piece, usize); 2]> = pieces.into_iter().map(|p| (p, 0)).collect();
-    let mut done = Pieces::new();
-    while let Some((mut piece, level)) = todo.pop() {
-        let Some(digit) = digits.get(level) else {
-            piece.check_taken(end, layout)?;
-            done.push(piece);
-            continue;
-        };
-        if done.len() + todo.len() >= MAX_BOXES {
-            return Ok(None);
-        }
-        match piece.carry(end, digit) {
-            Carry::None => {
-                piece.take(end, digit)?;
-                todo.push((piece, level + 1));
-            }
-            Carry::At { axis, head } => {
-                let (head, tail) = piece.cut(axis, head);
-                todo.push((tail, level));
-                todo.push((head, level));
-            }
-            Carry::Blocks { axis, block } => {
-                let whole = piece.axes[axis].range / block * block;
-                if whole < piece.axes[axis].range {
-                    let (blocks, tail) = piece.cut(axis, whole);
-                    todo.push((tail, level));
-                    piece = blocks;
+    let mut at = 0;
+    while at < pieces.len() {
+        let mut level = 0;
+        while let Some(digit) = digits.get(level) {
+            let piece = &mut pieces[at];
+            let cut = match piece.carry(end, digit) {
+                Carry::None => {
+                    piece.take(end, digit)?;
+                    level += 1;
+                    None
                 }
-                piece.block(axis, block);
-                todo.push((piece, level));
+                Carry::At { axis, head } => Some(piece.cut_off(axis, head)),
+                Carry::Blocks { axis, block } => {
+                    let whole = piece.axes[axis].range / block * block;
+                    let has_rest = whole < piece.axes[axis].range;
+                    let rest = has_rest.then(|| piece.cut_off(axis, whole));
+                    piece.block(axis, block);
+                    rest
+                }
+                Carry::Many => return Ok(false),
+            };
+            pieces.extend(cut);
+            if pieces.len() > MAX_BOXES {
+                return Ok(false);
             }
-            Carry::Many => return Ok(None),
         }
+        pieces[at].check_taken(end, layout)?;
+        at += 1;
     }
-    Ok(Some(done))
+    Ok(true)
 }
 
 /// Where a digit carries, and what to do about it.
@@ -172,7 +168,7 @@ impl Piece {
     }
 
     /// Its axes as loops, by decreasing stride at the `device` end.
-    pub(crate) fn into_loops(mut self, device: usize) -> SmallVec<[DmaLoop; 6]> {
+    pub(crate) fn loops(&mut self, device: usize) -> SmallVec<[DmaLoop; 6]> {
         self.axes.sort_by_key(|axis| std::cmp::Reverse(axis.ends[device].memory));
         let into_loop = |axis: &Axis| DmaLoop {
             range: axis.range,
@@ -183,20 +179,17 @@ impl Piece {
     }
 
     /// A host end: its strides are memory strides already.
-    fn taken_as_memory(mut self, end: usize) -> Self {
+    fn take_as_memory(&mut self, end: usize) {
         let take = |step: &mut Step| *step = Step { rest: 0, memory: step.rest };
         self.axes.iter_mut().for_each(|axis| take(&mut axis.ends[end]));
         take(&mut self.origin[end]);
-        self
     }
 
     /// Takes one digit, which must not carry.
     fn take(&mut self, end: usize, digit: &Digit) -> Result<(), Error> {
-        let mut largest = self.origin[end].rest / digit.radix;
-        self.origin[end].take(digit);
+        let mut largest = self.origin[end].take(digit);
         for axis in &mut self.axes {
-            largest += (axis.range - 1) * (axis.ends[end].rest / digit.radix);
-            axis.ends[end].take(digit);
+            largest += (axis.range - 1) * axis.ends[end].take(digit);
         }
         if largest >= digit.extent {
             let (dim, size, radix) = (digit.dim, digit.extent, digit.radix);
@@ -207,8 +200,8 @@ impl Piece {
 
     fn carry(&self, end: usize, digit: &Digit) -> Carry {
         let radix = digit.radix;
-        let rest = |axis: &Axis| axis.ends[end].rest % radix;
-        let base = self.origin[end].rest % radix;
+        let rest = |axis: &Axis| divide(axis.ends[end].rest, radix).1;
+        let base = divide(self.origin[end].rest, radix).1;
         let span = |axis: &Axis| (axis.range - 1) * rest(axis);
         let reach: usize = base + self.axes.iter().map(span).sum::<usize>();
         if reach < radix {
@@ -235,16 +228,16 @@ impl Piece {
         Carry::At { axis: at, head: room.clamp(1, axis.range - 1) }
     }
 
-    /// The first `head` steps along an axis, and the others.
-    fn cut(&self, at: usize, head: usize) -> (Self, Self) {
-        let (mut first, mut second) = (self.clone(), self.clone());
-        first.axes[at].range = head;
-        second.axes[at].range -= head;
-        for (origin, step) in second.origin.iter_mut().zip(self.axes[at].ends) {
+    /// Keeps the first `head` steps along an axis, and returns the others.
+    fn cut_off(&mut self, at: usize, head: usize) -> Self {
+        let mut others = self.clone();
+        others.axes[at].range -= head;
+        for (origin, step) in others.origin.iter_mut().zip(self.axes[at].ends) {
             origin.rest += head * step.rest;
             origin.memory += head * step.memory;
         }
-        (first, second)
+        self.axes[at].range = head;
+        others
     }
 
     /// Makes an axis two: blocks, and the steps in a block.
@@ -304,9 +297,22 @@ impl Piece {
 }
 
 impl Step {
-    fn take(&mut self, digit: &Digit) {
-        self.memory += self.rest / digit.radix * digit.stride;
-        self.rest %= digit.radix;
+    /// Takes one digit, and returns it.
+    fn take(&mut self, digit: &Digit) -> usize {
+        let (quotient, rest) = divide(self.rest, digit.radix);
+        self.memory += quotient * digit.stride;
+        self.rest = rest;
+        quotient
+    }
+}
+
+/// Quotient and remainder; most numbers here are smaller than the radix or equal to it.
+#[inline]
+fn divide(number: usize, radix: usize) -> (usize, usize) {
+    match number.cmp(&radix) {
+        std::cmp::Ordering::Less => (0, number),
+        std::cmp::Ordering::Equal => (1, 0),
+        std::cmp::Ordering::Greater => (number / radix, number % radix),
     }
 }
 

@@ -8,13 +8,13 @@ use crate::random::Random;
 
 /// One device dimension, outermost first.
 #[derive(Clone, Copy, Debug)]
-pub struct DeviceDim {
-    pub size: usize,
-    pub meaning: Meaning,
+pub(crate) struct DeviceDim {
+    pub(crate) size: usize,
+    pub(crate) meaning: Meaning,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// Steps of `block` along host dimension `dim`, within the next larger block.
     Steps { dim: usize, block: usize },
     /// Copies of everything.
@@ -25,17 +25,17 @@ pub enum Meaning {
 
 /// A storage: its host shape and the loops that lay it out.
 #[derive(Clone, Debug)]
-pub struct Storage {
-    pub size: Vec<usize>,
-    pub stride: Vec<usize>,
-    pub format: DataFormat,
-    pub dims: Vec<DeviceDim>,
-    pub layout: SpyreTensorLayout,
+pub(crate) struct Storage {
+    pub(crate) size: Vec<usize>,
+    pub(crate) stride: Vec<usize>,
+    pub(crate) format: DataFormat,
+    pub(crate) dims: Vec<DeviceDim>,
+    pub(crate) layout: SpyreTensorLayout,
 }
 
 impl Storage {
     /// A storage of this host size, in a layout of any kind.
-    pub fn random(random: &mut Random, size: &[usize], format: DataFormat) -> Self {
+    pub(crate) fn random(random: &mut Random, size: &[usize], format: DataFormat) -> Self {
         let stride = random_stride(random, size);
         match random.below(6) {
             0 => Self::by_order(random, size, &stride, format, false),
@@ -46,7 +46,7 @@ impl Storage {
         }
     }
 
-    pub fn row_major(size: &[usize], format: DataFormat) -> Self {
+    pub(crate) fn row_major(size: &[usize], format: DataFormat) -> Self {
         let order: Vec<usize> = (0..size.len()).collect();
         let layout = SpyreTensorLayout::contiguous(size, format).expect("a default layout");
         let dims = tiled(size, &order, format, false);
@@ -156,7 +156,7 @@ impl Storage {
     }
 
     /// Host elements from the first to the last.
-    pub fn elements(&self) -> usize {
+    pub(crate) fn elements(&self) -> usize {
         if self.size.contains(&0) {
             return 0;
         }
@@ -169,7 +169,7 @@ impl Storage {
     }
 
     /// The device places of each host element, first place first; none for the gaps of the host.
-    pub fn places(&self) -> Vec<Vec<usize>> {
+    pub(crate) fn places(&self) -> Vec<Vec<usize>> {
         let mut places = vec![Vec::new(); self.elements()];
         each_index(&self.size, |index| {
             let host: usize = index.iter().zip(&self.stride).map(|(i, stride)| i * stride).sum();
@@ -261,7 +261,7 @@ fn blocked(
     dims
 }
 
-pub fn contiguous(size: &[usize]) -> Vec<usize> {
+pub(crate) fn contiguous(size: &[usize]) -> Vec<usize> {
     let mut stride = vec![1; size.len()];
     for dim in (1..size.len()).rev() {
         stride[dim - 1] = stride[dim] * size[dim].max(1);
@@ -283,7 +283,7 @@ fn random_stride(random: &mut Random, size: &[usize]) -> Vec<usize> {
     stride
 }
 
-pub fn each_index(size: &[usize], mut f: impl FnMut(&[usize])) {
+pub(crate) fn each_index(size: &[usize], mut f: impl FnMut(&[usize])) {
     if size.contains(&0) {
         return;
     }

@@ -3,13 +3,13 @@
 //! Both formats are sign, exponent, fraction; outside a few corners the conversion is a shift and
 //! an addition on the code itself, on twice as many lanes as f32 would give. A block with a
 //! number in the corners (a subnormal half) goes by way of f32 instead.
+#![allow(unsafe_code, reason = "calls another kernel")]
 
 use super::codec::{Codec, Half, Sen};
-use super::wire::{Wire, map};
-use crate::tier::Kernel;
-
-/// Elements that are looked at together; a stick of 16-bit floats.
-const BLOCK: usize = 64;
+use super::kernels::Recode;
+use super::wire::{BLOCK, Wire, map_block};
+use crate::Tier;
+use crate::tier::{Kernel, Rows};
 
 /// What the exponent fields of SEN169 and IEEE half differ by, in a SEN169 code.
 const REBIAS: u16 = (31 - 15) << 9;
@@ -18,11 +18,17 @@ const REBIAS: u16 = (31 - 15) << 9;
 pub(super) struct HalfToSen;
 
 impl Kernel for HalfToSen {
+    const BYTES: (usize, usize) = (2, 2);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        blocks(source, target, is_subnormal_half, half_to_sen, |word| {
-            Sen::encode(Half::decode(word))
-        });
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        blocks::<TIER, STREAM>(
+            source,
+            target,
+            is_subnormal_half,
+            half_to_sen,
+            exact::<Half, Sen, TIER>,
+        );
     }
 }
 
@@ -30,31 +36,50 @@ impl Kernel for HalfToSen {
 pub(super) struct SenToHalf;
 
 impl Kernel for SenToHalf {
+    const BYTES: (usize, usize) = (2, 2);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        blocks(source, target, is_below_normal_half, sen_to_half, |word| {
-            Half::encode(Sen::decode(word))
-        });
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        blocks::<TIER, STREAM>(
+            source,
+            target,
+            is_below_normal_half,
+            sen_to_half,
+            exact::<Sen, Half, TIER>,
+        );
     }
 }
 
+/// By way of f32, out of line: it would take the registers of the fast path.
+#[cold]
+#[inline(never)]
+fn exact<S: Codec, T: Codec, const TIER: u8>(source: &[u8], target: &mut [u8]) {
+    let kernel = Tier::ALL[usize::from(TIER)].compile::<Recode<S, T>>();
+    let rows = Rows::one(source.len().min(target.len()) / 2);
+    // SAFETY: both slices hold the row.
+    unsafe { kernel.run(source.as_ptr(), target.as_mut_ptr(), rows) };
+}
+
 #[inline(always)]
-fn blocks(
+fn blocks<const TIER: u8, const STREAM: bool>(
     source: &[u8],
     target: &mut [u8],
     is_corner: impl Fn(u16) -> bool,
     fast: impl Fn(u16) -> u16,
-    exact: impl Fn(u16) -> u16,
+    exact: impl Fn(&[u8], &mut [u8]),
 ) {
-    for (from, to) in source.chunks(2 * BLOCK).zip(target.chunks_mut(2 * BLOCK)) {
-        let corners = u16::lanes(from)
-            .iter()
-            .fold(0, |any, &word| any | u16::from(is_corner(u16::load(word))));
+    let (whole, rest) = u16::lanes(source).as_chunks::<BLOCK>();
+    let (results, last) = u16::lanes_mut(target).as_chunks_mut::<BLOCK>();
+    for (from, to) in whole.iter().zip(results) {
+        let corners = from.iter().fold(0, |any, &word| any | u16::from(is_corner(u16::load(word))));
         if corners == 0 {
-            map(from, to, &fast);
+            map_block::<u16, u16, TIER, STREAM>(from, to, &fast);
         } else {
-            map(from, to, &exact);
+            exact(from.as_flattened(), to.as_flattened_mut());
         }
+    }
+    if !rest.is_empty() {
+        exact(rest.as_flattened(), last.as_flattened_mut());
     }
 }
 

@@ -2,25 +2,29 @@
 #![allow(unsafe_code, reason = "vector intrinsics")]
 
 use super::codec::{Codec, Half, Single};
-use super::wire::map;
+use super::wire::{map, put};
 use crate::Tier;
 use crate::tier::Kernel;
 
-/// Elements per pass: one vector of f32 on the widest tier.
+/// Elements per pass: one vector of f32 on the widest tier, and a cache line of them.
 const BLOCK: usize = 16;
 
 /// IEEE half to f32.
 pub(super) struct HalfToSingle;
 
 impl Kernel for HalfToSingle {
+    const BYTES: (usize, usize) = (2, 4);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
         let (blocks, rest) = source.as_chunks::<{ 2 * BLOCK }>();
         let (results, last) = target.as_chunks_mut::<{ 4 * BLOCK }>();
         for (from, to) in blocks.iter().zip(results) {
-            widen::<TIER>(from, to);
+            let mut block = [0; 4 * BLOCK];
+            widen::<TIER>(from, &mut block);
+            put::<_, TIER, STREAM>(to, &block);
         }
-        map(rest, last, |word| Single::encode(Half::decode(word)));
+        map::<_, _, TIER, false>(rest, last, |word| Single::encode(Half::decode(word)));
     }
 }
 
@@ -28,14 +32,21 @@ impl Kernel for HalfToSingle {
 pub(super) struct SingleToHalf;
 
 impl Kernel for SingleToHalf {
+    const BYTES: (usize, usize) = (4, 2);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        let (blocks, rest) = source.as_chunks::<{ 4 * BLOCK }>();
-        let (results, last) = target.as_chunks_mut::<{ 2 * BLOCK }>();
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        let (blocks, rest) = source.as_chunks::<{ 8 * BLOCK }>();
+        let (results, last) = target.as_chunks_mut::<{ 4 * BLOCK }>();
         for (from, to) in blocks.iter().zip(results) {
-            narrow::<TIER>(from, to);
+            let mut block = [0; 4 * BLOCK];
+            let (low, high) = block.split_at_mut(2 * BLOCK);
+            let (from_low, from_high) = from.split_at(4 * BLOCK);
+            narrow::<TIER>(from_low, low);
+            narrow::<TIER>(from_high, high);
+            put::<_, TIER, STREAM>(to, &block);
         }
-        map(rest, last, |word| Half::encode(Single::decode(word)));
+        map::<_, _, TIER, false>(rest, last, |word| Half::encode(Single::decode(word)));
     }
 }
 
@@ -44,19 +55,20 @@ fn widen<const TIER: u8>(from: &[u8; 2 * BLOCK], to: &mut [u8; 4 * BLOCK]) {
     #[cfg(target_arch = "x86_64")]
     if TIER >= Tier::Avx2 as u8 {
         // SAFETY: `TIER` says that the CPU has the instructions; the arrays hold 16 elements.
-        return unsafe { x86::widen::<TIER>(from, to) };
+        return unsafe { x86::widen::<TIER>(from.as_ptr(), to.as_mut_ptr()) };
     }
-    map(from, to, |word| Single::encode(Half::decode(word)));
+    map::<_, _, TIER, false>(from, to, |word| Single::encode(Half::decode(word)));
 }
 
 #[inline(always)]
-fn narrow<const TIER: u8>(from: &[u8; 4 * BLOCK], to: &mut [u8; 2 * BLOCK]) {
+fn narrow<const TIER: u8>(from: &[u8], to: &mut [u8]) {
+    debug_assert_eq!((from.len(), to.len()), (4 * BLOCK, 2 * BLOCK));
     #[cfg(target_arch = "x86_64")]
     if TIER >= Tier::Avx2 as u8 {
-        // SAFETY: `TIER` says that the CPU has the instructions; the arrays hold 16 elements.
-        return unsafe { x86::narrow::<TIER>(from, to) };
+        // SAFETY: `TIER` says that the CPU has the instructions; the slices hold 16 elements.
+        return unsafe { x86::narrow::<TIER>(from.as_ptr(), to.as_mut_ptr()) };
     }
-    map(from, to, |word| Half::encode(Single::decode(word)));
+    map::<_, _, TIER, false>(from, to, |word| Half::encode(Single::decode(word)));
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -67,8 +79,8 @@ mod x86 {
     use crate::Tier;
 
     #[inline(always)]
-    pub(super) unsafe fn widen<const TIER: u8>(from: &[u8; 2 * BLOCK], to: &mut [u8; 4 * BLOCK]) {
-        let (from, to) = (from.as_ptr(), to.as_mut_ptr().cast::<f32>());
+    pub(super) unsafe fn widen<const TIER: u8>(from: *const u8, to: *mut u8) {
+        let to = to.cast::<f32>();
         // SAFETY: loads of 32 and stores of 64 bytes, at any alignment.
         unsafe {
             if TIER == Tier::Avx512 as u8 {
@@ -83,9 +95,9 @@ mod x86 {
     }
 
     #[inline(always)]
-    pub(super) unsafe fn narrow<const TIER: u8>(from: &[u8; 4 * BLOCK], to: &mut [u8; 2 * BLOCK]) {
+    pub(super) unsafe fn narrow<const TIER: u8>(from: *const u8, to: *mut u8) {
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
-        let (from, to) = (from.as_ptr().cast::<f32>(), to.as_mut_ptr());
+        let from = from.cast::<f32>();
         // SAFETY: loads of 64 and stores of 32 bytes, at any alignment.
         unsafe {
             if TIER == Tier::Avx512 as u8 {

@@ -48,6 +48,7 @@ pub(super) struct Bool(u8);
 
 impl Wire for Bool {
     type Bytes = u8;
+    const ZERO: u8 = 0;
 
     #[inline(always)]
     fn load(bytes: u8) -> Self {

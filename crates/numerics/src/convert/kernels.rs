@@ -11,9 +11,11 @@ use crate::tier::Kernel;
 pub(super) struct Recode<S, T>(PhantomData<(S, T)>);
 
 impl<S: Codec, T: Codec> Kernel for Recode<S, T> {
+    const BYTES: (usize, usize) = (size_of::<S::Word>(), size_of::<T::Word>());
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        map(source, target, |word: S::Word| T::encode(S::decode(word)));
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, |word: S::Word| T::encode(S::decode(word)));
     }
 }
 
@@ -21,9 +23,11 @@ impl<S: Codec, T: Codec> Kernel for Recode<S, T> {
 pub(super) struct Saturate<C>(PhantomData<C>);
 
 impl<C: Codec> Kernel for Saturate<C> {
+    const BYTES: (usize, usize) = (4, 4);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        map(source, target, |value: f32| value.clamp(-C::MAX, C::MAX));
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, |value: f32| value.clamp(-C::MAX, C::MAX));
     }
 }
 
@@ -31,9 +35,11 @@ impl<C: Codec> Kernel for Saturate<C> {
 pub(super) struct Widen<I>(PhantomData<I>);
 
 impl<I: Integer> Kernel for Widen<I> {
+    const BYTES: (usize, usize) = (size_of::<I>(), 8);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        map(source, target, |value: I| value.to_i64());
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, |value: I| value.to_i64());
     }
 }
 
@@ -41,9 +47,11 @@ impl<I: Integer> Kernel for Widen<I> {
 pub(super) struct Wrap<I>(PhantomData<I>);
 
 impl<I: Integer> Kernel for Wrap<I> {
+    const BYTES: (usize, usize) = (8, size_of::<I>());
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        map(source, target, I::from_i64);
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, I::from_i64);
     }
 }
 
@@ -51,9 +59,11 @@ impl<I: Integer> Kernel for Wrap<I> {
 pub(super) struct Trunc<I>(PhantomData<I>);
 
 impl<I: Integer> Kernel for Trunc<I> {
+    const BYTES: (usize, usize) = (8, size_of::<I>());
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        map(source, target, I::from_f64);
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, I::from_f64);
     }
 }
 
@@ -61,9 +71,13 @@ impl<I: Integer> Kernel for Trunc<I> {
 pub(super) struct SingleToBool;
 
 impl Kernel for SingleToBool {
+    const BYTES: (usize, usize) = (4, 1);
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-        map(source, target, |value: f32| Bool::from_i64((value != 0.0).into()));
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, |value: f32| {
+            Bool::from_i64((value != 0.0).into())
+        });
     }
 }
 
@@ -73,9 +87,11 @@ pub(super) struct Cast<S, T>(PhantomData<(S, T)>);
 macro_rules! cast {
     ($($source:ty => $target:ty;)*) => { $(
         impl Kernel for Cast<$source, $target> {
+            const BYTES: (usize, usize) = (size_of::<$source>(), size_of::<$target>());
+
             #[inline(always)]
-            fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
-                map(source, target, |value: $source| value as $target);
+            fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+                map::<_, _, TIER, STREAM>(source, target, |value: $source| value as $target);
             }
         }
     )* };
@@ -94,8 +110,10 @@ cast! {
 pub(super) struct RealPart<W>(PhantomData<W>);
 
 impl<W: Wire> Kernel for RealPart<W> {
+    const BYTES: (usize, usize) = (2 * size_of::<W>(), size_of::<W>());
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
         for (pair, real) in W::lanes(source).chunks_exact(2).zip(W::lanes_mut(target)) {
             *real = pair[0];
         }
@@ -106,8 +124,10 @@ impl<W: Wire> Kernel for RealPart<W> {
 pub(super) struct Complexify<W>(PhantomData<W>);
 
 impl<W: Wire + Default> Kernel for Complexify<W> {
+    const BYTES: (usize, usize) = (size_of::<W>(), 2 * size_of::<W>());
+
     #[inline(always)]
-    fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
         for (real, pair) in W::lanes(source).iter().zip(W::lanes_mut(target).chunks_exact_mut(2)) {
             pair[0] = *real;
             pair[1] = W::default().store();
@@ -121,8 +141,10 @@ pub(super) struct ComplexToBool<W>(PhantomData<W>);
 macro_rules! complex_to_bool {
     ($($word:ty: $magnitude:expr;)*) => { $(
         impl Kernel for ComplexToBool<$word> {
+            const BYTES: (usize, usize) = (2 * size_of::<$word>(), 1);
+
             #[inline(always)]
-            fn run<const TIER: u8>(source: &[u8], target: &mut [u8]) {
+            fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
                 let pairs = <$word as Wire>::lanes(source).chunks_exact(2);
                 for (pair, to) in pairs.zip(target) {
                     let parts = <$word as Wire>::load(pair[0]) | <$word as Wire>::load(pair[1]);

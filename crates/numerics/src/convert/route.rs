@@ -3,6 +3,7 @@
 //! Every format has a hub: f32 for small floats, a 64-bit integer for integers. A handful of steps
 //! between hubs joins all of them, so each format needs two loops and no pair needs its own; pairs
 //! that models move all day have one all the same.
+#![allow(unsafe_code, reason = "hands rows to kernels by address")]
 
 use super::Overflow;
 use super::codec::{Brain, Codec, Half, Sen, Single};
@@ -12,7 +13,7 @@ use super::integer::{Bool, Integer};
 use super::kernels::{
     Cast, ComplexToBool, Complexify, RealPart, Recode, Saturate, SingleToBool, Trunc, Widen, Wrap,
 };
-use crate::tier::{Compiled, Kernel};
+use crate::tier::{Compiled, Kernel, Rows};
 use crate::{DataFormat, Float8, Tier};
 
 /// Elements that a chain carries at a time: two buffers of them stay in L1.
@@ -46,6 +47,14 @@ struct Step {
     bytes: usize,
 }
 
+impl Step {
+    fn run(&self, source: &[u8], target: &mut [u8], elements: usize) {
+        debug_assert!(target.len() >= elements * self.bytes);
+        // SAFETY: both slices hold the elements.
+        unsafe { self.kernel.run(source.as_ptr(), target.as_mut_ptr(), Rows::one(elements)) }
+    }
+}
+
 impl Route {
     /// The route between two addressable formats.
     pub(super) fn between(
@@ -67,13 +76,45 @@ impl Route {
         }
     }
 
-    /// Converts all elements; the slices hold as many of both.
+    /// Converts rows whose elements have `bytes` at each end.
+    ///
+    /// # Safety
+    /// Both ends hold the rows.
     #[inline]
-    pub(super) fn run(&self, source: &[u8], target: &mut [u8]) {
-        match self {
-            Self::Copy => target.copy_from_slice(source),
-            Self::Direct(kernel) => kernel.run(source, target),
-            Self::Chain(chain) => chain.run(source, target),
+    pub(super) unsafe fn run(
+        &self,
+        source: *const u8,
+        target: *mut u8,
+        bytes: (usize, usize),
+        rows: Rows,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self {
+                Self::Direct(kernel) => kernel.run(source, target, rows),
+                Self::Copy => rows.each(source, target, bytes, |row, to| to.copy_from_slice(row)),
+                Self::Chain(chain) => {
+                    rows.each(source, target, bytes, |row, to| chain.run(row, to));
+                }
+            }
+        }
+    }
+
+    /// Whether [`Route::stream`] stores past the cache.
+    #[inline]
+    pub(super) fn streams(&self) -> bool {
+        matches!(self, Self::Direct(kernel) if kernel.streams())
+    }
+
+    /// Converts rows with stores past the cache.
+    ///
+    /// # Safety
+    /// Both ends hold the rows, the route streams, and the target is aligned.
+    #[inline]
+    pub(super) unsafe fn stream(&self, source: *const u8, target: *mut u8, rows: Rows) {
+        if let Self::Direct(kernel) = self {
+            // SAFETY: as the caller promises.
+            unsafe { kernel.stream(source, target, rows) }
         }
     }
 }
@@ -119,9 +160,9 @@ impl Chain {
             let input = if is_first { source } else { &near[..width] };
             width = elements * step.bytes;
             if steps.peek().is_none() {
-                step.kernel.run(input, target);
+                step.run(input, target, elements);
             } else {
-                step.kernel.run(input, &mut far[..width]);
+                step.run(input, &mut far[..width], elements);
                 (near, far) = (far, near);
             }
             is_first = false;
@@ -140,6 +181,11 @@ fn same_bytes(from: DataFormat, to: DataFormat) -> bool {
     };
     // A bool's bytes are made zero or one even on the way to another bool.
     from != DataFormat::Bool && signed(from) == signed(to)
+}
+
+/// Numbers that a route converts per element.
+pub(super) fn parts(from: DataFormat, to: DataFormat) -> usize {
+    if part(from).is_some() && part(to).is_some() { 2 } else { 1 }
 }
 
 /// The format of a complex number's parts.
@@ -220,14 +266,22 @@ fn saturation(to: DataFormat, tier: Tier, overflow: Overflow) -> Option<Compiled
 /// The single loop between two formats, if there is one.
 fn direct(from: DataFormat, to: DataFormat, tier: Tier) -> Option<Compiled> {
     Some(match (from, to) {
-        (DataFormat::IeeeFp16, DataFormat::Sen169Fp16) => tier.compile::<HalfToSen>(),
-        (DataFormat::Sen169Fp16, DataFormat::IeeeFp16) => tier.compile::<SenToHalf>(),
-        (DataFormat::IeeeFp16, DataFormat::IeeeFp32) => tier.compile::<HalfToSingle>(),
-        (DataFormat::IeeeFp32, DataFormat::IeeeFp16) => tier.compile::<SingleToHalf>(),
-        (DataFormat::BFloat16, DataFormat::Sen169Fp16) => tier.compile::<Recode<Brain, Sen>>(),
-        (DataFormat::Sen169Fp16, DataFormat::BFloat16) => tier.compile::<Recode<Sen, Brain>>(),
-        (DataFormat::IeeeFp16, DataFormat::BFloat16) => tier.compile::<Recode<Half, Brain>>(),
-        (DataFormat::BFloat16, DataFormat::IeeeFp16) => tier.compile::<Recode<Brain, Half>>(),
+        (DataFormat::IeeeFp16, DataFormat::Sen169Fp16) => tier.compile_streaming::<HalfToSen>(),
+        (DataFormat::Sen169Fp16, DataFormat::IeeeFp16) => tier.compile_streaming::<SenToHalf>(),
+        (DataFormat::IeeeFp16, DataFormat::IeeeFp32) => tier.compile_streaming::<HalfToSingle>(),
+        (DataFormat::IeeeFp32, DataFormat::IeeeFp16) => tier.compile_streaming::<SingleToHalf>(),
+        (DataFormat::BFloat16, DataFormat::Sen169Fp16) => {
+            tier.compile_streaming::<Recode<Brain, Sen>>()
+        }
+        (DataFormat::Sen169Fp16, DataFormat::BFloat16) => {
+            tier.compile_streaming::<Recode<Sen, Brain>>()
+        }
+        (DataFormat::IeeeFp16, DataFormat::BFloat16) => {
+            tier.compile_streaming::<Recode<Half, Brain>>()
+        }
+        (DataFormat::BFloat16, DataFormat::IeeeFp16) => {
+            tier.compile_streaming::<Recode<Brain, Half>>()
+        }
         (DataFormat::IeeeFp32, DataFormat::IeeeFp64) => tier.compile::<Cast<f32, f64>>(),
         (DataFormat::IeeeFp64, DataFormat::IeeeFp32) => tier.compile::<Cast<f64, f32>>(),
         (DataFormat::IeeeInt64, DataFormat::IeeeFp32) => tier.compile::<Cast<i64, f32>>(),
@@ -273,8 +327,8 @@ impl PerCodec for Encode {
 
 fn by_codec<P: PerCodec>(format: DataFormat, tier: Tier) -> Option<Compiled> {
     Some(match format {
-        DataFormat::Sen169Fp16 => tier.compile::<P::Kernel<Sen>>(),
-        DataFormat::BFloat16 => tier.compile::<P::Kernel<Brain>>(),
+        DataFormat::Sen169Fp16 => tier.compile_streaming::<P::Kernel<Sen>>(),
+        DataFormat::BFloat16 => tier.compile_streaming::<P::Kernel<Brain>>(),
         DataFormat::Sen143Fp8 => tier.compile::<P::Kernel<Float8<0>>>(),
         DataFormat::Fp8E4M3FnUz => tier.compile::<P::Kernel<Float8<1>>>(),
         DataFormat::Fp8E5M2 => tier.compile::<P::Kernel<Float8<2>>>(),

@@ -1,0 +1,15 @@
+//! Every benchmark of the project, as ratios against a peer measured in the same run.
+//!
+//! Machines are shared and noisy, so a bare time means nothing: ours and the peer's runs alternate,
+//! and what counts is the median of the ratios of neighbours. A [`Benchmark`] has a bar that its
+//! ratio must reach; [`Report`] prints them and says whether all did.
+
+mod buffer;
+mod compare;
+pub mod copies;
+mod peer;
+mod report;
+
+pub use buffer::Buffer;
+pub use compare::{Bar, Benchmark, Effort, Outcome};
+pub use report::Report;
