@@ -5,8 +5,9 @@ use std::io::{IsTerminal, Write, stdout};
 use std::{error::Error, path::PathBuf, process::ExitCode, str::FromStr};
 
 use clap::Parser;
-use spyre::layout::{SpyreTensorLayout, View, picture::Picture};
+use spyre::layout::{SpyreTensorLayout, View};
 use spyre::numerics::{DType, Profile};
+use spyre::picture::Picture;
 
 /// Draws how a tensor lies on the host and on the device
 #[derive(Parser)]

@@ -1,4 +1,27 @@
-//! An open Spyre software stack: open a card, run programs on it.
+//! An open Spyre software stack, in Rust, that needs no card and no closed library.
+//!
+//! The facade: it joins the layers below and is what programs, the command line and the PyTorch
+//! package are written against.
+//!
+//! ```
+//! use spyre::layout::SpyreTensorLayout;
+//! use spyre::numerics::{DType, Profile};
+//! use spyre::picture::Picture;
+//!
+//! let layout = SpyreTensorLayout::for_dtype(Profile::Card, &[1024, 256], DType::Float16)?;
+//! assert_eq!(layout.device_size(), [4, 1024, 64]);
+//! assert!(Picture::new(&layout)?.terminal(false).contains("4 tiles of 1024 sticks"));
+//! # Ok::<(), spyre::layout::Error>(())
+//! ```
 
 pub use spyre_layout as layout;
 pub use spyre_numerics as numerics;
+pub use spyre_picture as picture;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../ARCHITECTURE.md")]
+mod architecture {}

@@ -64,7 +64,24 @@ impl Digits {
         // Stable, and from the innermost dimension out: among equal radices the stick is last.
         digits.levels.reverse();
         digits.levels.sort_by_key(|digit| std::cmp::Reverse(digit.radix));
+        digits.join();
         digits
+    }
+
+    /// Makes places one that follow each other on the host and on the device alike: what remains
+    /// are the carries that move an element away from its neighbour.
+    fn join(&mut self) {
+        for at in (1..self.levels.len()).rev() {
+            let (outer, inner) = (self.levels[at - 1], self.levels[at]);
+            let continues = |inner: usize, outer: usize| {
+                inner.checked_mul(self.levels[at].extent) == Some(outer)
+            };
+            if continues(inner.radix, outer.radix) && continues(inner.stride, outer.stride) {
+                let extent = outer.extent * inner.extent;
+                self.levels[at - 1] = Digit { extent, ..inner };
+                self.levels.remove(at);
+            }
+        }
     }
 
     /// Largest radix first.

@@ -63,8 +63,8 @@ pub enum Error {
 
     /// A host element that no device position holds, because the device is too small there.
     #[error(
-        "Invalid device sizes and stride map: device dimension {dim} has {size} blocks of \
-         {radix} host elements, but the tensor needs {needed}"
+        "Invalid device sizes and stride map: up to device dimension {dim} there is room for \
+         {size} steps of {radix} host elements, but the tensor needs {needed}"
     )]
     NotCovered { dim: usize, size: usize, radix: usize, needed: usize },
 

@@ -31,7 +31,6 @@ mod crew;
 mod digits;
 mod error;
 mod nest;
-pub mod picture;
 mod restickify;
 mod tensor_layout;
 mod view;

@@ -298,7 +298,8 @@ impl DmaNest {
             target_stride: replica.stride,
         });
         if !replicas.is_empty() {
-            loops.insert_many(0, copies);
+            loops.extend(copies);
+            loops.sort_by_key(|l| std::cmp::Reverse(l.target_stride));
         }
         self.is_disjoint &= is_disjoint(&loops);
         let plan = Plan::new(&loops);

@@ -11,6 +11,7 @@ use crate::digits::Digits;
 use crate::nest::split;
 use crate::view::row_major;
 use crate::{Access, Dims, ElementArrangement, Error, View};
+use tiled::Tiling;
 
 /// The most device dimensions a layout can have.
 const MAX_DEVICE_RANK: usize = 8;
@@ -51,6 +52,8 @@ pub struct SpyreTensorLayout {
     dma_strides: Dims,
     /// Host elements of the storage, if the host shape is known.
     storage_elements: Option<usize>,
+    /// How it was made, if by a tiling rule.
+    tiling: Option<Tiling>,
     digits: Digits,
 }
 
@@ -95,8 +98,7 @@ impl SpyreTensorLayout {
     ) -> Result<Self, Error> {
         let per_stick = elements_per_stick(device_dtype)?;
         let shape = tiled::by_dim_order(host_size, host_stride, per_stick, dim_order)?;
-        Self::assemble(shape.0, shape.1, device_dtype, ElementArrangement::Standard)?
-            .for_host(host_size, host_stride)
+        Self::from_tiling(shape, host_size, host_stride, device_dtype)
     }
 
     /// The layout of a tensor whose `stick_dims` are each padded to whole sticks.
@@ -121,8 +123,7 @@ impl SpyreTensorLayout {
     ) -> Result<Self, Error> {
         let per_stick = elements_per_stick(device_dtype)?;
         let shape = tiled::by_stick_dims(host_size, host_stride, per_stick, stick_dims)?;
-        Self::assemble(shape.0, shape.1, device_dtype, ElementArrangement::Standard)?
-            .for_host(host_size, host_stride)
+        Self::from_tiling(shape, host_size, host_stride, device_dtype)
     }
 
     /// A layout given in full. Its host shape is unknown until [`SpyreTensorLayout::for_host`].
@@ -144,6 +145,7 @@ impl SpyreTensorLayout {
         self.storage_elements = Some(host.last_element().map_or(0, |last| last + 1));
         self.dma_sizes = host_size.into();
         self.dma_strides = host_stride.into();
+        self.tiling = None;
         Ok(self)
     }
 
@@ -216,7 +218,8 @@ impl SpyreTensorLayout {
         self.device_element(host_element).map(|element| element * bytes)
     }
 
-    /// The host element that lies at a device element; `None` for padding and for replicas.
+    /// The host element that lies at a device element; `None` for padding and for replicas. Gaps
+    /// between the elements of a host shape are elements of the storage too.
     pub fn host_element(&self, device_element: usize) -> Option<usize> {
         if device_element >= self.device_elements() {
             return None;
@@ -237,6 +240,19 @@ impl SpyreTensorLayout {
         &self.digits
     }
 
+    fn from_tiling(
+        shape: tiled::Shape,
+        host_size: &[usize],
+        host_stride: &[usize],
+        device_dtype: DataFormat,
+    ) -> Result<Self, Error> {
+        let (size, map) = (shape.device_size, shape.stride_map);
+        let mut layout = Self::assemble(size, map, device_dtype, ElementArrangement::Standard)?
+            .for_host(host_size, host_stride)?;
+        layout.tiling = Some(shape.tiling);
+        Ok(layout)
+    }
+
     fn assemble(
         device_size: Dims,
         stride_map: SmallVec<[i64; 8]>,
@@ -253,6 +269,7 @@ impl SpyreTensorLayout {
             dma_sizes: Dims::new(),
             dma_strides: Dims::new(),
             storage_elements: None,
+            tiling: None,
             digits,
         })
     }

@@ -7,6 +7,11 @@ use spyre_layout::{DmaNest, Endpoint, Error, Solo, SpyreTensorLayout, View};
 use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, Sen169Fp16};
 use spyre_numerics::{DType, Profile};
 
+/// Host size, dimension order, device size, stride map.
+type Ordered = (&'static [usize], &'static [i64], &'static [usize], &'static [i64]);
+/// Host size, host stride, device size, stride map.
+type Explicit = (&'static [usize], &'static [usize], &'static [usize], &'static [i64]);
+
 fn row_major(size: &[usize]) -> Vec<usize> {
     View::contiguous(size).expect("a small tensor").stride().to_vec()
 }
@@ -48,7 +53,7 @@ fn default_layouts_are_the_published_ones() {
 
 #[test]
 fn ordered_layouts_are_the_published_ones() {
-    let pins: [(&[usize], &[i64], &[usize], &[i64]); 8] = [
+    let pins: [Ordered; 8] = [
         (&[512, 256], &[1, 0], &[8, 256, 64], &[16384, 1, 256]),
         (&[512, 8, 256], &[0, 2, 1], &[256, 1, 512, 64], &[1, 16384, 2048, 256]),
         (&[512, 8, 256], &[1, 0, 2], &[512, 4, 8, 64], &[2048, 64, 256, 1]),
@@ -142,43 +147,43 @@ fn round_trip(size: &[usize], stride: &[usize], device_size: &[usize], stride_ma
 
 #[test]
 fn explicit_layouts_round_trip() {
-    let one = [1];
-    let rows_60 = [60, 1];
-    let cases: [(&[usize], &[usize], &[usize], &[i64]); 33] = [
+    let one = &[1];
+    let rows_60 = &[60, 1];
+    let cases: [Explicit; 33] = [
         // plain
-        (&[60], &one, &[1, 64], &[64, 1]),
-        (&[240], &one, &[4, 64], &[64, 1]),
+        (&[60], one, &[1, 64], &[64, 1]),
+        (&[240], one, &[4, 64], &[64, 1]),
         (&[40, 120], &[120, 1], &[2, 40, 64], &[64, 120, 1]),
         (&[40, 120], &[120, 1], &[1, 120, 64], &[7680, 1, 120]),
         (&[40, 256], &[256, 1], &[1, 256, 64], &[16384, 1, 256]),
         (&[40, 256], &[256, 1], &[4, 40, 64], &[64, 256, 1]),
         // over-padded
-        (&[40, 60], &rows_60, &[1, 512, 64], &[3840, 1, 60]),
-        (&[40, 60], &rows_60, &[1, 512, 64], &[64, 60, 1]),
+        (&[40, 60], rows_60, &[1, 512, 64], &[3840, 1, 60]),
+        (&[40, 60], rows_60, &[1, 512, 64], &[64, 60, 1]),
         (&[40, 256], &[256, 1], &[4, 512, 64], &[64, 256, 1]),
         // expanding
-        (&[60], &one, &[1, 512, 64], &[64, 0, 1]),
+        (&[60], one, &[1, 512, 64], &[64, 0, 1]),
         // folding
-        (&[40, 60], &rows_60, &[38, 64], &[64, 1]),
+        (&[40, 60], rows_60, &[38, 64], &[64, 1]),
         // leading ones
-        (&[60], &one, &[1, 1, 64], &[64, 60, 1]),
-        (&[60], &one, &[1, 1, 1, 64], &[60, 64, 60, 1]),
-        (&[60], &one, &[1, 1, 1, 1, 64], &[60, 60, 64, 60, 1]),
-        (&[60], &one, &[1, 1, 1, 1, 1, 64], &[60, 60, 60, 64, 60, 1]),
+        (&[60], one, &[1, 1, 64], &[64, 60, 1]),
+        (&[60], one, &[1, 1, 1, 64], &[60, 64, 60, 1]),
+        (&[60], one, &[1, 1, 1, 1, 64], &[60, 60, 64, 60, 1]),
+        (&[60], one, &[1, 1, 1, 1, 1, 64], &[60, 60, 60, 64, 60, 1]),
         // trailing ones
-        (&[60], &one, &[1, 60, 64], &[64, 1, 1]),
-        (&[60], &one, &[60, 1, 1, 64], &[1, 64, 1, 1]),
-        (&[60], &one, &[1, 60, 1, 1, 64], &[60, 1, 64, 1, 1]),
+        (&[60], one, &[1, 60, 64], &[64, 1, 1]),
+        (&[60], one, &[60, 1, 1, 64], &[1, 64, 1, 1]),
+        (&[60], one, &[1, 60, 1, 1, 64], &[60, 1, 64, 1, 1]),
         // viewing
-        (&[60], &one, &[1, 2, 64], &[64, 30, 1]),
-        (&[60], &one, &[2, 1, 2, 64], &[15, 64, 30, 1]),
-        (&[60], &one, &[3, 1, 4, 64], &[5, 64, 15, 1]),
+        (&[60], one, &[1, 2, 64], &[64, 30, 1]),
+        (&[60], one, &[2, 1, 2, 64], &[15, 64, 30, 1]),
+        (&[60], one, &[3, 1, 4, 64], &[5, 64, 15, 1]),
         // tiling
-        (&[4800], &one, &[3, 2, 14, 64], &[120, 64, 360, 1]),
-        (&[40, 60], &rows_60, &[24, 1, 2, 64], &[60, 64, 1440, 1]),
-        (&[40, 60], &rows_60, &[2, 12, 1, 2, 64], &[720, 60, 64, 1200, 1]),
-        (&[40, 60], &rows_60, &[2, 6, 2, 1, 2, 64], &[720, 120, 60, 64, 1200, 1]),
-        (&[40, 60], &rows_60, &[3, 4, 3, 1, 2, 64], &[600, 180, 60, 64, 1800, 1]),
+        (&[4800], one, &[3, 2, 14, 64], &[120, 64, 360, 1]),
+        (&[40, 60], rows_60, &[24, 1, 2, 64], &[60, 64, 1440, 1]),
+        (&[40, 60], rows_60, &[2, 12, 1, 2, 64], &[720, 60, 64, 1200, 1]),
+        (&[40, 60], rows_60, &[2, 6, 2, 1, 2, 64], &[720, 120, 60, 64, 1200, 1]),
+        (&[40, 60], rows_60, &[3, 4, 3, 1, 2, 64], &[600, 180, 60, 64, 1800, 1]),
         // permuted host
         (&[40, 60], &[1, 40], &[1, 40, 64], &[2560, 1, 40]),
         (&[40, 60], &[1, 40], &[1, 60, 64], &[64, 40, 1]),
@@ -192,7 +197,7 @@ fn explicit_layouts_round_trip() {
             &[1024, 512, 256, 128, 64, 64, 2048, 1],
         ),
         // sparse
-        (&[40, 60], &rows_60, &[60, 1, 40, 64], &[1, -1, 60, -1]),
+        (&[40, 60], rows_60, &[60, 1, 40, 64], &[1, -1, 60, -1]),
         // a key-value cache: batch, heads, length, width
         (&[2, 3, 10, 128], &[3840, 1280, 128, 1], &[10, 3, 2, 2, 64], &[128, 1280, 64, 3840, 1]),
         // a key-value cache by slot
@@ -263,9 +268,9 @@ fn every_ragged_dimension_doubles_the_boxes() {
         let ends = (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
         DmaNest::derive(ends.0, ends.1).expect("a nest").boxes().len()
     };
-    assert_eq!(boxes(&[128, 128], &[0, 1]), 1);
-    assert_eq!(boxes(&[128, 130], &[0, 1]), 2);
-    assert_eq!(boxes(&[130, 130], &[0, 1]), 4);
+    assert_eq!(boxes(&[128, 2, 128], &[0, 2]), 1);
+    assert_eq!(boxes(&[128, 2, 130], &[0, 2]), 2);
+    assert_eq!(boxes(&[130, 2, 130], &[0, 2]), 4);
 }
 
 #[test]
@@ -281,6 +286,35 @@ fn stick_dims_are_read_and_set() {
 }
 
 #[test]
+fn stick_dims_of_small_dimensions_are_kept() {
+    let cases: [(&[usize], &[usize]); 6] = [
+        (&[64, 64], &[1, 0]),
+        (&[3, 64, 64], &[1, 2]),
+        (&[2, 3, 4, 128], &[1, 3]),
+        (&[2, 3, 4, 128], &[2, 3]),
+        (&[1024, 1], &[1]),
+        (&[1024, 1], &[]),
+    ];
+    for (size, stick_dims) in cases {
+        let layout =
+            SpyreTensorLayout::with_stick_dims(size, &row_major(size), IeeeFp16, stick_dims)
+                .expect("a layout");
+        assert_eq!(layout.stick_dims().expect("known"), stick_dims, "{size:?}");
+    }
+}
+
+#[test]
+fn a_flat_storage_is_one_run() {
+    for size in [&[1000][..], &[1 << 20], &[512, 64]] {
+        let view = View::contiguous(size).expect("a view");
+        let layout = SpyreTensorLayout::contiguous(size, IeeeFp16).expect("a layout");
+        let ends = (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
+        let nest = DmaNest::derive(ends.0, ends.1).expect("a nest");
+        assert_eq!(nest.to_string(), format!("({0}), (1), (1)", view.elements()));
+    }
+}
+
+#[test]
 fn dims_and_padding_are_mapped_to_the_host() {
     let layout = ordered(&[512, 240], &[1, 0]);
     assert_eq!(layout.dim_map(), Ok(vec![Some(0), Some(1), Some(0)]));
@@ -292,6 +326,13 @@ fn dims_and_padding_are_mapped_to_the_host() {
     assert_eq!(explicit.padding(), Err(Error::NoHostShape));
     let bound = explicit.for_host(&[40, 60], &[60, 1]).expect("all elements have a place");
     assert_eq!(bound.padding(), Ok(vec![24, 452]));
+    let folded = SpyreTensorLayout::explicit(&[38, 64], &[64, 1], Sen169Fp16)
+        .and_then(|layout| layout.for_host(&[40, 60], &[60, 1]))
+        .expect("a layout");
+    assert_eq!(folded.padding(), Ok(vec![0, 32]));
+    let collapsed =
+        SpyreTensorLayout::contiguous(&[2, 3, 2, 5, 2, 3, 130], Sen169Fp16).expect("a layout");
+    assert_eq!(collapsed.padding(), Ok(vec![0, 0, 0, 0, 0, 0, 62]));
 }
 
 #[test]

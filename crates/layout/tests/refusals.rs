@@ -31,8 +31,8 @@ fn a_refused_layout_names_the_dimension_and_the_rule() {
     );
     assert_eq!(
         text(explicit(&[3, 64], &[64, 1]).and_then(|layout| layout.for_host(&[200], &[1]))),
-        "Invalid device sizes and stride map: device dimension 0 has 3 blocks of 64 host \
-         elements, but the tensor needs 4"
+        "Invalid device sizes and stride map: up to device dimension 1 there is room for 192 steps \
+         of 1 host elements, but the tensor needs 200"
     );
     assert_eq!(
         text(explicit(&[4, 64], &[128, 2]).and_then(|layout| layout.for_host(&[200], &[1]))),

@@ -18,6 +18,44 @@ impl SpyreTensorLayout {
     /// # Ok::<(), spyre_layout::Error>(())
     /// ```
     pub fn dim_map(&self) -> Result<Vec<Option<usize>>, Error> {
+        match &self.tiling {
+            Some(tiling) => Ok(tiling.dim_map.to_vec()),
+            None => self.derived_dim_map(),
+        }
+    }
+
+    /// Device positions less host elements, per host dimension. Dimensions that are folded together
+    /// count as the last of them.
+    pub fn padding(&self) -> Result<Vec<usize>, Error> {
+        let Some(tiling) = &self.tiling else { return self.derived_padding() };
+        let per_stick = self.elements_per_stick();
+        let sizes = self.dma_sizes.iter().enumerate();
+        let pad = |(dim, &size): (usize, &usize)| match tiling.stick_dims.contains(&dim) {
+            true => size.next_multiple_of(per_stick) - size,
+            false => 0,
+        };
+        Ok(sizes.map(pad).collect())
+    }
+
+    /// The host dimensions that are padded to whole sticks, the one along the stick last; none if
+    /// the layout is sparse.
+    pub fn stick_dims(&self) -> Result<Vec<usize>, Error> {
+        match &self.tiling {
+            Some(tiling) => Ok(tiling.stick_dims.to_vec()),
+            None => self.derived_stick_dims(),
+        }
+    }
+
+    /// Tiles the same host shape by other stick dimensions. What the old layout held is not moved:
+    /// see [`crate::restickify`].
+    pub fn set_stick_dims(&mut self, stick_dims: &[usize]) -> Result<(), Error> {
+        self.host_dims()?;
+        let (size, stride) = (&self.dma_sizes, &self.dma_strides);
+        *self = Self::with_stick_dims(size, stride, self.device_dtype, stick_dims)?;
+        Ok(())
+    }
+
+    fn derived_dim_map(&self) -> Result<Vec<Option<usize>>, Error> {
         let host = self.host_dims()?;
         let lane_stride = self.stride_map[self.stride_map.len() - 1];
         let lane = owner(&host, lane_stride);
@@ -35,22 +73,29 @@ impl SpyreTensorLayout {
             .collect())
     }
 
-    /// Device positions less host elements, per host dimension.
-    pub fn padding(&self) -> Result<Vec<usize>, Error> {
-        let dim_map = self.dim_map()?;
+    fn derived_padding(&self) -> Result<Vec<usize>, Error> {
+        let dim_map = self.derived_dim_map()?;
         let slots = |dim| {
-            let owned =
-                dim_map.iter().zip(&self.device_size).filter(|(owner, _)| **owner == Some(dim));
+            let dims = dim_map.iter().zip(&self.device_size);
+            let owned = dims.filter(|(owner, _)| **owner == Some(dim));
             owned.map(|(_, &size)| size).product::<usize>()
         };
+        let mut folded = 1;
         let sizes = self.dma_sizes.iter().enumerate();
-        Ok(sizes.map(|(dim, &size)| slots(dim).saturating_sub(size)).collect())
+        Ok(sizes
+            .map(|(dim, &size)| {
+                folded *= size;
+                if dim_map.contains(&Some(dim)) {
+                    slots(dim).saturating_sub(std::mem::replace(&mut folded, 1))
+                } else {
+                    0
+                }
+            })
+            .collect())
     }
 
-    /// The host dimensions that are padded to whole sticks, the one along the stick last; none if
-    /// the layout is sparse.
-    pub fn stick_dims(&self) -> Result<Vec<usize>, Error> {
-        let dim_map = self.dim_map()?;
+    fn derived_stick_dims(&self) -> Result<Vec<usize>, Error> {
+        let dim_map = self.derived_dim_map()?;
         let per_stick = self.elements_per_stick();
         let mut stick_dims = Vec::new();
         for at in (0..dim_map.len()).rev() {
@@ -65,15 +110,6 @@ impl SpyreTensorLayout {
             stick_dims.insert(0, dim);
         }
         Ok(stick_dims)
-    }
-
-    /// Tiles the same host shape by other stick dimensions. What the old layout held is not moved:
-    /// see [`crate::restickify`].
-    pub fn set_stick_dims(&mut self, stick_dims: &[usize]) -> Result<(), Error> {
-        self.host_dims()?;
-        let (size, stride) = (&self.dma_sizes, &self.dma_strides);
-        *self = Self::with_stick_dims(size, stride, self.device_dtype, stick_dims)?;
-        Ok(())
     }
 
     /// Whether an outer device dimension counts whole blocks of the one at `block`.

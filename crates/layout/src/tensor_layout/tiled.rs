@@ -5,11 +5,26 @@ use smallvec::SmallVec;
 use super::{CARD_RANK, MAX_DEVICE_RANK};
 use crate::{Dims, Error};
 
-type Shape = (Dims, SmallVec<[i64; 8]>);
+/// A device shape, and what it was made from.
+pub(super) struct Shape {
+    pub(super) device_size: Dims,
+    pub(super) stride_map: SmallVec<[i64; 8]>,
+    pub(super) tiling: Tiling,
+}
+
+/// What a tiling rule knows of the layout that it made.
+#[derive(Clone, Debug)]
+pub(super) struct Tiling {
+    /// The host dimension of each device dimension; of dimensions that were merged, the outermost.
+    pub(super) dim_map: SmallVec<[Option<usize>; 8]>,
+    /// The host dimensions that are padded to whole sticks.
+    pub(super) stick_dims: SmallVec<[usize; 2]>,
+}
 
 /// A host dimension to be tiled.
 #[derive(Clone, Copy)]
 struct Dim {
+    dim: Option<usize>,
     size: usize,
     stride: usize,
     role: Role,
@@ -27,6 +42,7 @@ enum Role {
 
 /// One device dimension, innermost last.
 struct Place {
+    dim: Option<usize>,
     size: usize,
     stride: i64,
 }
@@ -47,10 +63,11 @@ pub(super) fn by_dim_order(
         .iter()
         .enumerate()
         .map(|(at, &dim)| match dim {
-            -1 => Dim { size: 1, stride: 1, role: Role::Synthetic },
+            -1 => Dim { dim: None, size: 1, stride: 1, role: Role::Synthetic },
             dim => {
                 let role = if at + 1 == dim_order.len() { Role::Stick } else { Role::Plain };
-                Dim { size: size[dim as usize], stride: stride[dim as usize], role }
+                let dim = dim as usize;
+                Dim { dim: Some(dim), size: size[dim], stride: stride[dim], role }
             }
         })
         .collect();
@@ -79,7 +96,7 @@ pub(super) fn by_stick_dims(
     }
     let dim = |dim: usize| {
         let role = if stick_dims.contains(&dim) { Role::Stick } else { Role::Plain };
-        Dim { size: size[dim], stride: stride[dim], role }
+        Dim { dim: Some(dim), size: size[dim], stride: stride[dim], role }
     };
     let lanes: SmallVec<[Dim; 2]> = stick_dims.iter().map(|&at| dim(at)).collect();
     tile(order.map(|at| dim(at as usize)).collect(), &lanes, per_stick)
@@ -115,10 +132,18 @@ fn tile(mut dims: SmallVec<[Dim; 8]>, lanes: &[Dim], per_stick: usize) -> Result
     let mut places: SmallVec<[Place; 8]> = outer.chain(inner).collect::<Result<_, _>>()?;
     if places.is_empty() {
         // A scalar: one element in a stick of its own.
-        places.push(Place { size: 1, stride: -1 });
-        places.push(Place { size: per_stick, stride: -1 });
+        places.push(Place { dim: None, size: 1, stride: -1 });
+        places.push(Place { dim: None, size: per_stick, stride: -1 });
     }
-    Ok((places.iter().map(|place| place.size).collect(), places.iter().map(|p| p.stride).collect()))
+    let sticks = lanes.iter().filter(|dim| dim.role == Role::Stick);
+    Ok(Shape {
+        device_size: places.iter().map(|place| place.size).collect(),
+        stride_map: places.iter().map(|place| place.stride).collect(),
+        tiling: Tiling {
+            dim_map: places.iter().map(|place| place.dim).collect(),
+            stick_dims: sticks.filter_map(|dim| dim.dim).collect(),
+        },
+    })
 }
 
 impl Dim {
@@ -127,11 +152,11 @@ impl Dim {
             Role::Stick => (self.size.div_ceil(per_stick), per_stick),
             Role::Plain | Role::Synthetic => (self.size, 1),
         };
-        Ok(Place { size, stride: self.map_entry(span)? })
+        Ok(Place { dim: self.dim, size, stride: self.map_entry(span)? })
     }
 
     fn lane(&self, per_stick: usize) -> Result<Place, Error> {
-        Ok(Place { size: per_stick, stride: self.map_entry(1)? })
+        Ok(Place { dim: self.dim, size: per_stick, stride: self.map_entry(1)? })
     }
 
     /// The host elements that a step of `span` along this dimension spans.
@@ -154,7 +179,7 @@ fn collapse(dims: &mut SmallVec<[Dim; 8]>, most: usize) -> Result<(), Error> {
         let size = large.size.checked_mul(small.size);
         let size = size.ok_or_else(|| super::too_large(&[large.size, small.size]))?;
         let stride = if small.size == 1 { large.stride } else { small.stride };
-        dims[outer.min(inner)] = Dim { size, stride, role: Role::Plain };
+        dims[outer.min(inner)] = Dim { dim: large.dim, size, stride, role: Role::Plain };
         dims.remove(outer.max(inner));
     }
     Ok(())

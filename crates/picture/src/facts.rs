@@ -4,7 +4,7 @@ use spyre_numerics::DataFormat;
 
 use super::panel::{length, tuple, wrap};
 use super::sticks::Sticks;
-use crate::{DmaBox, DmaNest, Endpoint, Error, View};
+use spyre_layout::{DmaBox, DmaNest, Endpoint, Error, View};
 
 /// Boxes that are listed at most.
 const BOXES: usize = 6;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::lattice::Lattice;
 use super::naming::Naming;
 use super::panel::Cell;
-use crate::{Error, SpyreTensorLayout};
+use spyre_layout::{Error, SpyreTensorLayout};
 
 /// Labels longer than this give way to numbers.
 const LONGEST_LABEL: usize = 12;

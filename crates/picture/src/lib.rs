@@ -13,9 +13,9 @@ mod terminal;
 
 use spyre_numerics::DataFormat;
 
-use crate::{Error, SpyreTensorLayout};
 use facts::Facts;
 use panel::Panel;
+use spyre_layout::{Error, SpyreTensorLayout};
 use sticks::Sticks;
 
 /// Three pictures of one layout: the logical view, the host memory and the device memory.
@@ -28,7 +28,7 @@ use sticks::Sticks;
 ///
 /// ```
 /// use spyre_layout::SpyreTensorLayout;
-/// use spyre_layout::picture::Picture;
+/// use spyre_picture::Picture;
 /// use spyre_numerics::DataFormat::IeeeFp16;
 ///
 /// let layout = SpyreTensorLayout::contiguous(&[512, 240], IeeeFp16)?;
@@ -94,7 +94,7 @@ mod tests {
     use spyre_numerics::DataFormat::{IeeeFp16, IeeeFp32, SenInt8};
 
     use super::*;
-    use crate::{ElementArrangement, View};
+    use spyre_layout::{ElementArrangement, View};
 
     fn tiled(size: &[usize]) -> SpyreTensorLayout {
         SpyreTensorLayout::contiguous(size, IeeeFp16).expect("tiles")

@@ -2,7 +2,7 @@
 
 use super::panel::{Panel, Row, Share, tuple};
 use super::sticks::{Run, Sticks};
-use crate::view::row_major;
+use spyre_layout::View;
 
 /// Lines before and behind the gap.
 const LINES: (usize, usize) = (3, 2);
@@ -22,7 +22,7 @@ pub(super) fn panel(sticks: &Sticks, cells: usize, element_bytes: usize) -> Pane
 fn caption(sticks: &Sticks, element_bytes: usize) -> String {
     let Some(last) = sticks.host().last() else { return "no bytes".into() };
     let stride = sticks.stride();
-    let is_row_major = row_major(sticks.size()).is_some_and(|rows| rows.as_slice() == stride);
+    let is_row_major = View::contiguous(sticks.size()).is_ok_and(|rows| rows.stride() == stride);
     let order = if is_row_major { ", row-major" } else { "" };
     let pieces = match sticks.pieces() {
         0 | 1 => String::new(),
