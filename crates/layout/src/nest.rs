@@ -11,7 +11,7 @@ use spyre_numerics::{Converter, DataFormat, STICK_BYTES};
 use crate::digits::Digits;
 use crate::{Error, SpyreTensorLayout, View};
 use join::Joined;
-use plan::{Kind, Plan};
+use plan::Plan;
 use split::Piece;
 
 /// One end of a copy: a view of host memory, or of a device storage in its layout.
@@ -386,19 +386,20 @@ impl DmaBox {
         (elements <= OnlyRun::MAX_ELEMENTS).then_some(OnlyRun { source, target, elements })
     }
 
-    /// The part of the box that one of `parts` threads carries, by its longest loop.
+    /// The part of the box that is carried as one of `parts`: some steps of the loop that has the
+    /// most of them to share out.
     pub(crate) fn part(&self, part: usize, parts: usize) -> Option<Self> {
-        // Rows go in blocks of eight, tiles in sticks.
-        let grain = if self.plan.kind == Kind::Rows { 8 } else { 64 };
         let is_whole = |l: &DmaLoop| self.joined.is_none() || l.target_stride > 1;
-        let splittable = self.loops.iter().enumerate().filter(|(_, l)| is_whole(l));
-        let Some((at, longest)) = splittable.max_by_key(|(_, l)| l.range) else {
+        let loops = self.loops.iter().enumerate().filter(|(_, l)| is_whole(l));
+        let graded = loops.map(|(at, l)| (at, l.range, self.plan.grain(at)));
+        let Some((at, range, grain)) =
+            graded.max_by_key(|(_, range, grain)| range.div_ceil(*grain))
+        else {
             return (part == 0).then(|| self.clone());
         };
-        let share = longest.range.div_ceil(parts);
-        let share = if share > grain { share.next_multiple_of(grain) } else { share };
-        let start = (part * share).min(longest.range);
-        let range = share.min(longest.range - start);
+        let share = range.div_ceil(grain).div_ceil(parts) * grain;
+        let start = (part * share).min(range);
+        let range = share.min(range - start);
         (range > 0).then(|| self.sliced(at, start, range))
     }
 

@@ -9,7 +9,7 @@ use super::{Mover, Strides, odometer};
 
 /// Runs that are carried together where the two ends order them differently: the source is then
 /// read as this many streams, and the target is written in pieces of as many runs.
-const BLOCK: usize = 8;
+const BLOCK: usize = 16;
 
 /// The same where they are gathered first: longer pieces have fewer ragged ends.
 const GATHER: usize = 32;

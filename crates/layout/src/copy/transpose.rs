@@ -36,6 +36,11 @@ impl Mover<'_> {
         let (lane, near) = (strides.lane, strides.near);
         let side = STICK / self.source_bytes.max(self.target_bytes);
         let lane_bytes = lane.source_stride * self.source_bytes;
+        // The next tile lies further along the source's run, or else along the loop around it.
+        let ahead = match near.range > side {
+            true => side * near.source,
+            false => strides.outer.last().map_or(0, |l| l.source),
+        };
         let mut stages = Stages { turned: [0; STAGE_BYTES], converted: [0; STAGE_BYTES] };
         odometer(&strides.outer, |outer_from, outer_to| {
             for column in (0..lane.range).step_by(side) {
@@ -47,7 +52,7 @@ impl Mover<'_> {
                     // SAFETY: the tile is a part of the plan.
                     unsafe {
                         let (source, target) = (source.add(from), target.add(to));
-                        let stage = self.turn_tile(&mut stages, source, lane_bytes, tile);
+                        let stage = self.turn_tile(&mut stages, source, lane_bytes, tile, ahead);
                         self.write_tile(stage, target, near.target, tile);
                     }
                 }
@@ -65,11 +70,12 @@ impl Mover<'_> {
         source: *const u8,
         stride: usize,
         tile: Tile,
+        ahead: usize,
     ) -> *const u8 {
         let Stages { turned, converted } = stages;
         // SAFETY: as the caller promises.
         unsafe {
-            turn(self, source, stride, turned.as_mut_ptr(), tile);
+            turn(self, source, stride, turned.as_mut_ptr(), tile, ahead);
             if self.converter.is_copy() {
                 return turned.as_ptr();
             }
@@ -107,14 +113,21 @@ impl Mover<'_> {
 ///
 /// # Safety
 /// The source holds `tile.columns` runs of `tile.rows` elements; the stage holds the tile.
-unsafe fn turn(mover: &Mover<'_>, source: *const u8, stride: usize, stage: *mut u8, tile: Tile) {
+unsafe fn turn(
+    mover: &Mover<'_>,
+    source: *const u8,
+    stride: usize,
+    stage: *mut u8,
+    tile: Tile,
+    ahead: usize,
+) {
     // SAFETY: as the caller promises.
     unsafe {
         match mover.source_bytes {
-            1 => turn_blocks::<u8>(mover.tier, source, stride, stage, tile),
-            2 => turn_blocks::<u16>(mover.tier, source, stride, stage, tile),
-            4 => turn_blocks::<u32>(mover.tier, source, stride, stage, tile),
-            8 => turn_blocks::<u64>(mover.tier, source, stride, stage, tile),
+            1 => turn_blocks::<u8>(mover.tier, source, stride, stage, tile, ahead),
+            2 => turn_blocks::<u16>(mover.tier, source, stride, stage, tile, ahead),
+            4 => turn_blocks::<u32>(mover.tier, source, stride, stage, tile, ahead),
+            8 => turn_blocks::<u64>(mover.tier, source, stride, stage, tile, ahead),
             _ => turn_words::<u128>(source, stride, stage, tile, (0, 0)),
         }
     }
@@ -127,10 +140,12 @@ unsafe fn turn_blocks<W: blocks::Word>(
     stride: usize,
     stage: *mut u8,
     tile: Tile,
+    ahead: usize,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        let done = blocks::turn::<W>(tier, source, stride, stage, (tile.rows, tile.columns));
+        let size = (tile.rows, tile.columns);
+        let done = blocks::turn::<W>(tier, source, stride, stage, size, ahead);
         turn_words::<W>(source, stride, stage, tile, done);
     }
 }

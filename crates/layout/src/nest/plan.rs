@@ -59,6 +59,18 @@ impl Plan {
         [self.lane, self.near, self.far].map(|at| at.map_or(ONCE, |at| loops[usize::from(at)]))
     }
 
+    /// How many steps of a loop are best left together when a box is shared out: a stick of the
+    /// innermost ones, a few rows, one step of those around them.
+    pub(crate) fn grain(&self, at: usize) -> usize {
+        let at = Some(at as u8);
+        match self.kind {
+            _ if at == self.lane => 64,
+            Kind::Transpose if at == self.near => 64,
+            Kind::Rows if at == self.near => 16,
+            _ => 1,
+        }
+    }
+
     /// The loops around them.
     pub(crate) fn outer<'a>(&self, loops: &'a [DmaLoop]) -> impl Iterator<Item = &'a DmaLoop> {
         let inner = [self.lane, self.near, self.far];

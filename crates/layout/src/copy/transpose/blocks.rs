@@ -20,7 +20,8 @@ pub(super) trait Word {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W> Word for W {}
 
-/// Turns the whole blocks of a tile of (rows, columns) and returns how many of each it did.
+/// Turns the whole blocks of a tile of (rows, columns) and returns how many of each it did. Asks
+/// for the tile that lies `ahead` bytes further while it is at it.
 ///
 /// # Safety
 /// The source holds `columns` runs of `rows` words, `stride` bytes apart; the stage holds the tile.
@@ -30,18 +31,19 @@ pub(super) unsafe fn turn<W: Word>(
     stride: usize,
     stage: *mut u8,
     tile: (usize, usize),
+    ahead: usize,
 ) -> (usize, usize) {
     // SAFETY: as the caller promises; the tier was detected.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         match tier {
-            Tier::Portable => x86::turn_128::<W>(source, stride, stage, tile),
-            _ => x86::turn_256::<W>(source, stride, stage, tile),
+            Tier::Portable => x86::turn_128::<W>(source, stride, stage, tile, ahead),
+            _ => x86::turn_256::<W>(source, stride, stage, tile, ahead),
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        _ = (tier, source, stride, stage, tile);
+        _ = (tier, source, stride, stage, tile, ahead);
         (0, 0)
     }
 }
@@ -49,6 +51,8 @@ pub(super) unsafe fn turn<W: Word>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+
+    use crate::copy::stream::{LINE, prefetch};
 
     /// A word whose registers can be interleaved.
     pub(in super::super) trait Interleave: Sized {
@@ -121,10 +125,11 @@ mod x86 {
         stride: usize,
         stage: *mut u8,
         tile: (usize, usize),
+        ahead: usize,
     ) -> (usize, usize) {
         let side = 16 / size_of::<W>();
         // SAFETY: as the caller promises.
-        unsafe { each_block::<W>(source, stride, stage, tile, (side, side), W::block_128) }
+        unsafe { each_block::<W>(source, stride, stage, tile, ahead, (side, side), W::block_128) }
     }
 
     #[target_feature(enable = "avx2")]
@@ -133,10 +138,13 @@ mod x86 {
         stride: usize,
         stage: *mut u8,
         tile: (usize, usize),
+        ahead: usize,
     ) -> (usize, usize) {
         let side = 16 / size_of::<W>();
         // SAFETY: as the caller promises.
-        unsafe { each_block::<W>(source, stride, stage, tile, (2 * side, side), W::block_256) }
+        unsafe {
+            each_block::<W>(source, stride, stage, tile, ahead, (2 * side, side), W::block_256)
+        }
     }
 
     /// Calls `turn` for each block of (rows, columns) and returns how many of each there are.
@@ -146,12 +154,18 @@ mod x86 {
         stride: usize,
         stage: *mut u8,
         tile: (usize, usize),
+        ahead: usize,
         block: (usize, usize),
         turn: unsafe fn(*const u8, usize, *mut u8, usize),
     ) -> (usize, usize) {
         let width = size_of::<W>();
         let whole = (tile.0 / block.0 * block.0, tile.1 / block.1 * block.1);
         for column in (0..whole.1).step_by(block.1) {
+            for next in column..column + block.1 {
+                for line in (0..whole.0 * width).step_by(LINE) {
+                    prefetch(source.wrapping_add(next * stride + ahead + line));
+                }
+            }
             for row in (0..whole.0).step_by(block.0) {
                 // SAFETY: the block is a part of the tile.
                 unsafe {
