@@ -10,7 +10,7 @@ use spyre_layout::{Crew, Solo};
 /// Ratios against the best peer, measured in the same run.
 #[derive(Parser)]
 struct Arguments {
-    /// Exit with 1 if a ratio misses its bar, after one more try.
+    /// Exit with 1 if a ratio misses its bar in two of three tries.
     #[arg(long)]
     check: bool,
     /// A few pairs only.

@@ -36,7 +36,7 @@ impl Report {
 
     /// Runs a benchmark and returns its line.
     pub fn add(&mut self, benchmark: &mut Benchmark<'_>, effort: Effort) -> String {
-        let outcome = benchmark.run(effort);
+        let outcome = benchmark.run_to_verdict(effort);
         let line = outcome.to_string();
         self.outcomes.push(outcome);
         line

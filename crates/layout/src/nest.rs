@@ -265,20 +265,21 @@ impl DmaNest {
 
     fn fill(&mut self, source: Endpoint<'_>, target: Endpoint<'_>) -> Result<(), Error> {
         let layouts = [source.layout(), target.layout()];
-        let piece = Piece::between(source.view, target.view);
-        let Some(pieces) = split::resolve(&piece, layouts)? else {
+        let views = [source.view, target.view];
+        let Some(mut pieces) = split::resolve(views, layouts)? else {
             self.source_reach = source.reach();
             self.target_reach = target.reach();
             self.is_disjoint = false;
             let digits = |layout: Option<&SpyreTensorLayout>| layout.map(|l| l.digits().clone());
+            let piece = Piece::between(source.view, target.view);
             let walk = Walk { piece, source: digits(layouts[0]), target: digits(layouts[1]) };
             self.walk = Some(Box::new(walk));
             return Ok(());
         };
         let device = usize::from(target.layout().is_some());
         self.boxes.reserve_exact(pieces.len());
-        for mut piece in pieces {
-            self.push(&mut piece, device, target.layout());
+        for piece in &mut pieces {
+            self.push(piece, device, target.layout());
         }
         if let [only] = &self.boxes[..] {
             self.only_run = only.as_run();

@@ -36,24 +36,24 @@ pub(crate) struct Axis {
 /// A box of a view, on its way to being linear at both ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
-    pub(crate) axes: SmallVec<[Axis; 6]>,
+    pub(crate) axes: SmallVec<[Axis; 4]>,
     pub(crate) origin: [Step; 2],
 }
 
-/// The boxes of `piece`, linear at both ends; `None` if they would be too many.
+/// The boxes of two views, linear at both ends; `None` if they would be too many.
 pub(crate) fn resolve(
-    piece: &Piece,
+    views: [&View; 2],
     layouts: [Option<&SpyreTensorLayout>; 2],
 ) -> Result<Option<Vec<Piece>>, Error> {
-    let mut pieces = Vec::with_capacity(4);
-    pieces.push(piece.clone());
+    let mut pieces = vec![Piece::between(views[0], views[1])];
     for (end, layout) in layouts.into_iter().enumerate() {
         let Some(layout) = layout else {
             pieces.iter_mut().for_each(|piece| piece.take_as_memory(end));
             continue;
         };
         if !place(&mut pieces, end, layout)? {
-            return check_ends(piece, layouts).map(|()| None);
+            let piece = Piece::between(views[0], views[1]);
+            return check_ends(&piece, layouts).map(|()| None);
         }
     }
     pieces.iter_mut().for_each(Piece::simplify);
@@ -101,23 +101,26 @@ fn place(pieces: &mut Vec<Piece>, end: usize, layout: &SpyreTensorLayout) -> Res
         let mut level = 0;
         while let Some(digit) = digits.get(level) {
             let piece = &mut pieces[at];
-            let cut = match piece.carry(end, digit) {
+            let (axis, head) = match piece.carry(end, digit) {
                 Carry::None => {
                     piece.take(end, digit)?;
                     level += 1;
-                    None
+                    continue;
                 }
-                Carry::At { axis, head } => Some(piece.cut_off(axis, head)),
+                Carry::At { axis, head } => (axis, head),
                 Carry::Blocks { axis, block } => {
-                    let whole = piece.axes[axis].range / block * block;
-                    let has_rest = whole < piece.axes[axis].range;
-                    let rest = has_rest.then(|| piece.cut_off(axis, whole));
-                    piece.block(axis, block);
-                    rest
+                    let range = piece.axes[axis].range;
+                    let rest = range % block;
+                    if rest == 0 {
+                        piece.block(axis, block);
+                        continue;
+                    }
+                    (axis, range - rest)
                 }
                 Carry::Many => return Ok(false),
             };
-            pieces.extend(cut);
+            let others = piece.cut_off(axis, head);
+            pieces.push(others);
             if pieces.len() > MAX_BOXES {
                 return Ok(false);
             }
@@ -144,7 +147,7 @@ impl Piece {
     /// The views of both ends, as one piece with as few axes as they allow.
     pub(crate) fn between(source: &View, target: &View) -> Self {
         let step = |rest: usize| Step { rest, memory: 0 };
-        let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
+        let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
         let strides = source.stride().iter().zip(target.stride());
         for (&range, (&from, &to)) in source.size().iter().zip(strides) {
             if range == 1 {

@@ -1,0 +1,19 @@
+# Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
+
+.PHONY: run test bench report
+
+# The main job. For now: how a tensor lies on the host and on the device.
+run:
+	cargo run --quiet --example 01-layout
+
+# Every check: format, lints, docs, tests, doc-tests, examples, a look at the benchmarks.
+test:
+	tools/check
+
+# Every benchmark against its peer; fails if a ratio misses its bar.
+bench:
+	cargo run --quiet --release -p spyre-bench -- --check
+
+# Sizes and unsafe blocks, per crate.
+report:
+	tools/report

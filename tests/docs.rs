@@ -1,0 +1,80 @@
+//! The documentation is run: its commands, its pictures. (Its Rust blocks are doc-tests.)
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The lines of a document's shell blocks.
+fn commands(document: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut commands = Vec::new();
+    for line in document.lines() {
+        if line.starts_with("```") {
+            inside = line == "```sh";
+        } else if inside {
+            commands.push(line.to_owned());
+        }
+    }
+    commands
+}
+
+/// Runs an example as the command line says, in an empty folder, and returns the folder.
+fn run_example(arguments: &[&str], folder: &Path) {
+    std::fs::create_dir_all(folder).expect("a folder");
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--offline", "--manifest-path"])
+        .arg(root().join("Cargo.toml"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?} failed: {errors}");
+}
+
+#[test]
+fn every_command_in_the_documents_works() {
+    let makefile = read("Makefile");
+    let folder = root().join("target/docs-test/commands");
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        for command in commands(&read(name)) {
+            let words: Vec<&str> = command.split_whitespace().collect();
+            match words[..] {
+                ["make", target] => {
+                    assert!(makefile.contains(&format!("\n{target}:")), "{name}: {command}");
+                }
+                ["cargo", "run", ref arguments @ ..] => run_example(arguments, &folder),
+                _ => panic!("{name}: no one tests {command:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_picture_in_the_readme_is_what_the_tour_draws() {
+    let folder = root().join("target/docs-test/picture");
+    run_example(&["--example", "01-layout"], &folder);
+    let drawn = std::fs::read_to_string(folder.join("layout.svg")).expect("a drawing");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(root().join("docs/layout.svg"), &drawn).expect("written");
+    }
+    assert!(drawn == read("docs/layout.svg"), "run BLESS=1 make test and look at the difference");
+}
+
+#[test]
+fn every_link_in_the_documents_leads_somewhere() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        let document = read(name);
+        for link in document.split("](").skip(1) {
+            let target = link.split(')').next().unwrap_or_default();
+            assert!(root().join(target).exists(), "{name} links to {target}");
+        }
+    }
+}
