@@ -49,7 +49,8 @@ impl DmaNest {
             streams: bytes >= STREAM_BYTES,
             tier: Tier::detected(),
         };
-        let threads = if self.is_disjoint() { bytes / BYTES_PER_THREAD } else { 1 };
+        let may_share = self.is_disjoint() && !self.is_walk();
+        let threads = if may_share { bytes / BYTES_PER_THREAD } else { 1 };
         let parts = threads.clamp(1, crew.threads());
         let rounds = if self.is_one_box() { 1 } else { bytes.div_ceil(ROUND_BYTES * parts) };
         match parts {

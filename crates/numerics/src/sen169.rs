@@ -19,8 +19,6 @@ const SIGN: u16 = 0x8000;
 const SPECIAL: u16 = 0x7FFF;
 /// What the exponent fields of f32 and SEN169 differ by.
 const REBIAS: u32 = 127 - 31;
-/// The largest f32 magnitude that still rounds to [`Sen169::MAX`].
-const LAST_FINITE: u32 = 0x4FFF_9FFF;
 
 impl Sen169 {
     /// The largest finite number: 2^33 - 2^24.
@@ -61,10 +59,10 @@ impl Sen169 {
     pub const fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
         let magnitude = bits & 0x7FFF_FFFF;
-        let rounded = (magnitude.wrapping_add(0x2000)) >> 14;
-        let code = rounded.wrapping_sub(REBIAS << 9);
-        let finite = if rounded < REBIAS << 9 { 0 } else { code };
-        let code = if magnitude > LAST_FINITE { SPECIAL as u32 } else { finite };
+        let rounded = (magnitude + 0x2000) >> 14;
+        // What is past the largest number, infinite or NaN rounds past its code, too.
+        let code = rounded.saturating_sub(REBIAS << 9);
+        let code = if code > SPECIAL as u32 { SPECIAL as u32 } else { code };
         Self(code as u16 | (bits >> 16) as u16 & SIGN)
     }
 }
@@ -102,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_next_f32_after_the_last_finite_is_special() {
-        assert_eq!(Sen169::from_f32(f32::from_bits(LAST_FINITE)), Sen169::MAX);
-        assert!(Sen169::from_f32(f32::from_bits(LAST_FINITE + 1)).is_special());
+        assert_eq!(Sen169::from_f32(f32::from_bits(0x4FFF_9FFF)), Sen169::MAX);
+        assert!(Sen169::from_f32(f32::from_bits(0x4FFF_A000)).is_special());
     }
 }

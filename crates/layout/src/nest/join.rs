@@ -35,18 +35,19 @@ fn join_pair(first: &DmaBox, second: &DmaBox, whole: usize) -> Option<Vec<DmaBox
     if outer != second_outer || lane + second_lane != whole {
         return None;
     }
-    let distance = (first.target_offset + lane) as isize - second.target_offset as isize;
-    let (at, steps) = steps_along(&first.loops, distance)?;
-    let range = first.loops.get(at).map_or(1, |l| l.range);
+    let distance = (first.target_offset() + lane) as isize - second.target_offset() as isize;
+    let (at, steps) = steps_along(first.loops(), distance)?;
+    let range = first.loops().get(at).map_or(1, |l| l.range);
     let (skip_first, skip_second) = if distance < 0 { (steps, 0) } else { (0, steps) };
     let shared = range - steps;
 
     let mut joined = first.sliced(at, skip_first, shared);
-    if !joined.target_offset.is_multiple_of(whole) {
+    if !joined.target_offset().is_multiple_of(whole) {
         return None;
     }
     let continued = second.sliced(at, skip_second, shared);
-    joined.joined = Some(Joined { source_offset: continued.source_offset, elements: second_lane });
+    joined.joined =
+        Some(Joined { source_offset: continued.source_offset(), elements: second_lane });
     let mut boxes = vec![joined];
     if steps > 0 {
         let is_ahead = distance < 0;
@@ -59,8 +60,8 @@ fn join_pair(first: &DmaBox, second: &DmaBox, whole: usize) -> Option<Vec<DmaBox
 /// The length of a box's runs, and its other loops.
 fn run_and_others(dma_box: &DmaBox) -> Option<(usize, SmallVec<[DmaLoop; 6]>)> {
     let is_run = |l: &DmaLoop| l.source_stride == 1 && l.target_stride == 1;
-    let run = dma_box.loops.iter().find(|l| is_run(l))?;
-    let others = dma_box.loops.iter().copied().filter(|l| !is_run(l)).collect();
+    let run = dma_box.loops().iter().find(|l| is_run(l))?;
+    let others = dma_box.loops().iter().copied().filter(|l| !is_run(l)).collect();
     Some((run.range, others))
 }
 

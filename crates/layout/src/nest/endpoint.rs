@@ -1,0 +1,60 @@
+use spyre_numerics::DataFormat;
+
+use crate::{Error, SpyreTensorLayout, View};
+
+/// One end of a copy: a view of host memory, or of a device storage in its layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<'a> {
+    pub(super) view: &'a View,
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place<'a> {
+    Host(DataFormat),
+    Device(&'a SpyreTensorLayout),
+}
+
+impl<'a> Endpoint<'a> {
+    /// Host memory with elements of `format`; offsets count from the start of the buffer.
+    pub fn host(view: &'a View, format: DataFormat) -> Self {
+        Self { view, place: Place::Host(format) }
+    }
+
+    /// A device storage.
+    pub fn device(view: &'a View, layout: &'a SpyreTensorLayout) -> Self {
+        Self { view, place: Place::Device(layout) }
+    }
+
+    pub(super) fn format(&self) -> DataFormat {
+        match self.place {
+            Place::Host(format) => format,
+            Place::Device(layout) => layout.device_dtype(),
+        }
+    }
+
+    pub(super) fn layout(&self) -> Option<&'a SpyreTensorLayout> {
+        match self.place {
+            Place::Host(_) => None,
+            Place::Device(layout) => Some(layout),
+        }
+    }
+
+    /// Elements that a walk may touch.
+    pub(super) fn reach(&self) -> usize {
+        match self.place {
+            Place::Host(_) => self.view.last_element().map_or(0, |last| last + 1),
+            Place::Device(layout) => layout.device_elements(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let elements = self.layout().and_then(SpyreTensorLayout::storage_elements);
+        match (self.view.last_element(), elements) {
+            (Some(last), Some(elements)) if last >= elements => {
+                Err(Error::ViewOutside { last, elements })
+            }
+            _ => Ok(()),
+        }
+    }
+}
