@@ -11,9 +11,6 @@ use super::{Mover, Strides, odometer};
 /// read as this many streams, and the target is written in pieces of as many runs.
 const BLOCK: usize = 16;
 
-/// The same where they are gathered first: longer pieces have fewer ragged ends.
-const GATHER: usize = 32;
-
 impl Mover<'_> {
     /// Carries all runs of a box.
     ///
@@ -31,11 +28,7 @@ impl Mover<'_> {
             Some(second) => Way::Join(second),
             None => Way::of(self, target, strides),
         };
-        let block = match way {
-            _ if far.range == 1 => near.range,
-            Way::Gather => GATHER,
-            _ => BLOCK,
-        };
+        let block = if far.range == 1 { near.range } else { BLOCK };
         let rows = |count| Rows {
             count,
             elements: strides.lane.range,
