@@ -14,6 +14,8 @@
 //! # Ok::<(), spyre::layout::Error>(())
 //! ```
 
+pub use spyre_flex as flex;
+pub use spyre_hal as hal;
 pub use spyre_layout as layout;
 pub use spyre_numerics as numerics;
 pub use spyre_picture as picture;

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 5] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
+    ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
+    ("spyre-flex", &["spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-picture", &["spyre-layout", "spyre-numerics"]),
-    ("spyre", &["spyre-layout", "spyre-numerics", "spyre-picture"]),
-    ("spyre-bench", &["spyre-layout", "spyre-numerics"]),
+    ("spyre", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics", "spyre-picture"]),
+    ("spyre-bench", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
 ];
 
 /// The dependencies of every crate on crates of ours, as cargo sees them.

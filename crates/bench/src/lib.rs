@@ -4,6 +4,7 @@
 //! and what counts is the median of the ratios of neighbours. A [`Benchmark`] has a bar that its
 //! ratio must reach; [`Report`] prints them and says whether all did.
 
+pub mod allocations;
 mod buffer;
 mod compare;
 pub mod copies;

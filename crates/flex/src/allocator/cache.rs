@@ -1,0 +1,82 @@
+//! Freed blocks that wait for a request of their size, or for the streams that still use them.
+
+use std::collections::HashMap;
+
+use super::blocks::Blocks;
+use crate::{LastUse, StreamIndex, Timelines};
+
+/// Blocks of up to so many units are kept: 512 KiB.
+const KEPT_UNITS: u64 = 4096;
+
+/// Blocks of one size that are looked at for one request.
+const LOOKED_AT: usize = 8;
+
+/// Freed blocks by size.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    small: Vec<Vec<u32>>,
+    large: HashMap<u64, Vec<u32>>,
+    units: u64,
+}
+
+impl Cache {
+    /// Whether blocks of this size are kept though nobody uses them.
+    #[inline]
+    pub(super) fn keeps(units: u64) -> bool {
+        units <= KEPT_UNITS
+    }
+
+    pub(super) fn units(&self) -> u64 {
+        self.units
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, slot: u32, units: u64) {
+        self.units += units;
+        if !Self::keeps(units) {
+            self.large.entry(units).or_default().push(slot);
+            return;
+        }
+        if self.small.is_empty() {
+            self.small.resize_with(KEPT_UNITS as usize + 1, Vec::new);
+        }
+        self.small[units as usize].push(slot);
+    }
+
+    /// A block of this size that `stream` may use now: the one freed last that it may.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        blocks: &Blocks,
+        units: u64,
+        stream: StreamIndex,
+        timelines: &dyn Timelines,
+    ) -> Option<u32> {
+        let class = match Self::keeps(units) {
+            true => self.small.get_mut(units as usize)?,
+            false => self.large.get_mut(&units)?,
+        };
+        let may_use =
+            |last_use: &LastUse| last_use.stream == stream || timelines.is_done(*last_use);
+        let is_ready = |slot: &u32| blocks.block(*slot).uses.iter().all(may_use);
+        let newest = class.iter().rev().take(LOOKED_AT).position(is_ready)?;
+        let at = class.len() - 1 - newest;
+        self.units -= units;
+        Some(class.swap_remove(at))
+    }
+
+    /// Takes out every block that nobody uses.
+    pub(super) fn drain(&mut self, blocks: &Blocks, timelines: &dyn Timelines) -> Vec<u32> {
+        let is_busy = |slot: &u32| {
+            let uses = &blocks.block(*slot).uses;
+            !uses.iter().all(|&last_use| timelines.is_done(last_use))
+        };
+        let mut drained = Vec::new();
+        for class in self.small.iter_mut().chain(self.large.values_mut()) {
+            drained.extend(class.extract_if(.., |slot| !is_busy(slot)));
+        }
+        self.large.retain(|_, class| !class.is_empty());
+        self.units -= drained.iter().map(|&slot| blocks.block(slot).units).sum::<u64>();
+        drained
+    }
+}

@@ -1,0 +1,33 @@
+//! The runtime next to the device: memory, and later streams and their scheduler.
+//!
+//! Above [`spyre_hal`]. A [`FlexAllocator`] carves 128-byte blocks from a card's regions and gives
+//! them out as [`DeviceHandle`]s. It knows the last use of every block in every stream, so that a
+//! block is never given out again while one of them may still touch it: no call is needed for that.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use spyre_flex::{FlexAllocator, Idle, Settings, StreamIndex, VirtualRegions};
+//!
+//! let regions = Arc::new(VirtualRegions::new(8, 12 << 30));
+//! let allocator = FlexAllocator::new(regions, Arc::new(Idle), Settings::default());
+//! let handle = allocator.allocate(1000, StreamIndex(0))?;
+//! assert_eq!(allocator.statistics().allocated_bytes, 1024);
+//!
+//! allocator.free(handle)?;
+//! assert!(allocator.free(handle).is_err()); // a handle is good for one free
+//! # Ok::<(), spyre_flex::Error>(())
+//! ```
+
+mod allocator;
+mod error;
+mod timeline;
+mod virtual_regions;
+
+pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
+pub use error::Error;
+pub use spyre_hal::DeviceHandle;
+pub use timeline::{Idle, LastUse, StreamIndex, Timelines};
+pub use virtual_regions::VirtualRegions;
+
+/// The unit of device memory: blocks start at its multiples and are that long.
+pub const BLOCK_BYTES: u64 = 128;

@@ -1,0 +1,298 @@
+//! The allocator against a simple model, and against handles that are not its own.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use spyre_flex::{
+    BlockState, DeviceHandle, Error, FlexAllocator, Idle, LastUse, Settings, StreamIndex,
+    Timelines, VirtualRegions,
+};
+use spyre_hal::{HandleTag, Location, MemoryMode, Region, RegionId, Regions, VFDeviceHandle};
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (word ^ (word >> 31)) % bound
+    }
+
+    /// From 128 bytes to a few megabytes, small ones most often.
+    fn bytes(&mut self) -> u64 {
+        let power = self.below(16);
+        1 + self.below(128 << power)
+    }
+}
+
+/// Streams whose blocks complete when the test says so.
+#[derive(Debug, Default)]
+struct Clock {
+    done: [AtomicU64; 4],
+}
+
+impl Timelines for Clock {
+    fn is_done(&self, last_use: LastUse) -> bool {
+        let done = self.done[usize::from(last_use.stream.0)].load(Ordering::Relaxed);
+        last_use.sequence <= done
+    }
+}
+
+fn small_card() -> Settings {
+    Settings { region_bytes: vec![64 << 20], ..Settings::default() }
+}
+
+fn open(settings: Settings) -> FlexAllocator {
+    FlexAllocator::new(Arc::new(VirtualRegions::new(4, 64 << 20)), Arc::new(Idle), settings)
+}
+
+fn place(handle: DeviceHandle) -> (u16, u64) {
+    match handle.location() {
+        Location::Vf(VFDeviceHandle { region_id, vf_offset }) => (region_id, vf_offset),
+        Location::Pf(_) => panic!("a VF card"),
+    }
+}
+
+/// No two blocks overlap, none is forgotten, and the numbers add up.
+fn check_snapshot(allocator: &FlexAllocator) {
+    let statistics = allocator.statistics();
+    let (mut totals, mut next) = (BTreeMap::new(), BTreeMap::new());
+    let mut last = None;
+    for block in allocator.snapshot() {
+        let start = next.entry(block.region).or_insert(0);
+        assert_eq!(block.offset_bytes, *start, "blocks follow each other");
+        *start += block.bytes;
+        *totals.entry(format!("{:?}", block.state)).or_insert(0) += block.bytes;
+        let is_free = block.state == BlockState::Free;
+        assert!(!(is_free && last == Some(block.region)), "free neighbours are joined");
+        last = is_free.then_some(block.region);
+    }
+    let total = |state: &str| totals.get(state).copied().unwrap_or(0);
+    assert_eq!(total("Live"), statistics.allocated_bytes);
+    assert_eq!(total("Cached"), statistics.cached_bytes);
+    assert_eq!(total("Free"), statistics.free_bytes);
+    assert_eq!(next.values().sum::<u64>(), statistics.reserved_bytes);
+}
+
+#[test]
+fn random_traces_equal_a_simple_model() -> Result<(), Error> {
+    for seed in 0..40 {
+        let allocator = open(small_card());
+        let mut random = Random(seed);
+        let mut live: BTreeMap<(u16, u64), (u64, DeviceHandle)> = BTreeMap::new();
+        for step in 0..4000 {
+            if random.below(2) == 0 || live.is_empty() {
+                let bytes = random.bytes();
+                let Ok(handle) = allocator.allocate(bytes, StreamIndex(0)) else { continue };
+                let (region, offset) = place(handle);
+                assert!(offset.is_multiple_of(128));
+                let before = live.range(..(region, offset)).next_back();
+                let after = live.range((region, offset)..).next();
+                let end = offset + bytes.next_multiple_of(128);
+                assert!(before.is_none_or(|(at, old)| at.0 != region || at.1 + old.0 <= offset));
+                assert!(after.is_none_or(|(at, _)| at.0 != region || at.1 >= end));
+                live.insert((region, offset), (bytes.next_multiple_of(128), handle));
+            } else {
+                let at = *live.keys().nth(random.below(live.len() as u64) as usize).expect("some");
+                let (_, handle) = live.remove(&at).expect("live");
+                allocator.free(handle)?;
+            }
+            if step % 256 == 0 {
+                check_snapshot(&allocator);
+            }
+        }
+        let sum: u64 = live.values().map(|(bytes, _)| bytes).sum();
+        assert_eq!(allocator.statistics().allocated_bytes, sum);
+        for (_, handle) in live.into_values() {
+            allocator.free(handle)?;
+        }
+        allocator.empty_cache();
+        check_snapshot(&allocator);
+        assert_eq!(allocator.statistics().fragmentation() > 0.0, allocator.snapshot().len() > 1);
+        assert_eq!(allocator.statistics().allocated_bytes, 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_block_is_never_given_out_while_another_stream_uses_it() -> Result<(), Error> {
+    for seed in 0..40 {
+        let clock = Arc::new(Clock::default());
+        let regions = Arc::new(VirtualRegions::new(2, 1 << 20));
+        let settings = Settings { region_bytes: vec![1 << 20], ..Settings::default() };
+        let allocator = FlexAllocator::new(regions, clock.clone(), settings);
+        let mut random = Random(seed);
+        let mut live: Vec<(DeviceHandle, u64)> = Vec::new();
+        // The uses of every byte range that was freed: who may not have it yet.
+        let mut pending: Vec<((u16, u64), u64, LastUse)> = Vec::new();
+        for sequence in 1..3000 {
+            let stream = StreamIndex(random.below(4) as u16);
+            match random.below(5) {
+                0 | 1 => {
+                    let bytes = 1 + random.below(64 << 10);
+                    let Ok(handle) = allocator.allocate(bytes, stream) else { continue };
+                    let (region, offset) = place(handle);
+                    let end = offset + bytes.next_multiple_of(128);
+                    for &((other, start), length, last_use) in &pending {
+                        let overlaps = other == region && start < end && offset < start + length;
+                        let may = last_use.stream == stream || clock.is_done(last_use);
+                        assert!(!overlaps || may, "seed {seed}: {handle} is still used");
+                    }
+                    live.push((handle, bytes.next_multiple_of(128)));
+                }
+                2 if !live.is_empty() => {
+                    let at = random.below(live.len() as u64) as usize;
+                    let last_use = LastUse { stream, sequence };
+                    allocator.record_use(live[at].0, last_use)?;
+                    pending.push((place(live[at].0), live[at].1, last_use));
+                }
+                3 if !live.is_empty() => {
+                    let at = random.below(live.len() as u64) as usize;
+                    allocator.free(live.swap_remove(at).0)?;
+                }
+                _ => {
+                    let done = &clock.done[usize::from(stream.0)];
+                    done.store(sequence.saturating_sub(random.below(50)), Ordering::Relaxed);
+                    pending.retain(|(_, _, last_use)| !clock.is_done(*last_use));
+                }
+            }
+        }
+        check_snapshot(&allocator);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_million_bad_handles_are_all_refused() -> Result<(), Error> {
+    let allocator = open(small_card());
+    let other = open(small_card());
+    let mut random = Random(7);
+    let mut live: Vec<DeviceHandle> = Vec::new();
+    let mut dead: Vec<DeviceHandle> = Vec::new();
+    for _ in 0..2000 {
+        live.push(allocator.allocate(random.bytes().min(20_000), StreamIndex(0))?);
+        dead.push(other.allocate(random.bytes().min(20_000), StreamIndex(0))?);
+        if random.below(2) == 0 {
+            let handle = live.swap_remove(random.below(live.len() as u64) as usize);
+            allocator.free(handle)?;
+            dead.push(handle);
+        }
+    }
+    let is_live: HashSet<DeviceHandle> = live.iter().copied().collect();
+    for _ in 0..1_000_000 {
+        let known = live[random.below(live.len() as u64) as usize];
+        let old = dead[random.below(dead.len() as u64) as usize];
+        let bad = match random.below(3) {
+            0 => old,
+            1 => forged(&mut random, known),
+            _ => forged(&mut random, old),
+        };
+        if !is_live.contains(&bad) {
+            assert!(matches!(allocator.check(bad, 0, 1), Err(Error::BadHandle { .. })), "{bad:?}");
+        }
+    }
+    for handle in live {
+        allocator.check(handle, 0, 1)?;
+        allocator.free(handle)?;
+        assert!(allocator.free(handle).is_err());
+    }
+    Ok(())
+}
+
+/// A handle with something about it changed.
+fn forged(random: &mut Random, handle: DeviceHandle) -> DeviceHandle {
+    let (region_id, vf_offset) = place(handle);
+    let tag = handle.tag();
+    let mut place = VFDeviceHandle { region_id, vf_offset };
+    let mut forged = tag;
+    match random.below(5) {
+        0 => forged.epoch ^= 1 + random.below(0xFFFE) as u16,
+        1 => forged.generation ^= 1 + random.below(0xFFFF_FFFE) as u32,
+        2 => forged.slot ^= 1 + random.below(0xFFFF) as u32,
+        3 => place.vf_offset ^= 128,
+        _ => place.region_id ^= 1 + random.below(7) as u16,
+    }
+    DeviceHandle::vf(place, HandleTag { ..forged })
+}
+
+#[test]
+fn out_of_memory_names_the_numbers_and_loses_nothing() -> Result<(), Error> {
+    let allocator = open(Settings { limit_bytes: 100 << 20, ..small_card() });
+    let handle = allocator.allocate(60 << 20, StreamIndex(0))?;
+    let before = allocator.statistics();
+
+    let error = allocator.allocate(50 << 20, StreamIndex(0)).expect_err("past the limit");
+    assert_eq!(
+        error,
+        Error::OutOfMemory {
+            requested: 50 << 20,
+            free: 4 << 20,
+            reserved: 64 << 20,
+            largest: 4 << 20,
+            committed: 60 << 20,
+            limit: 100 << 20,
+        }
+    );
+    assert!(allocator.allocate(65 << 20, StreamIndex(0)).is_err()); // larger than any region
+    assert!(allocator.allocate(u64::MAX, StreamIndex(0)).is_err());
+
+    assert_eq!(allocator.statistics(), before);
+    allocator.free(handle)
+}
+
+#[test]
+fn accesses_past_the_end_are_refused() -> Result<(), Error> {
+    let allocator = open(small_card());
+    let handle = allocator.allocate(1000, StreamIndex(0))?;
+    assert_eq!(allocator.check(handle, 0, 1024), Ok(()));
+    assert_eq!(allocator.check(handle, 1024, 0), Ok(()));
+    assert_eq!(
+        allocator.check(handle, 1000, 25).expect_err("one byte too many").to_string(),
+        format!("25 bytes at offset 1000 of {handle} end past its 1024 bytes")
+    );
+    assert!(allocator.check(handle, u64::MAX, 2).is_err());
+    Ok(())
+}
+
+/// One region in PF mode, at an address.
+#[derive(Debug)]
+struct PhysicalCard;
+
+impl Regions for PhysicalCard {
+    fn mode(&self) -> MemoryMode {
+        MemoryMode::Pf
+    }
+
+    fn try_allocate(&self, bytes: u64) -> Option<Region> {
+        (bytes <= 8 << 30).then_some(Region { id: RegionId(0), base_address: 1 << 34, bytes })
+    }
+
+    fn release(&self, _: RegionId) {}
+}
+
+#[test]
+fn pf_handles_are_addresses_and_refused_regions_are_asked_for_smaller() -> Result<(), Error> {
+    let allocator = FlexAllocator::new(Arc::new(PhysicalCard), Arc::new(Idle), Settings::default());
+    let first = allocator.allocate(128, StreamIndex(0))?;
+    let second = allocator.allocate(128, StreamIndex(0))?;
+    assert_eq!(first.to_string(), "pf:0x400000000");
+    assert_eq!(second.to_string(), "pf:0x400000080");
+    assert_eq!(allocator.statistics().reserved_bytes, 8 << 30); // 12 GB was refused
+    Ok(())
+}
+
+#[test]
+fn regions_are_taken_lazily_and_given_back() -> Result<(), Error> {
+    let regions = Arc::new(VirtualRegions::new(1, 64 << 20));
+    let allocator = FlexAllocator::new(regions.clone(), Arc::new(Idle), small_card());
+    assert_eq!(allocator.statistics().reserved_bytes, 0);
+    allocator.allocate(1, StreamIndex(0))?;
+    assert!(regions.try_allocate(1).is_none());
+    drop(allocator);
+    assert!(regions.try_allocate(1).is_some());
+    Ok(())
+}

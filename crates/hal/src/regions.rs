@@ -1,0 +1,43 @@
+use std::fmt::Debug;
+
+/// The two ways in which a card gives out memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemoryMode {
+    /// Physical function: every allocation is mapped on its own, at a physical address.
+    Pf,
+    /// Virtual function: a few large regions, and offsets in them.
+    #[default]
+    Vf,
+}
+
+/// Which region of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegionId(pub u16);
+
+/// A large piece of device memory that an allocator carves blocks from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Which one.
+    pub id: RegionId,
+    /// Where it starts; what handles show in PF mode, and nobody sees in VF mode.
+    pub base_address: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// The part of a card that memory comes from.
+///
+/// # Contract
+/// - Regions do not overlap, and start at a multiple of 128 bytes.
+/// - A region stays until it is released.
+/// - `try_allocate` has no effect when it returns `None`.
+pub trait Regions: Debug + Send + Sync {
+    /// The mode the card is in.
+    fn mode(&self) -> MemoryMode;
+
+    /// A region of exactly so many bytes, if there is one to be had.
+    fn try_allocate(&self, bytes: u64) -> Option<Region>;
+
+    /// Gives a region back.
+    fn release(&self, region: RegionId);
+}
