@@ -49,7 +49,9 @@ impl Digits {
         let mut stride = 1;
         for (dim, (&extent, &radix)) in device_size.iter().zip(stride_map).enumerate().rev() {
             match radix {
-                _ if extent <= 1 => {}
+                _ if extent == 1 => {}
+                // Room for nothing: no element has a place.
+                _ if extent == 0 => digits.levels.push(Digit { dim, radix: 1, extent, stride }),
                 0 => digits.replicas.push(Replica { extent, stride }),
                 1.. => digits.levels.push(Digit { dim, radix: radix as usize, extent, stride }),
                 _ => {}
@@ -114,7 +116,8 @@ impl Digits {
         let lane = device_size.len() - 1;
         let unit = stride_map[lane];
         let elements = device_size[lane];
-        let count = self.levels.iter().position(|digit| digit.radix as i64 == 32 * unit);
+        let count_radix = unit.checked_mul(32);
+        let count = self.levels.iter().position(|digit| Some(digit.radix as i64) == count_radix);
         let sticks = count.map_or(1, |at| self.levels[at].extent);
         let (Some(count), 32, 0, 1..) = (count, elements, sticks % 2, unit) else {
             let error = Error::ArrangementSticks { sticks, elements };

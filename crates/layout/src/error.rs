@@ -57,7 +57,7 @@ pub enum Error {
     /// A stride map entry without meaning.
     #[error(
         "Invalid device sizes and stride map: stride_map[{dim}] is {stride}; \
-         a host stride is positive, 0 replicates, -1 is synthetic"
+         a host stride is positive and below 2^59, 0 replicates, -1 is synthetic"
     )]
     StrideMap { dim: usize, stride: i64 },
 

@@ -15,6 +15,8 @@ use tiled::Tiling;
 
 /// The most device dimensions a layout can have.
 const MAX_DEVICE_RANK: usize = 8;
+/// Past this no host element is addressable: 16 bytes is the widest.
+const MAX_HOST_STRIDE: i64 = i64::MAX / 16;
 /// The most host dimensions the card tiles; beyond it the outer ones are collapsed.
 const CARD_RANK: usize = 6;
 
@@ -225,9 +227,10 @@ impl SpyreTensorLayout {
             return None;
         }
         let levels = self.digits.levels().ok()?;
-        let host = levels.iter().fold(0, |host, digit| {
-            host + device_element / digit.stride % digit.extent * digit.radix
-        });
+        let host = levels.iter().try_fold(0_usize, |host, digit| {
+            let coordinate = device_element / digit.stride % digit.extent;
+            host.checked_add(coordinate.checked_mul(digit.radix)?)
+        })?;
         (self.device_element(host) == Some(device_element)).then_some(host)
     }
 
@@ -299,10 +302,14 @@ fn check_shape(size: &[usize], stride_map: &[i64], format: DataFormat) -> Result
     if given != expected {
         return Err(Error::StickSize { given, expected, format });
     }
-    if let Some((dim, &stride)) = stride_map.iter().enumerate().find(|(_, stride)| **stride < -1) {
+    let is_wrong = |stride: i64| !(-1..MAX_HOST_STRIDE).contains(&stride);
+    let wrong = stride_map.iter().enumerate().find(|(_, stride)| is_wrong(**stride));
+    if let Some((dim, &stride)) = wrong {
         return Err(Error::StrideMap { dim, stride });
     }
-    let elements = size.iter().try_fold(1, |product: usize, &size| product.checked_mul(size));
+    // An empty dimension does not excuse the others: strides are products of their sizes.
+    let elements =
+        size.iter().try_fold(1, |product: usize, &size| product.checked_mul(size.max(1)));
     match elements {
         Some(elements) if elements <= isize::MAX as usize / 16 => Ok(()),
         _ => Err(too_large(size)),

@@ -23,7 +23,7 @@ fn a_refused_layout_names_the_dimension_and_the_rule() {
     assert_eq!(
         text(explicit(&[4, 64], &[-5, 1])),
         "Invalid device sizes and stride map: stride_map[0] is -5; \
-         a host stride is positive, 0 replicates, -1 is synthetic"
+         a host stride is positive and below 2^59, 0 replicates, -1 is synthetic"
     );
     assert_eq!(
         text(explicit(&[2; 9], &[1; 9])),

@@ -326,12 +326,16 @@ fn check_ends(piece: &Piece, layouts: [Option<&SpyreTensorLayout>; 2]) -> Result
 }
 
 /// Whether a layout has a place for every element of a piece: for all up to the last if it has no
-/// gaps, else one by one.
+/// gaps, else one by one, if they are not too many for that.
 fn check_end(piece: &Piece, end: usize, layout: &SpyreTensorLayout) -> Result<(), Error> {
+    const ONE_BY_ONE: usize = 1 << 24;
     check_whole(piece, end, layout).or_else(|error| {
-        let mut elements = piece.elements_at(end);
-        let is_placed = elements.all(|element| layout.digits().locate(element).is_some());
-        if is_placed { Ok(()) } else { Err(error) }
+        let count = piece.axes.iter().try_fold(1, |n: usize, axis| n.checked_mul(axis.range));
+        let is_placed = |element| layout.digits().locate(element).is_some();
+        match count {
+            Some(..=ONE_BY_ONE) if piece.elements_at(end).all(is_placed) => Ok(()),
+            _ => Err(error),
+        }
     })
 }
 

@@ -31,7 +31,7 @@ impl SpyreTensorLayout {
         let per_stick = self.elements_per_stick();
         let sizes = self.dma_sizes.iter().enumerate();
         let pad = |(dim, &size): (usize, &usize)| match tiling.stick_dims.contains(&dim) {
-            true => size.next_multiple_of(per_stick) - size,
+            true => size.div_ceil(per_stick) * per_stick - size,
             false => 0,
         };
         Ok(sizes.map(pad).collect())
@@ -80,11 +80,11 @@ impl SpyreTensorLayout {
             let owned = dims.filter(|(owner, _)| **owner == Some(dim));
             owned.map(|(_, &size)| size).product::<usize>()
         };
-        let mut folded = 1;
+        let mut folded: usize = 1;
         let sizes = self.dma_sizes.iter().enumerate();
         Ok(sizes
             .map(|(dim, &size)| {
-                folded *= size;
+                folded = size.saturating_mul(folded);
                 if dim_map.contains(&Some(dim)) {
                     slots(dim).saturating_sub(std::mem::replace(&mut folded, 1))
                 } else {
