@@ -173,7 +173,10 @@ impl DmaNest {
             self.source_reach = source.reach();
             self.target_reach = target.reach();
             let digits = |layout: Option<&SpyreTensorLayout>| layout.map(|l| l.digits().clone());
-            let piece = Piece::between(source.view, target.view);
+            let mut piece = Piece::between(source.view, target.view);
+            // Runs are longest along the smallest steps on the device.
+            let device = usize::from(target.layout().is_some());
+            piece.axes.sort_by_key(|axis| std::cmp::Reverse(axis.ends[device].rest));
             let walk = Walk { piece, source: digits(layouts[0]), target: digits(layouts[1]) };
             self.walk = Some(Box::new(walk));
             return Ok(());

@@ -30,6 +30,8 @@ impl Mover<'_> {
         unsafe {
             if self.converter.is_copy() {
                 move_elements(self.source_bytes, source, from, target, to, lane.range);
+            } else if lane.range == 1 {
+                self.convert(source, target, 1);
             } else {
                 self.convert_strided(source, from, target, to, lane.range);
             }

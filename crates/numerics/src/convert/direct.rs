@@ -7,7 +7,7 @@
 
 use super::codec::{Codec, Half, Sen};
 use super::kernels::Recode;
-use super::wire::{BLOCK, Wire, map_block};
+use super::wire::{BLOCK, Wire, map, map_block};
 use crate::Tier;
 use crate::tier::{Kernel, Rows};
 
@@ -68,18 +68,22 @@ fn blocks<const TIER: u8, const STREAM: bool>(
     fast: impl Fn(u16) -> u16,
     exact: impl Fn(&[u8], &mut [u8]),
 ) {
+    let has_corner = |words: &[[u8; 2]]| {
+        words.iter().fold(0, |any, &word| any | u16::from(is_corner(u16::load(word)))) != 0
+    };
     let (whole, rest) = u16::lanes(source).as_chunks::<BLOCK>();
     let (results, last) = u16::lanes_mut(target).as_chunks_mut::<BLOCK>();
     for (from, to) in whole.iter().zip(results) {
-        let corners = from.iter().fold(0, |any, &word| any | u16::from(is_corner(u16::load(word))));
-        if corners == 0 {
-            map_block::<u16, u16, TIER, STREAM>(from, to, &fast);
-        } else {
+        if has_corner(from) {
             exact(from.as_flattened(), to.as_flattened_mut());
+        } else {
+            map_block::<u16, u16, TIER, STREAM>(from, to, &fast);
         }
     }
-    if !rest.is_empty() {
+    if has_corner(rest) {
         exact(rest.as_flattened(), last.as_flattened_mut());
+    } else {
+        map::<u16, u16, TIER, false>(rest.as_flattened(), last.as_flattened_mut(), &fast);
     }
 }
 

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::codec::Codec;
 use super::integer::{Bool, Integer};
 use super::wire::{Wire, map};
+use crate::Sen169;
 use crate::tier::Kernel;
 
 /// From one small float to another, by way of f32.
@@ -52,6 +53,44 @@ impl<I: Integer> Kernel for Wrap<I> {
     #[inline(always)]
     fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
         map::<_, _, TIER, STREAM>(source, target, I::from_i64);
+    }
+}
+
+/// From one integer to another, wrapping.
+pub(super) struct Resize<I, J>(PhantomData<(I, J)>);
+
+impl<I: Integer, J: Integer> Kernel for Resize<I, J> {
+    const BYTES: (usize, usize) = (size_of::<I>(), size_of::<J>());
+
+    #[inline(always)]
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<_, _, TIER, STREAM>(source, target, |value: I| J::from_i64(value.to_i64()));
+    }
+}
+
+/// From bool to SEN169: zero or one.
+pub(super) struct BoolToSen;
+
+impl Kernel for BoolToSen {
+    const BYTES: (usize, usize) = (1, 2);
+
+    #[inline(always)]
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        const ONE: u16 = Sen169::from_f32(1.0).to_bits();
+        let code = |value: u8| if value == 0 { 0 } else { ONE };
+        map::<u8, u16, TIER, STREAM>(source, target, code);
+    }
+}
+
+/// From SEN169 to bool: whether it is other than zero, of either sign.
+pub(super) struct SenToBool;
+
+impl Kernel for SenToBool {
+    const BYTES: (usize, usize) = (2, 1);
+
+    #[inline(always)]
+    fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+        map::<u16, u8, TIER, STREAM>(source, target, |word| (word & 0x7FFF != 0).into());
     }
 }
 

@@ -11,14 +11,17 @@ use super::direct::{HalfToSen, SenToHalf};
 use super::half_lanes::{HalfToSingle, SingleToHalf};
 use super::integer::{Bool, Integer};
 use super::kernels::{
-    Cast, ComplexToBool, Complexify, RealPart, Recode, Saturate, SingleToBool, Trunc, Widen, Wrap,
+    BoolToSen, Cast, ComplexToBool, Complexify, RealPart, Recode, Resize, Saturate, SenToBool,
+    SingleToBool, Trunc, Widen, Wrap,
 };
 use crate::tier::{Compiled, Kernel, Rows};
 use crate::{DataFormat, Float8, Tier};
 
-/// Elements that a chain carries at a time: two buffers of them stay in L1.
-const BLOCK: usize = 256;
+/// Elements that a chain carries at a time, between two buffers that stay in L1.
+const BLOCK: usize = 64;
 const WIDEST: usize = 16;
+type Buffers = [[u8; BLOCK * WIDEST]; 2];
+
 const MAX_STEPS: usize = 5;
 
 /// How elements get from one format to another.
@@ -94,7 +97,8 @@ impl Route {
                 Self::Direct(kernel) => kernel.run(source, target, rows),
                 Self::Copy => rows.each(source, target, bytes, |row, to| to.copy_from_slice(row)),
                 Self::Chain(chain) => {
-                    rows.each(source, target, bytes, |row, to| chain.run(row, to));
+                    let mut buffers = [[0; BLOCK * WIDEST]; 2];
+                    rows.each(source, target, bytes, |row, to| chain.run(row, to, &mut buffers));
                 }
             }
         }
@@ -142,17 +146,17 @@ impl Chain {
         Self { steps, source_bytes: width(from), target_bytes: width(to) }
     }
 
-    fn run(&self, source: &[u8], target: &mut [u8]) {
+    /// Converts a row, a block at a time, by way of two buffers.
+    fn run(&self, source: &[u8], target: &mut [u8], buffers: &mut Buffers) {
         let blocks = source.chunks(BLOCK * self.source_bytes);
         for (source, target) in blocks.zip(target.chunks_mut(BLOCK * self.target_bytes)) {
-            self.run_block(source, target);
+            self.run_block(source, target, buffers);
         }
     }
 
-    fn run_block(&self, source: &[u8], target: &mut [u8]) {
+    fn run_block(&self, source: &[u8], target: &mut [u8], buffers: &mut Buffers) {
         let elements = source.len() / self.source_bytes;
-        let mut near = [0; BLOCK * WIDEST];
-        let mut far = [0; BLOCK * WIDEST];
+        let [mut near, mut far] = buffers.each_mut();
         let mut steps = self.steps.iter().flatten().peekable();
         let mut width = source.len();
         let mut is_first = true;
@@ -163,7 +167,7 @@ impl Chain {
                 step.run(input, target, elements);
             } else {
                 step.run(input, &mut far[..width], elements);
-                (near, far) = (far, near);
+                std::mem::swap(&mut near, &mut far);
             }
             is_first = false;
         }
@@ -298,6 +302,11 @@ fn direct(from: DataFormat, to: DataFormat, tier: Tier) -> Option<Compiled> {
         (DataFormat::IeeeFp16, DataFormat::Complex32) => tier.compile::<Complexify<u16>>(),
         (DataFormat::IeeeFp32, DataFormat::Complex64) => tier.compile::<Complexify<u32>>(),
         (DataFormat::IeeeFp64, DataFormat::Complex128) => tier.compile::<Complexify<u64>>(),
+        (DataFormat::Bool, DataFormat::Bool) => tier.compile::<Resize<Bool, Bool>>(),
+        (DataFormat::UInt8, DataFormat::SenUInt32) => tier.compile::<Resize<u8, u32>>(),
+        (DataFormat::SenUInt32, DataFormat::UInt8) => tier.compile::<Resize<u32, u8>>(),
+        (DataFormat::Bool, DataFormat::Sen169Fp16) => tier.compile_streaming::<BoolToSen>(),
+        (DataFormat::Sen169Fp16, DataFormat::Bool) => tier.compile_streaming::<SenToBool>(),
         (from, DataFormat::IeeeFp32) => by_codec::<Decode>(from, tier)?,
         (DataFormat::IeeeFp32, to) => by_codec::<Encode>(to, tier)?,
         (from, DataFormat::IeeeInt64) if from != DataFormat::IeeeFp64 => {
