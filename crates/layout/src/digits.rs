@@ -117,7 +117,10 @@ impl Digits {
         let unit = stride_map[lane];
         let elements = device_size[lane];
         let count_radix = unit.checked_mul(32);
-        let count = self.levels.iter().position(|digit| Some(digit.radix as i64) == count_radix);
+        let is_count = |digit: &Digit| {
+            digit.dim == lane.saturating_sub(2) && Some(digit.radix as i64) == count_radix
+        };
+        let count = self.levels.iter().position(is_count);
         let sticks = count.map_or(1, |at| self.levels[at].extent);
         let (Some(count), 32, 0, 1..) = (count, elements, sticks % 2, unit) else {
             let error = Error::ArrangementSticks { sticks, elements };

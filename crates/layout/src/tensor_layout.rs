@@ -48,6 +48,8 @@ const CARD_RANK: usize = 6;
 pub struct SpyreTensorLayout {
     device_size: Dims,
     stride_map: SmallVec<[i64; 8]>,
+    /// The stride map without dimensions that are known to be padding.
+    placing_map: SmallVec<[i64; 8]>,
     device_dtype: DataFormat,
     element_arrangement: ElementArrangement,
     dma_sizes: Dims,
@@ -142,7 +144,10 @@ impl SpyreTensorLayout {
     pub fn for_host(mut self, host_size: &[usize], host_stride: &[usize]) -> Result<Self, Error> {
         let host = View::new(host_size, host_stride, 0)?;
         if self.element_arrangement_is_published() {
-            split::check_covered(&host, &self)?;
+            match self.without_spare_sticks(&host) {
+                Some(layout) => self = layout,
+                None => split::check_covered(&host, &self)?,
+            }
         }
         self.storage_elements = Some(host.last_element().map_or(0, |last| last + 1));
         self.dma_sizes = host_size.into();
@@ -154,7 +159,7 @@ impl SpyreTensorLayout {
     /// The same layout with another order of elements inside sticks.
     #[must_use]
     pub fn with_element_arrangement(self, element_arrangement: ElementArrangement) -> Self {
-        let digits = Digits::new(&self.device_size, &self.stride_map, element_arrangement);
+        let digits = self.new_digits(element_arrangement);
         Self { element_arrangement, digits, ..self }
     }
 
@@ -236,7 +241,18 @@ impl SpyreTensorLayout {
 
     /// How a view of the storage lies over its sticks.
     pub fn access(&self, view: &View) -> Result<Access, Error> {
+        self.check_inside(view)?;
         split::classify(view, self)
+    }
+
+    /// Refuses a view that reaches past the storage.
+    pub(crate) fn check_inside(&self, view: &View) -> Result<(), Error> {
+        match (view.last_element(), self.storage_elements) {
+            (Some(last), Some(elements)) if last >= elements => {
+                Err(Error::ViewOutside { last, elements })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn digits(&self) -> &Digits {
@@ -266,6 +282,7 @@ impl SpyreTensorLayout {
         let digits = Digits::new(&device_size, &stride_map, element_arrangement);
         Ok(Self {
             device_size,
+            placing_map: stride_map.clone(),
             stride_map,
             device_dtype,
             element_arrangement,
@@ -275,6 +292,40 @@ impl SpyreTensorLayout {
             tiling: None,
             digits,
         })
+    }
+
+    fn new_digits(&self, arrangement: ElementArrangement) -> Digits {
+        Digits::new(&self.device_size, &self.placing_map, arrangement)
+    }
+
+    /// The layout with its stick count taken as padding, if all elements have a place then.
+    fn without_spare_sticks(&self, host: &View) -> Option<Self> {
+        let spare = self.spare_stick_count(host)?;
+        let mut layout = self.clone();
+        layout.placing_map[spare] = -1;
+        layout.digits = layout.new_digits(self.element_arrangement);
+        split::check_covered(host, &layout).is_ok().then_some(layout)
+    }
+
+    /// The device dimension that counts sticks, if one stick is all that the host needs of them:
+    /// its other positions are padding, and its steps are not steps of a larger dimension.
+    fn spare_stick_count(&self, host: &View) -> Option<usize> {
+        let at = self.device_size.len().checked_sub(3)?;
+        let lane = *self.stride_map.last()?;
+        let per_stick = self.elements_per_stick();
+        if lane < 1 || Some(self.stride_map[at]) != lane.checked_mul(per_stick as i64) {
+            return None;
+        }
+        let others = &self.stride_map[..self.stride_map.len() - 1];
+        let has_own =
+            |stride: i64| others.iter().enumerate().any(|(dim, &own)| dim != at && own == stride);
+        let mut dims = host.size().iter().zip(host.stride()).filter(|(size, _)| **size > 1);
+        let is_spare = dims.all(|(&size, &stride)| match stride as i64 {
+            0 => true,
+            stride if stride == lane => size <= per_stick,
+            stride => has_own(stride),
+        });
+        is_spare.then_some(at)
     }
 
     fn element_arrangement_is_published(&self) -> bool {

@@ -164,6 +164,18 @@ fn large_tensors_change_their_sticks_exactly() {
 }
 
 #[test]
+fn runs_shorter_than_a_line_are_gathered_exactly() {
+    let size = [40_000, 66];
+    let strided = View::new(&size, &[66, 1], 0).expect("a view");
+    let layout =
+        SpyreTensorLayout::explicit(&[33, 1, 40_000, 64], &[2, 64, 66, 1], DataFormat::IeeeFp16)
+            .and_then(|layout| layout.for_host(&size, &[66, 1]))
+            .expect("a layout of two elements per stick");
+    let host = End::host(&size, &[66, 1], 0, DataFormat::IeeeFp16);
+    check(&End::device(strided, layout), &host);
+}
+
+#[test]
 fn a_long_run_is_shared_between_threads() {
     let size = [1, 3_000_001];
     let layout = SpyreTensorLayout::contiguous(&size, DataFormat::Sen169Fp16).expect("a layout");

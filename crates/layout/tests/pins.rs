@@ -149,7 +149,7 @@ fn round_trip(size: &[usize], stride: &[usize], device_size: &[usize], stride_ma
 fn explicit_layouts_round_trip() {
     let one = &[1];
     let rows_60 = &[60, 1];
-    let cases: [Explicit; 33] = [
+    let cases: [Explicit; 36] = [
         // plain
         (&[60], one, &[1, 64], &[64, 1]),
         (&[240], one, &[4, 64], &[64, 1]),
@@ -161,6 +161,10 @@ fn explicit_layouts_round_trip() {
         (&[40, 60], rows_60, &[1, 512, 64], &[3840, 1, 60]),
         (&[40, 60], rows_60, &[1, 512, 64], &[64, 60, 1]),
         (&[40, 256], &[256, 1], &[4, 512, 64], &[64, 256, 1]),
+        // over-padded along the stick
+        (&[40, 60], rows_60, &[2, 40, 64], &[64, 60, 1]),
+        (&[2, 60], rows_60, &[2, 2, 64], &[64, 60, 1]),
+        (&[5, 1, 64], &[64, 64, 1], &[1, 2, 5, 64], &[-1, 64, 64, 1]),
         // expanding
         (&[60], one, &[1, 512, 64], &[64, 0, 1]),
         // folding

@@ -125,6 +125,7 @@ fn views_are_classified_by_how_they_lie_over_sticks() -> Result<(), Error> {
     assert_eq!(access(&[512, 120], &[240, 2], 0), Ok(Access::Shifted)); // x[:, ::2]
     assert_eq!(access(&[960, 64], &[128, 1], 0), Ok(Access::General)); // rows of another width
     assert_eq!(access(&[0, 5], &[5, 1], 0), Ok(Access::StickAligned));
+    assert!(matches!(access(&[20], &[1], 122_870), Err(Error::ViewOutside { .. })));
     Ok(())
 }
 
@@ -167,6 +168,9 @@ fn arrangements_without_a_published_order_are_kept_but_not_copied() -> Result<()
     let narrow = View::contiguous(&[3, 96])?;
     let ends = (Endpoint::host(&narrow, IeeeFp32), Endpoint::device(&narrow, &odd));
     assert!(text(DmaNest::derive(ends.0, ends.1)).contains("pairs of 32-element sticks, not 3"));
+    let single = SpyreTensorLayout::contiguous(&[4, 32], IeeeFp32)?
+        .with_element_arrangement(ElementArrangement::Dl16ToFp32);
+    assert_eq!(single.device_element(4), None);
     Ok(())
 }
 

@@ -99,7 +99,7 @@ fn singles_at_every_rounding_edge_convert_alike_on_every_tier() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_bytes_convert_alike_on_every_tier_between_all_formats(

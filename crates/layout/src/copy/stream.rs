@@ -48,7 +48,9 @@ pub(super) unsafe fn copy_unaligned(tier: Tier, source: *const u8, target: *mut 
     // SAFETY: as the caller promises; the lines start at a multiple of `LINE`.
     unsafe {
         std::ptr::copy_nonoverlapping(source, target, head);
-        copy_rows(tier, source.add(head), target.add(head), row, lines);
+        if lines > 0 {
+            copy_rows(tier, source.add(head), target.add(head), row, lines);
+        }
         let done = head + lines;
         std::ptr::copy_nonoverlapping(source.add(done), target.add(done), bytes - done);
     }

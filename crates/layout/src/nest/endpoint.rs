@@ -49,12 +49,6 @@ impl<'a> Endpoint<'a> {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let elements = self.layout().and_then(SpyreTensorLayout::storage_elements);
-        match (self.view.last_element(), elements) {
-            (Some(last), Some(elements)) if last >= elements => {
-                Err(Error::ViewOutside { last, elements })
-            }
-            _ => Ok(()),
-        }
+        self.layout().map_or(Ok(()), |layout| layout.check_inside(self.view))
     }
 }

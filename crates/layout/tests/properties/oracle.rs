@@ -131,6 +131,9 @@ impl Storage {
             None => Meaning::Inert,
         };
         dims.push(DeviceDim { size: lanes, meaning: lane });
+        if counts_sticks_of_another(&dims, stride, stick_dim, lanes) {
+            return Self::row_major(size, format);
+        }
         Self::from_dims(size, stride, format, dims)
     }
 
@@ -213,6 +216,23 @@ impl Storage {
             }
         }
         steps
+    }
+}
+
+/// Whether the third device dimension from the end steps as the stick count would, though it is of
+/// another host dimension: by its strides it then *is* the stick count.
+fn counts_sticks_of_another(
+    dims: &[DeviceDim],
+    stride: &[usize],
+    stick_dim: Option<usize>,
+    lanes: usize,
+) -> bool {
+    let Some((stick_dim, at)) = stick_dim.zip(dims.len().checked_sub(3)) else { return false };
+    match dims[at].meaning {
+        Meaning::Steps { dim, block } => {
+            dim != stick_dim && block * stride[dim] == lanes * stride[stick_dim]
+        }
+        Meaning::Replica | Meaning::Inert => false,
     }
 }
 
