@@ -48,6 +48,7 @@ fn draw(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn layout(arguments: &Arguments, dtype: DType) -> Result<SpyreTensorLayout, Box<dyn Error>> {
     let profile = if arguments.profile == "card" { Profile::Card } else { Profile::Open };
     let (size, format) = (numbers(&arguments.shape)?, profile.supported_format(dtype)?);
+    SpyreTensorLayout::check_rank(profile, size.len())?;
     let view = View::contiguous(&size)?;
     let (stride, full) = (view.stride(), (&arguments.device_size, &arguments.stride_map));
     Ok(if let (Some(device_size), Some(stride_map)) = full {

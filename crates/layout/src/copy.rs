@@ -11,6 +11,7 @@ mod transpose;
 mod walk;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 use spyre_numerics::{Converter, Tier};
@@ -31,7 +32,7 @@ impl DmaNest {
     /// Copies from `source` to `target` with as many threads as pay off.
     ///
     /// Only elements of the view are written: padding keeps what it held. An `Err` means that
-    /// nothing was.
+    /// nothing was. A walk by index, and a target whose elements may overlap, take one thread.
     pub fn copy(&self, source: &[u8], target: &mut [u8], crew: &dyn Crew) -> Result<(), Error> {
         check_reach("source", source.len(), self.source_reach_bytes())?;
         check_reach("target", target.len(), self.target_reach_bytes())?;
@@ -51,13 +52,21 @@ impl DmaNest {
         };
         let may_share = self.is_disjoint() && !self.is_walk();
         let threads = if may_share { bytes / BYTES_PER_THREAD } else { 1 };
-        let parts = threads.clamp(1, crew.threads());
+        let parts = threads.min(crew.threads()).max(1);
         let rounds = if self.is_one_box() { 1 } else { bytes.div_ceil(ROUND_BYTES * parts) };
         match parts {
             1 => self.copy_rounds(&mover, 0..rounds, rounds),
-            _ => crew.run(parts, &|part| {
-                self.copy_rounds(&mover, part * rounds..(part + 1) * rounds, parts * rounds);
-            }),
+            _ => {
+                // A crew that breaks its contract and runs a part twice must not make two threads
+                // write to one place.
+                let claimed: Vec<AtomicBool> = (0..parts).map(|_| AtomicBool::new(false)).collect();
+                crew.run(parts, &|part| {
+                    if claimed.get(part).is_some_and(|claim| !claim.swap(true, Ordering::Relaxed)) {
+                        let own = part * rounds..(part + 1) * rounds;
+                        self.copy_rounds(&mover, own, parts * rounds);
+                    }
+                });
+            }
         }
         Ok(())
     }

@@ -105,6 +105,10 @@ pub enum Error {
     )]
     TargetRepeats { dim: usize },
 
+    /// More elements would be written than there are places.
+    #[error("the target's {elements} elements share {places} places; materialise it first")]
+    TargetOverlaps { elements: usize, places: usize },
+
     /// A buffer is shorter than the nest's reach.
     #[error("the {end} buffer holds {given} bytes, but the nest reaches {needed}")]
     BufferTooShort { end: &'static str, given: usize, needed: usize },

@@ -232,9 +232,13 @@ fn is_disjoint(view: &View) -> bool {
 }
 
 fn check_target(view: &View) -> Result<(), Error> {
+    let places = view.last_element().map_or(0, |last| last - view.offset() + 1);
     let dims = view.size().iter().zip(view.stride());
     match dims.into_iter().position(|(&size, &stride)| size > 1 && stride == 0) {
         Some(dim) if view.elements() > 0 => Err(Error::TargetRepeats { dim }),
+        _ if view.elements() > places => {
+            Err(Error::TargetOverlaps { elements: view.elements(), places })
+        }
         _ => Ok(()),
     }
 }

@@ -85,10 +85,16 @@ impl SpyreTensorLayout {
     /// ```
     pub fn for_dtype(profile: Profile, host_size: &[usize], dtype: DType) -> Result<Self, Error> {
         let format = profile.supported_format(dtype)?;
-        if profile == Profile::Card && host_size.len() > CARD_RANK {
-            return Err(Error::Rank { rank: host_size.len(), max: CARD_RANK });
-        }
+        Self::check_rank(profile, host_size.len())?;
         Self::contiguous(host_size, format)
+    }
+
+    /// Refuses a tensor with more dimensions than `profile` tiles.
+    pub fn check_rank(profile: Profile, rank: usize) -> Result<(), Error> {
+        match profile {
+            Profile::Card if rank > CARD_RANK => Err(Error::Rank { rank, max: CARD_RANK }),
+            Profile::Card | Profile::Open => Ok(()),
+        }
     }
 
     /// The layout of a tensor whose dimensions are tiled in `dim_order`, the stick dimension last.
@@ -150,9 +156,12 @@ impl SpyreTensorLayout {
             }
         }
         self.storage_elements = Some(host.last_element().map_or(0, |last| last + 1));
+        let is_same = self.dma_sizes[..] == *host_size && self.dma_strides[..] == *host_stride;
+        if !is_same {
+            self.tiling = None;
+        }
         self.dma_sizes = host_size.into();
         self.dma_strides = host_stride.into();
-        self.tiling = None;
         Ok(self)
     }
 

@@ -360,7 +360,7 @@ fn default_layouts_exist_at_any_rank_but_not_on_the_card() {
 
 #[test]
 fn empty_tensors_have_layouts_and_nests() {
-    for size in [&[0][..], &[0, 5], &[5, 0], &[3, 0, 4]] {
+    for size in [&[0][..], &[0, 5], &[5, 0], &[3, 0, 4], &[0; 8], &[2, 0, 0, 0, 0, 0, 0, 2]] {
         let layout = SpyreTensorLayout::contiguous(size, IeeeFp16).expect("a layout");
         assert_eq!(layout.device_bytes(), 0);
         let view = View::contiguous(size).expect("a view");

@@ -94,19 +94,75 @@ fn views_that_cannot_be_copied_are_refused() -> Result<(), Error> {
 }
 
 #[test]
-fn overlapping_targets_are_written_by_one_thread() -> Result<(), Error> {
-    let overlapping = View::new(&[600, 600], &[1, 1], 0)?;
-    let layout = SpyreTensorLayout::contiguous(&[600, 600], IeeeFp32)?;
+fn targets_that_overlap_are_refused() -> Result<(), Error> {
     let whole = View::contiguous(&[600, 600])?;
-    let ends = (Endpoint::device(&whole, &layout), Endpoint::host(&overlapping, IeeeFp32));
+    let layout = SpyreTensorLayout::contiguous(&[600, 600], IeeeFp32)?;
+    let derive = |target: &View| {
+        DmaNest::derive(Endpoint::device(&whole, &layout), Endpoint::host(target, IeeeFp32))
+    };
+    assert_eq!(
+        text(derive(&View::new(&[600, 600], &[1, 1], 0)?)),
+        "the target's 360000 elements share 1199 places; materialise it first"
+    );
+    assert!(derive(&View::new(&[600, 600], &[599, 1], 0)?).is_err());
+    assert!(derive(&View::new(&[600, 600], &[601, 1], 0)?).is_ok());
+    Ok(())
+}
+
+/// Interleaved steps that no order of the dimensions tells apart: one thread writes them.
+#[test]
+fn targets_that_may_overlap_are_written_by_one_thread() -> Result<(), Error> {
+    let whole = View::contiguous(&[600, 600])?;
+    let layout = SpyreTensorLayout::contiguous(&[600, 600], IeeeFp32)?;
+    let crossing = View::new(&[600, 600], &[601, 600], 0)?;
+    let ends = (Endpoint::device(&whole, &layout), Endpoint::host(&crossing, IeeeFp32));
     let nest = DmaNest::derive(ends.0, ends.1)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
 
-    let device = vec![1; layout.device_bytes()];
-    let mut host = vec![0; nest.target_reach_bytes()];
-    nest.copy(&device, &mut host, &pool)?;
+    let device: Vec<u8> = (0..layout.device_bytes()).map(|at| (at / 4 % 251) as u8).collect();
+    let (mut alone, mut shared) =
+        (vec![0; nest.target_reach_bytes()], vec![0; nest.target_reach_bytes()]);
+    nest.copy(&device, &mut alone, &Solo)?;
+    nest.copy(&device, &mut shared, &pool)?;
 
-    assert!(host.iter().all(|&byte| byte == 1));
+    assert_eq!(alone, shared);
+    Ok(())
+}
+
+/// A crew that runs each part twice, and one that has no threads.
+#[test]
+fn a_crew_that_breaks_its_contract_does_no_harm() -> Result<(), Error> {
+    struct Twice;
+    impl spyre_layout::Crew for Twice {
+        fn threads(&self) -> usize {
+            3
+        }
+        fn run(&self, parts: usize, job: &(dyn Fn(usize) + Sync)) {
+            std::thread::scope(|scope| {
+                (0..parts + 2).for_each(|part| {
+                    scope.spawn(move || job(part));
+                    scope.spawn(move || job(part));
+                });
+            });
+        }
+    }
+    struct Nobody;
+    impl spyre_layout::Crew for Nobody {
+        fn threads(&self) -> usize {
+            0
+        }
+        fn run(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {}
+    }
+    let view = View::contiguous(&[1000, 1000])?;
+    let layout = SpyreTensorLayout::contiguous(&[1000, 1000], IeeeFp32)?;
+    let ends = (Endpoint::host(&view, IeeeFp32), Endpoint::device(&view, &layout));
+    let nest = DmaNest::derive(ends.0, ends.1)?;
+    let host: Vec<u8> = (0..4_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let mut results = [(); 3].map(|()| vec![0; layout.device_bytes()]);
+    nest.copy(&host, &mut results[0], &Solo)?;
+    nest.copy(&host, &mut results[1], &Twice)?;
+    nest.copy(&host, &mut results[2], &Nobody)?;
+    assert!(results[0] == results[1] && results[0] == results[2]);
     Ok(())
 }
 

@@ -19,13 +19,15 @@ pub enum Overflow {
     /// What the format says: infinity, or NaN where it has none.
     #[default]
     Special,
-    /// The largest finite number of the same sign, for infinities too; NaN stays NaN.
+    /// The largest finite number of the same sign, for infinities too; NaN stays NaN. A copy
+    /// between equal formats stays a copy, and f64 keeps its infinities.
     Saturate,
 }
 
 /// Carries elements from one format to another.
 ///
-/// The result equals [`crate::Scalar`], element by element and bit by bit, on every tier.
+/// The result equals [`crate::Scalar`], element by element and bit by bit, on every tier. Rounding
+/// is the default one: a thread that has set flush-to-zero gets subnormals of f32 and f64 flushed.
 ///
 /// ```
 /// use spyre_numerics::{Converter, DataFormat, Overflow};

@@ -19,6 +19,11 @@ pub(crate) struct Joined {
 
 /// The same copies with two boxes joined, if any two can be; runs then fill `whole` elements.
 pub(crate) fn join(boxes: &[DmaBox], whole: usize) -> Option<Vec<DmaBox>> {
+    /// More boxes are not two sides of the same sticks.
+    const MAX_BOXES: usize = 8;
+    if boxes.len() > MAX_BOXES {
+        return None;
+    }
     let pairs = (0..boxes.len()).flat_map(|a| (0..boxes.len()).map(move |b| (a, b)));
     pairs.filter(|(a, b)| a != b).find_map(|(a, b)| {
         let mut joined = join_pair(&boxes[a], &boxes[b], whole)?;

@@ -192,7 +192,8 @@ impl Piece {
     fn take(&mut self, end: usize, digit: &Digit) -> Result<(), Error> {
         let mut largest = self.origin[end].take(digit);
         for axis in &mut self.axes {
-            largest += (axis.range - 1) * axis.ends[end].take(digit);
+            let steps = (axis.range - 1).saturating_mul(axis.ends[end].take(digit));
+            largest = largest.saturating_add(steps);
         }
         if largest >= digit.extent {
             let (dim, size, radix) = (digit.dim, digit.extent, digit.radix);
@@ -303,7 +304,8 @@ impl Step {
     /// Takes one digit, and returns it.
     fn take(&mut self, digit: &Digit) -> usize {
         let (quotient, rest) = divide(self.rest, digit.radix);
-        self.memory += quotient * digit.stride;
+        // Past the device it is refused by its size; the product is of no use then.
+        self.memory = self.memory.saturating_add(quotient.saturating_mul(digit.stride));
         self.rest = rest;
         quotient
     }
@@ -330,6 +332,8 @@ fn check_ends(piece: &Piece, layouts: [Option<&SpyreTensorLayout>; 2]) -> Result
 fn check_end(piece: &Piece, end: usize, layout: &SpyreTensorLayout) -> Result<(), Error> {
     const ONE_BY_ONE: usize = 1 << 24;
     check_whole(piece, end, layout).or_else(|error| {
+        let mut piece = piece.clone();
+        piece.axes.retain(|axis| axis.ends[end].rest > 0);
         let count = piece.axes.iter().try_fold(1, |n: usize, axis| n.checked_mul(axis.range));
         let is_placed = |element| layout.digits().locate(element).is_some();
         match count {

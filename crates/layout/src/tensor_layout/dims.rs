@@ -46,8 +46,8 @@ impl SpyreTensorLayout {
         }
     }
 
-    /// Tiles the same host shape by other stick dimensions. What the old layout held is not moved:
-    /// see [`crate::restickify`].
+    /// Tiles the same host shape by other stick dimensions, in the standard arrangement. What the
+    /// old layout held is not moved: see [`crate::restickify`].
     pub fn set_stick_dims(&mut self, stick_dims: &[usize]) -> Result<(), Error> {
         self.host_dims()?;
         let (size, stride) = (&self.dma_sizes, &self.dma_strides);

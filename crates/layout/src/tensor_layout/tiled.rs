@@ -191,7 +191,7 @@ fn neighbours(dims: &[Dim]) -> Option<(usize, usize)> {
     let adjoin = |outer: &Dim, inner: &Dim| {
         inner.size == 1
             || outer.size == 1
-            || inner.stride.checked_mul(inner.size) == Some(outer.stride)
+            || inner.stride.checked_mul(inner.size.max(1)) == Some(outer.stride)
     };
     (0..dims.len()).filter(plain).find_map(|outer| {
         let mut others = (0..dims.len()).filter(plain).filter(|&inner| inner != outer);

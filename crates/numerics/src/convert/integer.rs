@@ -84,6 +84,6 @@ impl Integer for Bool {
 
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
-        Self((value != 0.0).into())
+        Self((value.to_bits() << 1 != 0).into())
     }
 }

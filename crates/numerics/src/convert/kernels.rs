@@ -114,8 +114,8 @@ impl Kernel for SingleToBool {
 
     #[inline(always)]
     fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
-        map::<_, _, TIER, STREAM>(source, target, |value: f32| {
-            Bool::from_i64((value != 0.0).into())
+        map::<u32, Bool, TIER, STREAM>(source, target, |bits| {
+            Bool::from_i64((bits & 0x7FFF_FFFF != 0).into())
         });
     }
 }
