@@ -5,6 +5,8 @@
 
 mod blocks;
 
+use std::mem::MaybeUninit;
+
 use spyre_numerics::{Rows, Tier};
 
 use super::stream::{self, LINE};
@@ -14,10 +16,11 @@ use super::{Mover, Strides, odometer};
 const STAGE_BYTES: usize = 16 << 10;
 const STICK: usize = spyre_numerics::STICK_BYTES;
 
+/// Room for a tile before and after its conversion; what is read was written first.
 #[repr(align(64))]
 struct Stages {
-    turned: [u8; STAGE_BYTES],
-    converted: [u8; STAGE_BYTES],
+    turned: [MaybeUninit<u8>; STAGE_BYTES],
+    converted: [MaybeUninit<u8>; STAGE_BYTES],
 }
 
 /// A tile: `rows` run along the source, `columns` along the target.
@@ -41,7 +44,8 @@ impl Mover<'_> {
             true => side * near.source,
             false => strides.outer.last().map_or(0, |l| l.source),
         };
-        let mut stages = Stages { turned: [0; STAGE_BYTES], converted: [0; STAGE_BYTES] };
+        let uninit = [MaybeUninit::uninit(); STAGE_BYTES];
+        let mut stages = Stages { turned: uninit, converted: uninit };
         odometer(&strides.outer, |outer_from, outer_to| {
             for column in (0..lane.range).step_by(side) {
                 for row in (0..near.range).step_by(side) {
@@ -72,15 +76,16 @@ impl Mover<'_> {
         tile: Tile,
         ahead: usize,
     ) -> *const u8 {
-        let Stages { turned, converted } = stages;
+        let turned = stages.turned.as_mut_ptr().cast::<u8>();
+        let converted = stages.converted.as_mut_ptr().cast::<u8>();
         // SAFETY: as the caller promises.
         unsafe {
-            turn(self, source, stride, turned.as_mut_ptr(), tile, ahead);
+            turn(self, source, stride, turned, tile, ahead);
             if self.converter.is_copy() {
-                return turned.as_ptr();
+                return turned;
             }
-            self.convert(turned.as_ptr(), converted.as_mut_ptr(), tile.rows * tile.columns);
-            converted.as_ptr()
+            self.convert(turned, converted, tile.rows * tile.columns);
+            converted
         }
     }
 
