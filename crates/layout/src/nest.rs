@@ -7,7 +7,7 @@ pub(crate) mod split;
 use std::fmt;
 
 use smallvec::SmallVec;
-use spyre_numerics::{Converter, DataFormat, STICK_BYTES};
+use spyre_numerics::{Converter, DataFormat, Overflow, STICK_BYTES};
 
 use crate::digits::Digits;
 use crate::{Error, SpyreTensorLayout, View};
@@ -79,6 +79,12 @@ impl DmaNest {
             nest.fill(source, target)?;
         }
         Ok(nest)
+    }
+
+    /// The same, with another rule for numbers that are too large for the target's format.
+    #[must_use]
+    pub fn with_overflow(self, overflow: Overflow) -> Self {
+        Self { converter: self.converter.with_overflow(overflow), ..self }
     }
 
     /// The boxes of elements; none if the nest is empty or walks by index.

@@ -248,6 +248,11 @@ impl SpyreTensorLayout {
         (self.device_element(host) == Some(device_element)).then_some(host)
     }
 
+    /// The host element whose bytes include this one, counted from the start of the allocation.
+    pub fn host_at_byte(&self, device_byte: usize) -> Option<usize> {
+        self.host_element(device_byte / (STICK_BYTES / self.elements_per_stick()))
+    }
+
     /// How a view of the storage lies over its sticks.
     pub fn access(&self, view: &View) -> Result<Access, Error> {
         self.check_inside(view)?;

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use spyre_layout::{DmaNest, Endpoint, Error, Solo, SpyreTensorLayout, View};
 use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, Sen169Fp16};
-use spyre_numerics::{DType, Profile};
+use spyre_numerics::{DType, Overflow, Profile};
 
 /// Host size, dimension order, device size, stride map.
 type Ordered = (&'static [usize], &'static [i64], &'static [usize], &'static [i64]);
@@ -142,6 +142,7 @@ fn round_trip(size: &[usize], stride: &[usize], device_size: &[usize], stride_ma
     for element in 0..elements {
         let byte = layout.device_byte(element).expect("a place");
         assert_eq!(device[byte..byte + 2], (element as u16).to_le_bytes());
+        assert_eq!(layout.host_at_byte(byte + 1), Some(element));
     }
 }
 
@@ -261,6 +262,26 @@ fn the_nest_of_the_proposal_has_its_three_tuples() {
     assert_eq!(only.ranges(), [4, 1024, 64]);
     assert_eq!(only.source_strides(), [64, 256, 1]);
     assert_eq!(only.target_strides(), [65536, 64, 1]);
+}
+
+/// 65504 becomes 65536 on the card, which IEEE half does not hold.
+#[test]
+fn what_is_too_large_on_the_way_back_may_saturate() {
+    let view = View::contiguous(&[70]).expect("a view");
+    let layout = SpyreTensorLayout::contiguous(&[70], Sen169Fp16).expect("a layout");
+    let (host, device) = (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
+    let largest = 0x7BFF_u16.to_le_bytes().repeat(70);
+    let mut stored = vec![0; layout.device_bytes()];
+    let inward = DmaNest::derive(host, device).expect("a nest");
+    inward.copy(&largest, &mut stored, &Solo).expect("a copy");
+
+    let outward = DmaNest::derive(device, host).expect("a nest");
+    let mut back = vec![0; 140];
+    outward.copy(&stored, &mut back, &Solo).expect("a copy");
+    assert_eq!(back, 0x7C00_u16.to_le_bytes().repeat(70));
+    let saturating = outward.with_overflow(Overflow::Saturate);
+    saturating.copy(&stored, &mut back, &Solo).expect("a copy");
+    assert_eq!(back, largest);
 }
 
 #[test]
