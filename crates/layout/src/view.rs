@@ -79,10 +79,11 @@ impl View {
         (self.elements > 0).then_some(self.last)
     }
 
-    /// The host element at `index`.
+    /// The host element at `index`; an index outside the view gives an element outside it.
     pub fn element(&self, index: &[usize]) -> usize {
         debug_assert_eq!(index.len(), self.size.len());
-        self.offset + index.iter().zip(&self.stride).map(|(i, stride)| i * stride).sum::<usize>()
+        let steps = index.iter().zip(&self.stride).map(|(i, stride)| i.saturating_mul(*stride));
+        steps.fold(self.offset, usize::saturating_add)
     }
 }
 
@@ -112,6 +113,14 @@ mod tests {
         assert!(matches!(error, Error::TooLarge { .. }));
         assert!(View::contiguous(&[1 << 40, 1 << 40]).is_err());
         assert!(View::new(&[3], &[1, 2], 0).is_err());
+    }
+
+    #[test]
+    fn an_index_outside_the_view_does_not_wrap_into_it() -> Result<(), Error> {
+        let view = View::new(&[2], &[1 << 50], 0)?;
+        assert_eq!(view.element(&[1]), 1 << 50);
+        assert_eq!(view.element(&[1 << 20]), usize::MAX);
+        Ok(())
     }
 
     #[test]
