@@ -149,6 +149,8 @@ impl SpyreTensorLayout {
     /// The same layout for a storage of this host shape; refused if an element has no place.
     pub fn for_host(mut self, host_size: &[usize], host_stride: &[usize]) -> Result<Self, Error> {
         let host = View::new(host_size, host_stride, 0)?;
+        self.placing_map = self.stride_map.clone(); // what was padding for another host may not be
+        self.digits = self.new_digits(self.element_arrangement);
         if self.element_arrangement_is_published() {
             match self.without_spare_sticks(&host) {
                 Some(layout) => self = layout,

@@ -214,6 +214,16 @@ fn explicit_layouts_round_trip() {
 }
 
 #[test]
+fn a_layout_can_be_given_another_host_shape() {
+    let padded = SpyreTensorLayout::explicit(&[2, 40, 64], &[64, 60, 1], IeeeFp16)
+        .and_then(|layout| layout.for_host(&[40, 60], &[60, 1]))
+        .expect("one stick per row is enough");
+    assert_eq!(padded.device_element(64), Some(64 + 4)); // row 1, column 4
+    let flat = padded.for_host(&[120], &[1]).expect("all elements have a place");
+    assert_eq!(flat.device_element(64), Some(40 * 64)); // the second tile
+}
+
+#[test]
 fn a_matrix_may_lie_in_the_layout_of_its_flat_form() {
     let flat =
         SpyreTensorLayout::with_dim_order(&[131_072], &[1], Sen169Fp16, &[0]).expect("a layout");
