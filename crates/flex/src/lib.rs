@@ -21,13 +21,11 @@
 mod allocator;
 mod error;
 mod timeline;
-mod virtual_regions;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
 pub use error::Error;
-pub use spyre_hal::DeviceHandle;
-pub use timeline::{Idle, LastUse, StreamIndex, Timelines};
-pub use virtual_regions::VirtualRegions;
+pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};
+pub use timeline::{Idle, LastUse, Timelines};
 
 /// The unit of device memory: blocks start at its multiples and are that long.
 pub const BLOCK_BYTES: u64 = 128;

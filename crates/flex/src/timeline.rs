@@ -1,17 +1,9 @@
 use std::fmt::Debug;
 
-/// Which stream of a card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StreamIndex(pub u16);
+use spyre_hal::StreamPoint;
 
 /// The last control block of a stream that touches an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LastUse {
-    /// The stream.
-    pub stream: StreamIndex,
-    /// The block's number in it.
-    pub sequence: u64,
-}
+pub type LastUse = StreamPoint;
 
 /// How far the streams of a card have come.
 pub trait Timelines: Debug + Send + Sync {

@@ -1,7 +1,9 @@
 //! The contract with hardware: what a device is to everything above it.
 //!
-//! Above the layouts, below `flex`. A [`DeviceHandle`] names a place in device memory, in one of
-//! the two modes that a card can be in; [`Regions`] is the part of a card that memory comes from.
+//! Above the layouts, below `flex`. [`Hardware`] carries out [`ControlBlock`]s, each on an engine,
+//! and reports a [`Fault`] where one fails. A [`DeviceHandle`] names a place in device memory, in
+//! one of the two modes that a card can be in; [`Regions`] is what memory comes from, and
+//! [`HostBuffer`]s are what blocks copy from and to.
 //!
 //! ```
 //! use spyre_hal::{DeviceHandle, HandleTag, Location, VFDeviceHandle};
@@ -12,8 +14,27 @@
 //! assert_eq!(handle.to_string(), "vf:2+0x1000");
 //! ```
 
+mod control_block;
+mod device_range;
+mod event_cell;
+mod fault;
 mod handle;
+mod hardware;
+mod host;
+mod null;
 mod regions;
+mod virtual_regions;
 
+pub use control_block::{
+    BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
+    Label, Pattern,
+};
+pub use device_range::DeviceRange;
+pub use event_cell::{EventCell, StreamIndex, StreamPoint};
+pub use fault::{Fault, Outcome, Severity};
 pub use handle::{DeviceHandle, HandleTag, Location, PFDeviceHandle, VFDeviceHandle};
+pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Token};
+pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
+pub use null::NullCard;
 pub use regions::{MemoryMode, Region, RegionId, Regions};
+pub use virtual_regions::VirtualRegions;

@@ -1,5 +1,6 @@
 use parking_lot::Mutex;
-use spyre_hal::{MemoryMode, Region, RegionId, Regions};
+
+use crate::{MemoryMode, Region, RegionId, Regions};
 
 /// Regions of a card in VF mode that exist only as numbers: what the null card has.
 #[derive(Debug)]
@@ -12,6 +13,11 @@ impl VirtualRegions {
     /// A card with so many regions of so many bytes.
     pub fn new(regions: u16, region_bytes: u64) -> Self {
         Self { region_bytes, taken: Mutex::new(vec![false; usize::from(regions)]) }
+    }
+
+    /// Gives all of them back.
+    pub fn release_all(&self) {
+        self.taken.lock().fill(false);
     }
 }
 

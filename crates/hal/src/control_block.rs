@@ -1,0 +1,243 @@
+use std::fmt;
+use std::sync::Arc;
+
+use spyre_layout::DmaNest;
+
+use crate::{DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, StreamPoint};
+
+/// What a caller calls a launch: an index into names that are kept elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label(pub u32);
+
+/// One thing for a device to do. It owns, or keeps alive, everything that it touches on the host.
+///
+/// It is moved about on the launch path, so it is small: what is large is boxed.
+#[derive(Debug)]
+pub enum ControlBlock {
+    /// Host memory to device memory.
+    CopyToDevice(Box<CopyToDevice>),
+    /// Device memory to host memory.
+    CopyFromDevice(Box<CopyFromDevice>),
+    /// Device memory to device memory of the same card.
+    CopyDevice(Box<CopyDevice>),
+    /// Device memory to the memory of another card.
+    CopyPeer(Box<CopyPeer>),
+    /// The same few bytes, again and again.
+    Fill {
+        /// What to write.
+        pattern: Pattern,
+        /// Where to.
+        target: DeviceRange,
+    },
+    /// A program that lies in device memory.
+    Launch {
+        /// Where it lies.
+        program: DeviceHandle,
+        /// What it is called.
+        label: Label,
+    },
+    /// A function of the host, in its turn.
+    HostCallback(HostCallback),
+    /// Notes that, and when, the stream has come this far.
+    RecordEvent(Arc<EventCell>),
+    /// Waits until another stream has come that far.
+    WaitEvent(StreamPoint),
+}
+
+/// Which of the [`ControlBlock`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "they are the variants of ControlBlock")]
+pub enum BlockKind {
+    CopyToDevice,
+    CopyFromDevice,
+    CopyDevice,
+    CopyPeer,
+    Fill,
+    Launch,
+    HostCallback,
+    RecordEvent,
+    WaitEvent,
+}
+
+/// Host memory to device memory.
+#[derive(Debug)]
+pub struct CopyToDevice {
+    /// The host's bytes.
+    pub source: HostSource,
+    /// Where to.
+    pub target: DeviceRange,
+    /// How elements are permuted and converted; without it, bytes as they are.
+    pub nest: Option<Arc<DmaNest>>,
+}
+
+/// Device memory to host memory.
+#[derive(Debug)]
+pub struct CopyFromDevice {
+    /// Where from.
+    pub source: DeviceRange,
+    /// The host's bytes.
+    pub target: HostTarget,
+    /// How elements are permuted and converted; without it, bytes as they are.
+    pub nest: Option<Arc<DmaNest>>,
+}
+
+/// Device memory to device memory of the same card.
+#[derive(Clone, Debug)]
+pub struct CopyDevice {
+    /// Where from.
+    pub source: DeviceRange,
+    /// Where to. The two do not overlap.
+    pub target: DeviceRange,
+    /// How elements are permuted and converted; without it, bytes as they are.
+    pub nest: Option<Arc<DmaNest>>,
+}
+
+/// Device memory to the memory of another card: bytes as they are.
+#[derive(Clone, Debug)]
+pub struct CopyPeer {
+    /// Where from, on the card that carries the block out.
+    pub source: DeviceRange,
+    /// The other card.
+    pub peer: Arc<dyn Hardware>,
+    /// Where to, on the other card.
+    pub target: DeviceRange,
+}
+
+/// One to four bytes that a fill repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    bytes: [u8; 4],
+    length: u8,
+}
+
+/// A function of the host, and why it may fail.
+pub struct HostCallback(Box<dyn FnOnce() -> Result<(), String> + Send>);
+
+impl ControlBlock {
+    /// Which one it is.
+    #[inline]
+    pub fn kind(&self) -> BlockKind {
+        match self {
+            Self::CopyToDevice(_) => BlockKind::CopyToDevice,
+            Self::CopyFromDevice(_) => BlockKind::CopyFromDevice,
+            Self::CopyDevice(_) => BlockKind::CopyDevice,
+            Self::CopyPeer(_) => BlockKind::CopyPeer,
+            Self::Fill { .. } => BlockKind::Fill,
+            Self::Launch { .. } => BlockKind::Launch,
+            Self::HostCallback(_) => BlockKind::HostCallback,
+            Self::RecordEvent(_) => BlockKind::RecordEvent,
+            Self::WaitEvent(_) => BlockKind::WaitEvent,
+        }
+    }
+
+    /// What it is called, if it is a launch that has a name.
+    #[inline]
+    pub fn label(&self) -> Label {
+        match self {
+            Self::Launch { label, .. } => *label,
+            _ => Label::default(),
+        }
+    }
+
+    /// The ranges of the card's own memory that it names: what it reads, and what it writes.
+    ///
+    /// A launch names its program, of zero bytes: what the program touches, the program knows.
+    #[inline]
+    pub fn ranges(&self) -> [Option<DeviceRange>; 2] {
+        match self {
+            Self::CopyToDevice(copy) => [None, Some(copy.target)],
+            Self::CopyFromDevice(copy) => [Some(copy.source), None],
+            Self::CopyDevice(copy) => [Some(copy.source), Some(copy.target)],
+            Self::CopyPeer(copy) => [Some(copy.source), None],
+            Self::Fill { target, .. } => [None, Some(*target)],
+            Self::Launch { program, .. } => [Some(DeviceRange::start_of(*program, 0)), None],
+            Self::HostCallback(_) | Self::RecordEvent(_) | Self::WaitEvent(_) => [None, None],
+        }
+    }
+}
+
+impl Pattern {
+    /// Repeats one to four bytes; `None` for fewer or more.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut pattern = Self { bytes: [0; 4], length: bytes.len() as u8 };
+        let is_fitting = (1..=4).contains(&bytes.len());
+        is_fitting.then(|| pattern.bytes[..bytes.len()].copy_from_slice(bytes))?;
+        Some(pattern)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// Writes it over all of `target`; a last piece may be cut short.
+    pub fn fill(&self, target: &mut [u8]) {
+        match self.bytes() {
+            [byte] => target.fill(*byte),
+            bytes => {
+                for piece in target.chunks_mut(bytes.len()) {
+                    piece.copy_from_slice(&bytes[..piece.len()]);
+                }
+            }
+        }
+    }
+}
+
+impl From<u8> for Pattern {
+    fn from(byte: u8) -> Self {
+        Self { bytes: [byte, 0, 0, 0], length: 1 }
+    }
+}
+
+impl HostCallback {
+    /// Will call `function` once. An error is a data fault of the stream.
+    pub fn new(function: impl FnOnce() -> Result<(), String> + Send + 'static) -> Self {
+        Self(Box::new(function))
+    }
+
+    /// Calls it.
+    pub fn call(self) -> Result<(), String> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for HostCallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostCallback")
+    }
+}
+
+impl fmt::Display for BlockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CopyToDevice => "copy to device",
+            Self::CopyFromDevice => "copy from device",
+            Self::CopyDevice => "copy on device",
+            Self::CopyPeer => "copy to peer",
+            Self::Fill => "fill",
+            Self::Launch => "launch",
+            Self::HostCallback => "host callback",
+            Self::RecordEvent => "event record",
+            Self::WaitEvent => "event wait",
+        })
+    }
+}
+
+/// A slot of a queue is one cache line, with its state.
+const _: () = assert!(size_of::<ControlBlock>() <= 56);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_repeats_and_may_be_cut_short() {
+        let mut bytes = [0; 7];
+        Pattern::new(&[1, 2, 3]).expect("three bytes").fill(&mut bytes);
+        assert_eq!(bytes, [1, 2, 3, 1, 2, 3, 1]);
+        Pattern::from(9).fill(&mut bytes);
+        assert_eq!(bytes, [9; 7]);
+        assert_eq!(Pattern::new(&[]), None);
+        assert_eq!(Pattern::new(&[0; 5]), None);
+    }
+}

@@ -1,0 +1,64 @@
+use crate::{DeviceHandle, DeviceRange};
+
+/// What went wrong while a device carried a block out: what a caller could not foresee.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Fault {
+    /// A function of the host returned an error, or panicked.
+    #[error("the host callback failed: {message}")]
+    CallbackFailed { message: Box<str> },
+
+    /// An index that came with the data.
+    #[error("index {index} is out of range for {size} entries")]
+    IndexOutOfRange { index: i64, size: u64 },
+
+    /// A copy that could not be carried out, or not to its end.
+    #[error("the copy failed: {why}")]
+    CopyFailed { why: Box<str> },
+
+    /// What lies at the handle is no program that this device runs.
+    #[error("{program} holds no program that runs: {why}")]
+    BadProgram { program: DeviceHandle, why: Box<str> },
+
+    /// An access to memory that is not there, or not the program's own.
+    #[error("illegal access to {range}")]
+    IllegalAccess { range: DeviceRange },
+
+    /// The block did not end by itself.
+    #[error("ended by the watchdog after {milliseconds} ms")]
+    Hung { milliseconds: u64 },
+
+    /// The device is gone, until it is reset.
+    #[error("the device is lost: {why}. Reset it; its memory is gone")]
+    DeviceLost { why: Box<str> },
+}
+
+/// How far a fault reaches, and what ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The data was bad. The stream goes on once the fault was reported.
+    Data,
+    /// The program was bad. The stream stays failed until it is reset.
+    Structural,
+    /// The device is bad. Every stream stays failed until the device is reset.
+    Lost,
+}
+
+/// How a block ended.
+pub type Outcome = Result<(), Fault>;
+
+impl Fault {
+    /// How far it reaches.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::CallbackFailed { .. }
+            | Self::IndexOutOfRange { .. }
+            | Self::CopyFailed { .. } => Severity::Data,
+            Self::BadProgram { .. } | Self::IllegalAccess { .. } | Self::Hung { .. } => {
+                Severity::Structural
+            }
+            Self::DeviceLost { .. } => Severity::Lost,
+        }
+    }
+}

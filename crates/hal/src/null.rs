@@ -1,0 +1,72 @@
+use std::sync::Arc;
+
+use crate::{
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, MemoryMode,
+    Outcome, Region, RegionId, Regions, Started, Token, VirtualRegions,
+};
+
+/// A card that completes every block at once and remembers nothing.
+///
+/// It holds no bytes: what is copied from it is not written. It is there to time the runtime alone,
+/// and to run programs of the host without their numbers.
+#[derive(Debug)]
+pub struct NullCard {
+    regions: VirtualRegions,
+    engines: u16,
+}
+
+impl NullCard {
+    /// Regions of the documents' card: 8 of 12 GB; and one engine.
+    pub fn new() -> Self {
+        Self::with_engines(1)
+    }
+
+    /// The same, with so many engines.
+    pub fn with_engines(engines: u16) -> Self {
+        Self { regions: VirtualRegions::new(8, 12 << 30), engines: engines.max(1) }
+    }
+}
+
+impl Default for NullCard {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Regions for NullCard {
+    fn mode(&self) -> MemoryMode {
+        self.regions.mode()
+    }
+
+    fn try_allocate(&self, bytes: u64) -> Option<Region> {
+        self.regions.try_allocate(bytes)
+    }
+
+    fn release(&self, region: RegionId) {
+        self.regions.release(region);
+    }
+}
+
+impl Hardware for NullCard {
+    fn description(&self) -> Description {
+        Description { name: "null".to_owned(), engines: self.engines, is_prompt: true }
+    }
+
+    fn connect(&self, _: Arc<dyn Completions>) {}
+
+    #[inline]
+    fn start(&self, _: EngineIndex, _: Token, block: ControlBlock) -> Started {
+        drop(block);
+        Started::Done(Ok(()))
+    }
+
+    fn abort(&self, _: EngineIndex) {}
+
+    fn reset(&self) {
+        self.regions.release_all();
+    }
+
+    fn accept(&self, _: DeviceRange, _: &[u8]) -> Outcome {
+        Ok(())
+    }
+}
