@@ -23,8 +23,8 @@ pub struct Benchmark<'a> {
     name: String,
     peer_name: String,
     bar: Bar,
-    ours: Box<dyn FnMut() + 'a>,
-    peer: Box<dyn FnMut() + 'a>,
+    ours: Box<dyn FnMut() -> Duration + 'a>,
+    peer: Box<dyn FnMut() -> Duration + 'a>,
 }
 
 /// What a benchmark measured: medians over all pairs.
@@ -57,9 +57,21 @@ impl<'a> Benchmark<'a> {
     pub fn new(
         name: impl Into<String>,
         bar: Bar,
-        ours: impl FnMut() + 'a,
+        mut ours: impl FnMut() + 'a,
         peer_name: impl Into<String>,
-        peer: impl FnMut() + 'a,
+        mut peer: impl FnMut() + 'a,
+    ) -> Self {
+        let ours = move || time(&mut ours);
+        Self::timed(name, bar, ours, peer_name, move || time(&mut peer))
+    }
+
+    /// Compares two that take their own time, to leave out what does not count.
+    pub fn timed(
+        name: impl Into<String>,
+        bar: Bar,
+        ours: impl FnMut() -> Duration + 'a,
+        peer_name: impl Into<String>,
+        peer: impl FnMut() -> Duration + 'a,
     ) -> Self {
         Self {
             name: name.into(),
@@ -81,8 +93,8 @@ impl<'a> Benchmark<'a> {
             Effort::Short => 5,
             Effort::Full => 41,
         };
-        time(&mut self.ours);
-        time(&mut self.peer);
+        (self.ours)();
+        (self.peer)();
         let samples: Vec<(Duration, Duration)> = (0..pairs).map(|at| self.pair(at)).collect();
         let ratio = |(ours, peer): &(Duration, Duration)| match self.bar {
             Bar::AtLeast(_) => peer.as_secs_f64() / ours.as_secs_f64(),
@@ -117,11 +129,11 @@ impl<'a> Benchmark<'a> {
 
     fn pair(&mut self, at: usize) -> (Duration, Duration) {
         if at.is_multiple_of(2) {
-            let ours = time(&mut self.ours);
-            (ours, time(&mut self.peer))
+            let ours = (self.ours)();
+            (ours, (self.peer)())
         } else {
-            let peer = time(&mut self.peer);
-            (time(&mut self.ours), peer)
+            let peer = (self.peer)();
+            ((self.ours)(), peer)
         }
     }
 }
@@ -137,7 +149,7 @@ impl Outcome {
 }
 
 /// The time of one call.
-pub(crate) fn time(call: &mut dyn FnMut()) -> Duration {
+pub(crate) fn time(call: &mut impl FnMut()) -> Duration {
     let start = Instant::now();
     call();
     start.elapsed()

@@ -5,9 +5,11 @@
 //! ratio must reach; [`Report`] prints them and says whether all did.
 
 pub mod allocations;
+mod bare_ring;
 mod buffer;
 mod compare;
 pub mod copies;
+pub mod launches;
 mod peer;
 mod report;
 

@@ -1,6 +1,7 @@
 mod bins;
 mod blocks;
 mod cache;
+mod commit;
 mod statistics;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::{BLOCK_BYTES, Error, LastUse, StreamIndex, Timelines};
 pub use blocks::BlockState;
 use blocks::Blocks;
 use cache::Cache;
+pub(crate) use commit::Uses;
 pub use statistics::{BlockInfo, Statistics};
 
 /// How an allocator takes memory.

@@ -1,6 +1,12 @@
-use spyre_hal::DeviceHandle;
+use std::sync::Arc;
+
+use spyre_hal::{DeviceHandle, DeviceRange, HostBusy, StreamIndex};
+
+use crate::StreamFault;
 
 /// What the runtime can refuse. An `Err` means that nothing was done.
+///
+/// [`Error::Stream`] is the exception: it tells what went wrong with a block that was queued before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -27,4 +33,81 @@ pub enum Error {
     /// An access past the end of an allocation.
     #[error("{bytes} bytes at offset {offset} of {handle} end past its {allocated} bytes")]
     OutOfRange { handle: DeviceHandle, offset: u64, bytes: u64, allocated: u64 },
+
+    /// A block that would touch nothing.
+    #[error("{range}: there is nothing to copy or fill; leave it out")]
+    ZeroBytes { range: DeviceRange },
+
+    /// A copy onto itself.
+    #[error("source ({from}) and target ({to}) overlap: copy by way of a third place")]
+    Overlap { from: DeviceRange, to: DeviceRange },
+
+    /// A copy between ranges of different lengths.
+    #[error("source ({from}) and target ({to}) differ in length")]
+    UnequalBytes { from: DeviceRange, to: DeviceRange },
+
+    /// The source of a copy ends too early.
+    #[error("the copy reads {needed} bytes, and its source holds {given}")]
+    SourceTooSmall { given: u64, needed: u64 },
+
+    /// The target of a copy ends too early.
+    #[error("the copy writes {needed} bytes, and its target holds {given}")]
+    TargetTooSmall { given: u64, needed: u64 },
+
+    /// A host buffer that a block has.
+    #[error(transparent)]
+    HostBusy(#[from] HostBusy),
+
+    /// A stream that this card does not have.
+    #[error("this card has no stream {}: it is another card's, or was never made", .stream.0)]
+    UnknownStream { stream: StreamIndex },
+
+    /// An event of another card, or one that lies in the future.
+    #[error("the event was recorded on another card: synchronize with the host instead")]
+    ForeignEvent,
+
+    /// An event that was never recorded.
+    #[error("the event was never recorded: record it on a stream first")]
+    NotRecorded,
+
+    /// An event whose time was asked before it was reached.
+    #[error("the event has not been reached yet: synchronize first")]
+    NotReached,
+
+    /// As many streams as a card can have.
+    #[error("a card has at most {streams} streams: drop some, or share them")]
+    TooManyStreams { streams: usize },
+
+    /// Too many blocks at once, or none.
+    #[error("{blocks} blocks cannot be queued at once: 1 to {bound} can")]
+    BatchSize { blocks: u64, bound: u64 },
+
+    /// No room, and nobody who could wait for it.
+    #[error(
+        "stream {} holds {bound} blocks, its bound, and a host callback must not wait for it",
+        .stream.0
+    )]
+    QueueFull { stream: StreamIndex, bound: u64 },
+
+    /// A callback that would wait for itself.
+    #[error(
+        "a host callback must not wait for stream {}: blocks behind the callback would never run",
+        .stream.0
+    )]
+    InsideCallback { stream: StreamIndex },
+
+    /// A child process that uses its parent's card.
+    #[error(
+        "this process was forked from one that had opened the card, which does not survive a \
+         fork: open it in the child only, or start processes with spawn"
+    )]
+    Forked,
+
+    /// A composed stream that can no longer, or not yet, be used so.
+    #[error("the control block stream is {state}: {remedy}")]
+    Composition { state: &'static str, remedy: &'static str },
+
+    /// A block that was queued before has failed.
+    #[error(transparent)]
+    Stream(Arc<StreamFault>),
 }

@@ -19,12 +19,35 @@
 //! ```
 
 mod allocator;
+mod arrivals;
+mod bell;
+mod context;
+mod core;
+mod env;
 mod error;
+mod event;
+mod policy;
+mod process;
+mod recorder;
+mod ring;
+mod scheduler;
+mod stream;
+mod stream_fault;
+mod stream_table;
+mod sync;
 mod timeline;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
+pub use context::Context;
+pub use env::{Env, Machine};
 pub use error::Error;
+pub use event::Event;
+pub use policy::{Policy, Priority};
+pub use recorder::{RECORDED, Record, RecordState};
+pub use scheduler::{Drive, Scheduler, SchedulerSettings};
 pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};
+pub use stream::{FlexStream, Lent, Ticket};
+pub use stream_fault::StreamFault;
 pub use timeline::{Idle, LastUse, Timelines};
 
 /// The unit of device memory: blocks start at its multiples and are that long.

@@ -1,0 +1,77 @@
+use spyre_hal::StreamIndex;
+
+use crate::ring::Line;
+use crate::stream_table::Lane;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+const WORDS: usize = 64;
+
+/// Streams that have blocks again, and that the scheduler does not look at yet.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    head: Line<Head>,
+    words: [AtomicU64; WORDS],
+}
+
+#[derive(Debug, Default)]
+struct Head {
+    /// A bit for each word that is not zero.
+    summary: AtomicU64,
+    /// Whether somebody waits for the scheduler's attention.
+    is_called: AtomicBool,
+}
+
+impl Arrivals {
+    pub(crate) fn new() -> Self {
+        Self { head: Line::default(), words: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    /// Puts a stream on the list if it is not there. Call it after a fence after a publication.
+    #[inline]
+    pub(crate) fn list(&self, lane: &Lane) {
+        if !lane.is_listed.load(Ordering::Relaxed) && !lane.is_listed.swap(true, Ordering::AcqRel) {
+            self.add(lane.index);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.0.summary.load(Ordering::Acquire) == 0
+    }
+
+    /// Asks whoever carries out a stream without the scheduler's lock to come back.
+    pub(crate) fn call(&self) {
+        self.head.0.is_called.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether to come back: another stream has blocks, or somebody called.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        !self.is_empty() || self.head.0.is_called.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn answer(&self) {
+        self.head.0.is_called.store(false, Ordering::SeqCst);
+    }
+
+    /// Takes every stream off the list.
+    pub(crate) fn take(&self, mut each: impl FnMut(StreamIndex)) {
+        let mut summary = self.head.0.summary.swap(0, Ordering::AcqRel);
+        while summary != 0 {
+            let at = summary.trailing_zeros() as usize;
+            summary &= summary - 1;
+            let mut word = self.words[at].swap(0, Ordering::AcqRel);
+            while word != 0 {
+                each(StreamIndex((at * 64) as u16 + word.trailing_zeros() as u16));
+                word &= word - 1;
+            }
+        }
+    }
+
+    #[cold]
+    fn add(&self, stream: StreamIndex) {
+        let (at, bit) = (usize::from(stream.0) / 64, stream.0 % 64);
+        self.words[at].fetch_or(1 << bit, Ordering::AcqRel);
+        self.head.0.summary.fetch_or(1 << at, Ordering::AcqRel);
+    }
+}

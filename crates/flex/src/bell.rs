@@ -1,0 +1,86 @@
+use crate::sync::{AtomicU64, Mutex, Ordering, Thread, current, fence};
+use crate::{Env, ring::Line};
+
+/// Wakes threads that sleep until there is work.
+///
+/// Whoever brings work makes it visible, then rings; whoever goes to sleep says so, then looks for
+/// work once more. One of the two sees the other.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    /// A bit for each sleeper that is asleep.
+    asleep: Line<AtomicU64>,
+    threads: Mutex<Vec<Option<Thread>>>,
+    wakes: AtomicU64,
+}
+
+impl Bell {
+    /// As many sleepers as there are bits.
+    pub(crate) const SLEEPERS: usize = 64;
+
+    /// Wakes one sleeper, if one is asleep.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.0.load(Ordering::Relaxed) != 0 {
+            self.wake_one();
+        }
+    }
+
+    /// Wakes all that are asleep.
+    pub(crate) fn ring_all(&self) {
+        fence(Ordering::SeqCst);
+        while self.asleep.0.load(Ordering::Relaxed) != 0 {
+            self.wake_one();
+        }
+    }
+
+    /// How often a sleeping thread was woken.
+    pub(crate) fn wakes(&self) -> u64 {
+        self.wakes.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn is_anyone_asleep(&self) -> bool {
+        self.asleep.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sleeps until the bell rings, unless there is work after all.
+    pub(crate) fn sleep(&self, sleeper: usize, env: &dyn Env, has_work: impl FnOnce() -> bool) {
+        let bit = 1 << sleeper;
+        self.register(sleeper);
+        self.asleep.0.fetch_or(bit, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if has_work() {
+            self.asleep.0.fetch_and(!bit, Ordering::SeqCst);
+            return;
+        }
+        while self.asleep.0.load(Ordering::Acquire) & bit != 0 {
+            env.park();
+        }
+    }
+
+    #[cold]
+    fn wake_one(&self) {
+        let asleep = self.asleep.0.load(Ordering::Acquire);
+        if asleep == 0 {
+            return;
+        }
+        let sleeper = asleep.trailing_zeros() as usize;
+        let bit = 1 << sleeper;
+        if self.asleep.0.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+            let thread = self.threads.lock()[sleeper].clone();
+            self.wakes.fetch_add(1, Ordering::Relaxed);
+            thread.expect("a sleeper registers first").unpark();
+        }
+    }
+
+    fn register(&self, sleeper: usize) {
+        let mut threads = self.threads.lock();
+        if threads.len() <= sleeper {
+            threads.resize_with(sleeper + 1, || None);
+        }
+        if threads[sleeper].is_none() {
+            threads[sleeper] = Some(current());
+        }
+    }
+}

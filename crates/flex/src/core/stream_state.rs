@@ -1,0 +1,199 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use spyre_hal::{Severity, StreamIndex, StreamPoint};
+
+use super::{Failure, RUN};
+use crate::StreamFault;
+use crate::ring::Cursor;
+use crate::stream_table::{Entry, Lane};
+use crate::sync::Ordering;
+
+/// Failures of the past that a stream remembers, for tickets that are asked late.
+const REMEMBERED: usize = 64;
+
+/// What a stream's next block waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing.
+    Idle,
+    /// The block before it.
+    Busy,
+    /// Another stream.
+    Waiting(StreamPoint),
+    /// The thread that runs callbacks.
+    Callback,
+}
+
+/// A stream, as the scheduler alone sees it.
+#[derive(Debug)]
+pub(super) struct StreamState {
+    pub(super) lane: Arc<Lane>,
+    cursor: Cursor,
+    /// Blocks that were taken from the ring and not started.
+    front: VecDeque<Entry>,
+    /// The number of the last block that was taken in hand.
+    taken: u64,
+    pub(super) phase: Phase,
+    pub(super) is_listed: bool,
+    /// How often in a row it was found empty.
+    pub(super) empty_looks: u32,
+    pub(super) failure: Option<Failure>,
+    past: VecDeque<Failure>,
+    /// Streams that wait, and until which block.
+    pub(super) waiters: SmallVec<[(u64, StreamIndex); 2]>,
+    /// Threads that wait.
+    pub(super) sleepers: usize,
+    /// Up to which block it has the priority of those that wait for it.
+    pub(super) boosted_until: u64,
+}
+
+impl StreamState {
+    pub(super) fn new(lane: Arc<Lane>) -> Self {
+        Self {
+            lane,
+            cursor: Cursor::default(),
+            front: VecDeque::new(),
+            taken: 0,
+            phase: Phase::Idle,
+            is_listed: false,
+            empty_looks: 0,
+            failure: None,
+            past: VecDeque::new(),
+            waiters: SmallVec::new(),
+            sleepers: 0,
+            boosted_until: 0,
+        }
+    }
+
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether a block could be taken in hand now.
+    #[inline]
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.phase == Phase::Idle
+            && (!self.front.is_empty() || self.lane.ring.is_ready(&mut self.cursor))
+    }
+
+    /// Takes the next block in hand.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<(u64, Entry)> {
+        let entry = match self.front.is_empty() {
+            true => self.lane.ring.pop(&mut self.cursor)?,
+            false => self.front.pop_front()?,
+        };
+        self.taken += 1;
+        Some((self.taken, entry))
+    }
+
+    /// Hands out the ring's cursor, if the next blocks come from there and none is cancelled.
+    #[inline]
+    pub(super) fn lease(&mut self) -> Option<Cursor> {
+        let is_plain = self.front.is_empty() && self.failure.is_none();
+        is_plain.then(|| std::mem::take(&mut self.cursor))
+    }
+
+    /// Takes the cursor back, after so many blocks from the first on were taken in hand.
+    #[inline]
+    pub(super) fn end_lease(&mut self, cursor: Cursor, first: u64, blocks: usize) {
+        self.cursor = cursor;
+        self.taken = first + blocks as u64 - 1;
+    }
+
+    /// Takes more blocks that are cancelled.
+    pub(super) fn take_cancelled(&mut self, run: &mut SmallVec<[Entry; RUN]>) {
+        while run.len() < RUN && self.is_cancelled(self.taken + 1) {
+            let Some((_, entry)) = self.take() else { return };
+            run.push(entry);
+        }
+    }
+
+    /// Gives the block that was taken last back, for later.
+    pub(super) fn hold(&mut self, entry: Entry, phase: Phase) {
+        self.lane.ring.tell(&mut self.cursor);
+        self.taken -= 1;
+        self.front.push_front(entry);
+        self.phase = phase;
+    }
+
+    /// Gives the blocks of a run that were not started back: the next one is the last.
+    pub(super) fn put_back(&mut self, rest: &mut SmallVec<[Entry; RUN]>) {
+        self.taken -= rest.len() as u64;
+        rest.drain(..).for_each(|entry| self.front.push_front(entry));
+    }
+
+    /// Notes a failure from a block on; the first cause stays.
+    pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
+        let severity = cause.fault.severity();
+        let is_known = self.failure.as_ref().is_some_and(Failure::is_open);
+        self.lane.has_failed.store(true, Ordering::Release);
+        if severity > Severity::Data {
+            self.lane.is_refusing.store(true, Ordering::Release);
+        }
+        if !is_known {
+            self.retire();
+            self.failure = Some(Failure { cause, from, until: None });
+        } else if severity > Severity::Data {
+            // What comes behind a data fault stays cancelled, and the worse fault is told next.
+            self.failure = self.failure.take().map(|known| worse(known, cause));
+        }
+    }
+
+    /// Whether a block with this number is to be cancelled. Numbers only grow.
+    #[inline]
+    pub(super) fn is_cancelled(&mut self, sequence: u64) -> bool {
+        let Some(failure) = &self.failure else { return false };
+        let is_covered = failure.covers(sequence);
+        if !is_covered && sequence > failure.from {
+            self.retire();
+        }
+        is_covered
+    }
+
+    /// The fault that a block ended with, if it did.
+    pub(super) fn cause_at(&self, sequence: u64) -> Option<Arc<StreamFault>> {
+        let failures = self.failure.iter().chain(&self.past);
+        failures.into_iter().find(|f| f.covers(sequence)).map(|f| Arc::clone(&f.cause))
+    }
+
+    pub(super) fn is_pending(&self, cause: &Arc<StreamFault>) -> bool {
+        self.failure.as_ref().is_some_and(|f| f.is_open() && Arc::ptr_eq(&f.cause, cause))
+    }
+
+    /// Tells the fault that nobody was told. What is queued by now is cancelled; after a data fault,
+    /// what comes later is not.
+    pub(super) fn raise(&mut self) -> Option<Arc<StreamFault>> {
+        let failure = self.failure.as_mut().filter(|failure| failure.is_open())?;
+        if failure.cause.fault.severity() == Severity::Data {
+            failure.until = Some(self.lane.ring.reserved().max(failure.from));
+        }
+        Some(Arc::clone(&failure.cause))
+    }
+
+    /// Lets the stream go on behind what is queued by now.
+    pub(super) fn clear(&mut self) {
+        let reserved = self.lane.ring.reserved();
+        if let Some(failure) = self.failure.as_mut().filter(|failure| failure.is_open()) {
+            failure.until = Some(reserved.max(failure.from));
+        }
+        self.lane.is_refusing.store(false, Ordering::Release);
+    }
+
+    fn retire(&mut self) {
+        if let Some(failure) = self.failure.take() {
+            self.past.push_front(failure);
+            self.past.truncate(REMEMBERED);
+        }
+    }
+}
+
+/// A worse fault after one that nobody was told: the first cause is kept for its own block.
+fn worse(known: Failure, cause: Arc<StreamFault>) -> Failure {
+    match known.cause.fault.severity() {
+        Severity::Data => Failure { cause, ..known },
+        _ => known,
+    }
+}

@@ -1,0 +1,92 @@
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use spyre_hal::{EventCell, StreamPoint};
+
+use crate::Error;
+use crate::context::Handle;
+use crate::sync::Mutex;
+
+/// A point in a stream that others can wait for, as in CUDA: a wait binds to what was recorded
+/// before it, so no two streams can wait for each other.
+///
+/// ```
+/// use std::sync::Arc;
+/// use spyre_flex::{Context, Event, Priority};
+/// use spyre_hal::NullCard;
+///
+/// let context = Context::open(Arc::new(NullCard::new()))?;
+/// let (first, second) = (context.stream(Priority::Low)?, context.stream(Priority::Low)?);
+/// let event = Event::new();
+/// first.record(&event)?;
+/// second.wait(&event)?;
+/// second.synchronize()?;
+/// assert!(event.query()?);
+/// # Ok::<(), spyre_flex::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Event {
+    cell: Arc<EventCell>,
+    /// The card that it was first recorded on.
+    home: OnceLock<Arc<Handle>>,
+    recorded: Mutex<Option<StreamPoint>>,
+}
+
+impl Event {
+    /// An event that was not recorded yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether what was queued before the last record has ended; also if nothing was recorded.
+    /// Tells the fault if it never will.
+    pub fn query(&self) -> Result<bool, Error> {
+        match self.recorded_at() {
+            Some((home, point)) => home.scheduler.query_block(point),
+            None => Ok(true),
+        }
+    }
+
+    /// Waits until what was queued before the last record has ended.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        match self.recorded_at() {
+            Some((home, point)) => home.scheduler.wait_for_block(point),
+            None => Ok(()),
+        }
+    }
+
+    /// The time from this event to a later one. Both must have been reached.
+    pub fn elapsed(&self, later: &Self) -> Result<Duration, Error> {
+        let [start, end] = [self.reached_at()?, later.reached_at()?];
+        Ok(Duration::from_nanos(end.saturating_sub(start)))
+    }
+
+    pub(crate) fn cell(&self) -> Arc<EventCell> {
+        Arc::clone(&self.cell)
+    }
+
+    /// Binds it to the card, if it is not another's.
+    pub(crate) fn bind(&self, handle: &Arc<Handle>) -> Result<(), Error> {
+        let home = self.home.get_or_init(|| Arc::clone(handle));
+        if Arc::ptr_eq(home, handle) { Ok(()) } else { Err(Error::ForeignEvent) }
+    }
+
+    pub(crate) fn set_recorded(&self, point: StreamPoint) {
+        *self.recorded.lock() = Some(point);
+    }
+
+    /// Where it was recorded last.
+    pub(crate) fn recorded_at(&self) -> Option<(&Arc<Handle>, StreamPoint)> {
+        let point = (*self.recorded.lock())?;
+        self.home.get().map(|home| (home, point))
+    }
+
+    fn reached_at(&self) -> Result<u64, Error> {
+        self.recorded_at().ok_or(Error::NotRecorded)?;
+        if self.query()? {
+            self.cell.reached_at().ok_or(Error::NotReached)
+        } else {
+            Err(Error::NotReached)
+        }
+    }
+}

@@ -1,0 +1,22 @@
+/// Which stream's block is started next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// One block of each stream in turn.
+    #[default]
+    RoundRobin,
+    /// Streams of high priority first, and those that they wait for. A block of high priority is
+    /// started after at most one other; streams of low priority get at least one block in sixteen.
+    Priority,
+    /// The same stream until it is empty or waits.
+    DrainOne,
+}
+
+/// How urgent a stream is, where the policy asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Priority {
+    /// The usual.
+    #[default]
+    Low,
+    /// Before the usual.
+    High,
+}

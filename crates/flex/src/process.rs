@@ -1,0 +1,33 @@
+//! Whether this is still the process that opened the card.
+#![allow(unsafe_code, reason = "the C library tells when a process forks")]
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How often this process is a child of one that had opened a card.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// A process: threads, and what locks protect, do not survive a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process(u64);
+
+impl Process {
+    pub(crate) fn current() -> Self {
+        static WATCH: Once = Once::new();
+        WATCH.call_once(|| {
+            // SAFETY: `in_child` only adds to an atomic, which may be done after a fork.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+        Self(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// One load: it is asked at every entry.
+    #[inline]
+    pub(crate) fn is_current(self) -> bool {
+        FORKS.load(Ordering::Relaxed) == self.0
+    }
+}
+
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}

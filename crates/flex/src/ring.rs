@@ -1,0 +1,401 @@
+//! A queue of many producers and one consumer, in slots of a cache line.
+//!
+//! A producer reserves any number of slots in one step, writes them in any order, and publishes each
+//! by its own state, so that a consumer fetches one line per entry and none besides. A full ring is
+//! closed and followed by one twice as large, up to a bound.
+#![allow(unsafe_code, reason = "a slot's state says who owns its value")]
+
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use crate::sync::{AtomicU64, AtomicUsize, Cell, Mutex, Ordering, spin_loop};
+
+/// How large a ring starts, and how large it may grow. Both are powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingSizes {
+    pub(crate) first: u64,
+    pub(crate) bound: u64,
+}
+
+/// Doublings from one slot to the largest bound.
+const SEGMENTS: usize = 24;
+
+/// Set in a segment's tail when no more slots are given out.
+const CLOSED: u64 = 1 << 63;
+
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    sizes: RingSizes,
+    segments: [OnceLock<Segment<T>>; SEGMENTS],
+    /// The segment that gives out slots.
+    producing: AtomicUsize,
+    growing: Mutex<()>,
+}
+
+/// Slots that were reserved together, and not yet published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    segment: usize,
+    /// The first slot's place in the segment.
+    place: u64,
+    /// The first slot's number in the ring: entries are numbered from 1.
+    pub(crate) first: u64,
+    slots: u64,
+}
+
+/// No room: the ring is at its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// Where the consumer stands. There is one for each ring.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    segment: usize,
+    place: u64,
+    /// Up to where producers know that slots are free.
+    told: u64,
+}
+
+#[derive(Debug)]
+struct Segment<T> {
+    /// The number of the first slot, less one.
+    base: u64,
+    slots: Box<[Slot<T>]>,
+    /// Slots given out so far.
+    tail: Line<AtomicU64>,
+    /// What producers last read of `freed`; beside the tail, which they write anyway.
+    known_freed: AtomicU64,
+    /// Slots that were taken, told now and then: a line that bounces is what a push costs.
+    freed: Line<AtomicU64>,
+    /// Slots that were taken, for the last owner.
+    taken: Line<AtomicU64>,
+}
+
+/// A slot holds the entry of place p when its state is p + 1.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Slot<T> {
+    state: AtomicU64,
+    value: Cell<MaybeUninit<T>>,
+}
+
+/// Something that has its cache lines to itself.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+// SAFETY: values are moved from one thread to another, never shared: between `reserve` and
+// `publish` a slot belongs to the producer, between `publish` and `pop` to the consumer.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    pub(crate) fn new(sizes: RingSizes) -> Self {
+        let ring = Self {
+            sizes,
+            segments: [const { OnceLock::new() }; SEGMENTS],
+            producing: AtomicUsize::new(0),
+            growing: Mutex::default(),
+        };
+        let first = Segment::new(0, sizes.first);
+        ring.segments[0].get_or_init(|| first);
+        ring
+    }
+
+    /// The most entries that can wait at once.
+    pub(crate) fn bound(&self) -> u64 {
+        self.sizes.bound
+    }
+
+    /// How many entries were ever reserved: the number of the last.
+    pub(crate) fn reserved(&self) -> u64 {
+        let segment = self.segment(self.producing.load(Ordering::Acquire));
+        segment.base + (segment.tail.0.load(Ordering::Acquire) & !CLOSED)
+    }
+
+    /// Takes so many slots in a row, at least one and at most the bound.
+    #[inline]
+    pub(crate) fn reserve(&self, slots: u64) -> Result<Reservation, Full> {
+        debug_assert!((1..=self.sizes.bound).contains(&slots));
+        loop {
+            let at = self.producing.load(Ordering::Acquire);
+            let segment = self.segment(at);
+            match segment.reserve(slots) {
+                Claim::Taken(place) => {
+                    let first = segment.base + place + 1;
+                    return Ok(Reservation { segment: at, place, first, slots });
+                }
+                Claim::Full => self.grow(at, slots)?,
+                Claim::Closed => spin_loop(),
+            }
+        }
+    }
+
+    /// Hands the n-th of the reserved slots to the consumer. Every slot is published once.
+    #[inline]
+    pub(crate) fn publish(&self, reservation: &Reservation, nth: u64, value: T) {
+        debug_assert!(nth < reservation.slots);
+        let place = reservation.place + nth;
+        let slot = self.segment(reservation.segment).slot(place);
+        slot.value.with_mut(|cell| {
+            // SAFETY: the reservation made the slot this producer's, and the consumer does not look
+            // before the state says so.
+            unsafe { (*cell).write(value) };
+        });
+        slot.state.store(place + 1, Ordering::Release);
+    }
+
+    /// Whether an entry is there for the consumer.
+    #[inline]
+    pub(crate) fn is_ready(&self, cursor: &mut Cursor) -> bool {
+        let segment = self.segment(cursor.segment);
+        if segment.slot(cursor.place).state.load(Ordering::Acquire) == cursor.place + 1 {
+            return true;
+        }
+        self.tell(cursor);
+        self.producing.load(Ordering::Acquire) != cursor.segment && self.follow(cursor)
+    }
+
+    /// Takes the next entry. Only one thread at a time may have the cursor.
+    #[inline]
+    pub(crate) fn pop(&self, cursor: &mut Cursor) -> Option<T> {
+        if !self.is_ready(cursor) {
+            return None;
+        }
+        let segment = self.segment(cursor.segment);
+        let value = segment.slot(cursor.place).value.with_mut(|cell| {
+            // SAFETY: the state said that the slot was written, and the cursor is exclusive.
+            unsafe { (*cell).assume_init_read() }
+        });
+        cursor.place += 1;
+        segment.taken.0.store(cursor.place, Ordering::Relaxed);
+        if cursor.place - cursor.told >= segment.tell_after() {
+            self.tell(cursor);
+        }
+        Some(value)
+    }
+
+    /// Lets producers know which slots are free. The consumer calls it when it has to stop.
+    #[inline]
+    pub(crate) fn tell(&self, cursor: &mut Cursor) {
+        if cursor.told != cursor.place {
+            cursor.told = cursor.place;
+            self.segment(cursor.segment).freed.0.store(cursor.place, Ordering::Release);
+        }
+    }
+
+    /// Moves to the next segment if this one is closed and empty.
+    #[cold]
+    fn follow(&self, cursor: &mut Cursor) -> bool {
+        let tail = self.segment(cursor.segment).tail.0.load(Ordering::Acquire);
+        if tail != cursor.place | CLOSED || self.segments[cursor.segment + 1].get().is_none() {
+            return false;
+        }
+        *cursor = Cursor { segment: cursor.segment + 1, ..Cursor::default() };
+        self.is_ready(cursor)
+    }
+
+    /// Closes a full segment and opens a larger one, unless another thread has.
+    #[cold]
+    fn grow(&self, at: usize, slots: u64) -> Result<(), Full> {
+        let _growing = self.growing.lock();
+        if self.producing.load(Ordering::Acquire) != at {
+            return Ok(());
+        }
+        let segment = self.segment(at);
+        let length = segment.slots.len() as u64;
+        if length >= self.sizes.bound {
+            return Err(Full);
+        }
+        let tail = segment.tail.0.fetch_or(CLOSED, Ordering::AcqRel);
+        let larger = (length * 2).max(slots.next_power_of_two()).min(self.sizes.bound);
+        let next = Segment::new(segment.base + tail, larger);
+        self.segments[at + 1].get_or_init(|| next);
+        self.producing.store(at + 1, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn segment(&self, at: usize) -> &Segment<T> {
+        self.segments[at].get().expect("a segment is made before it is named")
+    }
+}
+
+enum Claim {
+    Taken(u64),
+    Full,
+    Closed,
+}
+
+impl<T> Segment<T> {
+    fn new(base: u64, slots: u64) -> Self {
+        let slot = |_| Slot { state: AtomicU64::new(0), value: Cell::new(MaybeUninit::uninit()) };
+        Self {
+            base,
+            slots: (0..slots).map(slot).collect(),
+            tail: Line::default(),
+            known_freed: AtomicU64::new(0),
+            freed: Line::default(),
+            taken: Line::default(),
+        }
+    }
+
+    fn tell_after(&self) -> u64 {
+        (self.slots.len() as u64 / 4).clamp(1, 32)
+    }
+
+    /// Whether slots up to a place are free.
+    #[inline]
+    fn has_room(&self, end: u64) -> bool {
+        let length = self.slots.len() as u64;
+        if end <= self.known_freed.load(Ordering::Acquire) + length {
+            return true;
+        }
+        let freed = self.freed.0.load(Ordering::Acquire);
+        self.known_freed.store(freed, Ordering::Release);
+        end <= freed + length
+    }
+
+    #[inline]
+    fn slot(&self, place: u64) -> &Slot<T> {
+        &self.slots[place as usize & (self.slots.len() - 1)]
+    }
+
+    #[inline]
+    fn reserve(&self, slots: u64) -> Claim {
+        let mut place = self.tail.0.load(Ordering::Relaxed);
+        loop {
+            if place & CLOSED != 0 {
+                return Claim::Closed;
+            }
+            let next = place + slots;
+            if !self.has_room(next) {
+                match self.tail.0.load(Ordering::Relaxed) {
+                    same if same == place => return Claim::Full,
+                    moved => place = moved,
+                }
+                continue;
+            }
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.tail.0.compare_exchange_weak(place, next, order.0, order.1) {
+                Ok(_) => return Claim::Taken(place),
+                Err(moved) => place = moved,
+            }
+        }
+    }
+}
+
+/// Entries that nobody took are dropped.
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        for segment in self.segments.iter().filter_map(OnceLock::get) {
+            let tail = segment.tail.0.load(Ordering::Acquire) & !CLOSED;
+            for place in segment.taken.0.load(Ordering::Acquire)..tail {
+                let slot = segment.slot(place);
+                if slot.state.load(Ordering::Acquire) == place + 1 {
+                    // SAFETY: it was published and not taken, and nobody else has the ring.
+                    slot.value.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const SMALL: RingSizes = RingSizes { first: 2, bound: 8 };
+
+    fn push<T>(ring: &Ring<T>, value: T) -> Result<u64, Full> {
+        let reservation = ring.reserve(1)?;
+        ring.publish(&reservation, 0, value);
+        Ok(reservation.first)
+    }
+
+    #[test]
+    fn entries_come_out_in_order_and_are_numbered_from_one() {
+        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        for round in 0..100 {
+            assert_eq!(push(&ring, round), Ok(round + 1));
+            assert_eq!(ring.pop(&mut cursor), Some(round));
+        }
+        assert_eq!(ring.pop(&mut cursor), None);
+        assert_eq!(ring.reserved(), 100);
+    }
+
+    #[test]
+    fn a_ring_grows_to_its_bound_and_then_says_so() {
+        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        let taken = (1..).map_while(|value: u64| push(&ring, value).ok()).count();
+        assert_eq!(taken, 2 + 4 + 8);
+        assert_eq!(push(&ring, 0), Err(Full));
+        let all: Vec<u64> = std::iter::from_fn(|| ring.pop(&mut cursor)).collect();
+        assert_eq!(all, (1..=14).collect::<Vec<_>>());
+        assert_eq!(push(&ring, 15), Ok(15));
+        assert_eq!(ring.pop(&mut cursor), Some(15));
+    }
+
+    #[test]
+    fn a_reservation_may_be_larger_than_the_ring_is_yet() {
+        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        push(&ring, 0).expect("room");
+        let reservation = ring.reserve(7).expect("room");
+        assert_eq!(reservation.first, 2);
+        for nth in (0..7).rev() {
+            ring.publish(&reservation, nth, nth + 1);
+        }
+        let all: Vec<u64> = std::iter::from_fn(|| ring.pop(&mut cursor)).collect();
+        assert_eq!(all, (0..=7).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_nobody_took_is_dropped_once() {
+        let value = Arc::new(());
+        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        for _ in 0..14 {
+            push(&ring, Arc::clone(&value)).expect("room");
+        }
+        drop(ring.pop(&mut cursor));
+        assert_eq!(Arc::strong_count(&value), 14);
+        drop(ring);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn producers_lose_nothing_and_keep_their_own_order() {
+        const EACH: u64 = 50_000;
+        let ring = Ring::new(RingSizes { first: 4, bound: 64 });
+        let seen = std::thread::scope(|scope| {
+            for producer in 0..2 {
+                let ring = &ring;
+                scope.spawn(move || {
+                    let mut next = 0;
+                    while next < EACH {
+                        let slots = (1 + next % 3).min(EACH - next);
+                        let Ok(reservation) = ring.reserve(slots) else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        (0..slots)
+                            .for_each(|n| ring.publish(&reservation, n, (producer, next + n)));
+                        next += slots;
+                    }
+                });
+            }
+            let (mut cursor, mut next) = (Cursor::default(), [0; 2]);
+            while next != [EACH; 2] {
+                match ring.pop(&mut cursor) {
+                    Some((producer, value)) => {
+                        assert_eq!(value, next[producer]);
+                        next[producer] += 1;
+                    }
+                    None => std::thread::yield_now(),
+                }
+            }
+            next
+        });
+        assert_eq!(seen.iter().sum::<u64>(), ring.reserved());
+    }
+}

@@ -1,0 +1,344 @@
+mod callbacks;
+mod checks;
+mod drive;
+mod reset;
+mod wait;
+mod watchdog;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use spyre_hal::{
+    Completions, ControlBlock, DeviceRange, EngineIndex, Hardware, Outcome, StreamIndex,
+    StreamPoint, Token,
+};
+
+use crate::allocator::Uses;
+use crate::arrivals::Arrivals;
+use crate::bell::Bell;
+use crate::core::Core;
+use crate::process::Process;
+use crate::recorder::Record;
+use crate::ring::{Full, Line, Reservation, RingSizes};
+use crate::stream_table::{Entry, Lane, StreamTable};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, fence};
+use crate::{Env, Error, FlexAllocator, Policy, Priority};
+
+/// Who starts blocks on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Drive {
+    /// Whoever submits or completes: for devices that are prompt.
+    Inline,
+    /// A thread for each engine, which spins briefly for more and then sleeps.
+    Workers,
+}
+
+/// How a scheduler works.
+#[derive(Clone, Debug)]
+pub struct SchedulerSettings {
+    /// Which stream's block is started next.
+    pub policy: Policy,
+    /// Who starts blocks; by default what fits the device.
+    pub drive: Option<Drive>,
+    /// Blocks that a stream's queue holds at first. A power of two.
+    pub queue_blocks: u64,
+    /// Blocks that it may grow to hold; then a submission waits. A power of two.
+    pub queue_bound: u64,
+    /// How often a worker looks for more before it sleeps: some 50 ns each.
+    pub spins: u32,
+    /// How long a block may run before it is ended; `None`: as long as it likes.
+    pub watchdog_nanoseconds: Option<u64>,
+}
+
+impl Default for SchedulerSettings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            drive: None,
+            queue_blocks: 256,
+            queue_bound: 1 << 16,
+            spins: 400,
+            watchdog_nanoseconds: None,
+        }
+    }
+}
+
+/// Keeps a queue for each stream and starts their blocks on the device's engines.
+///
+/// A block starts when the one before it in its stream has ended. It is no thread of its own: it
+/// runs on whichever thread submits or completes, one at a time.
+#[derive(Debug)]
+pub struct Scheduler {
+    me: Weak<Self>,
+    hardware: Arc<dyn Hardware>,
+    allocator: Arc<FlexAllocator>,
+    env: Arc<dyn Env>,
+    settings: SchedulerSettings,
+    process: Process,
+    drive: Drive,
+    engines: u16,
+    /// Whether blocks take time: those of a prompt device that are done at once do not.
+    is_timed: bool,
+    table: Arc<StreamTable>,
+    arrivals: Arc<Arrivals>,
+    core: Mutex<Core>,
+    /// Calls to `combine` that somebody has yet to look after.
+    combining: Line<AtomicU64>,
+    workers: Bell,
+    awake_workers: AtomicU32,
+    callbacks: Bell,
+    has_callback_thread: OnceLock<bool>,
+    is_tracing: AtomicBool,
+    is_closing: AtomicBool,
+    resetting: Mutex<()>,
+    watchdog: Bell,
+    /// Itself, while work is under way that nobody waits for any more.
+    lingering: Mutex<Option<Arc<Self>>>,
+}
+
+impl Scheduler {
+    /// Starts it, with the threads that its device needs.
+    pub(crate) fn start(
+        hardware: Arc<dyn Hardware>,
+        allocator: Arc<FlexAllocator>,
+        table: Arc<StreamTable>,
+        env: Arc<dyn Env>,
+        settings: SchedulerSettings,
+    ) -> Arc<Self> {
+        let description = hardware.description();
+        let engines = description.engines.clamp(1, Bell::SLEEPERS as u16);
+        let fitting = if description.is_prompt { Drive::Inline } else { Drive::Workers };
+        let arrivals = Arc::new(Arrivals::new());
+        let core = Core::new(
+            Arc::clone(&env),
+            Arc::clone(&arrivals),
+            settings.policy,
+            engines,
+            description.is_prompt && engines == 1,
+        );
+        let scheduler = Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            hardware,
+            allocator,
+            env,
+            process: Process::current(),
+            drive: settings.drive.unwrap_or(fitting),
+            settings,
+            engines,
+            is_timed: !description.is_prompt,
+            table,
+            arrivals,
+            core: Mutex::new(core),
+            combining: Line::default(),
+            workers: Bell::default(),
+            awake_workers: AtomicU32::new(0),
+            callbacks: Bell::default(),
+            has_callback_thread: OnceLock::new(),
+            is_tracing: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            resetting: Mutex::default(),
+            watchdog: Bell::default(),
+            lingering: Mutex::default(),
+        });
+        scheduler.hardware.connect(Arc::new(Sink(Weak::clone(&scheduler.me))));
+        scheduler.start_workers();
+        scheduler.start_watchdog();
+        scheduler
+    }
+
+    /// Queues a control block on a stream and returns at once.
+    ///
+    /// Everything that a caller can get wrong is found here: an `Err` means that nothing was
+    /// queued. At the bound of the queue, which is far past normal use, it waits for room.
+    pub fn queue_operation(
+        &self,
+        stream_index: StreamIndex,
+        block: ControlBlock,
+    ) -> Result<StreamPoint, Error> {
+        let lane = self.lane(stream_index)?;
+        self.queue_blocks(lane, [block])
+    }
+
+    /// Whose turn is next from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        self.core.lock().set_policy(policy);
+    }
+
+    /// Whether the time is taken whenever a block is queued, started and done. Without it, a
+    /// prompt device's blocks that are done at once have no times.
+    pub fn set_tracing(&self, is_tracing: bool) {
+        self.is_tracing.store(is_tracing, Ordering::Relaxed);
+        self.core.lock().set_tracing(is_tracing);
+    }
+
+    /// The flight recorder: the last 4,096 blocks that ended, and those that are running.
+    pub fn flight_record(&self) -> Vec<Record> {
+        self.core.lock().records()
+    }
+
+    /// How often a sleeping worker had to be woken.
+    pub fn worker_wakes(&self) -> u64 {
+        self.workers.wakes()
+    }
+
+    /// How many workers are awake: looking for blocks, or carrying one out.
+    pub fn awake_workers(&self) -> u32 {
+        self.awake_workers.load(Ordering::Acquire)
+    }
+
+    /// The runtime's clock, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.env.now()
+    }
+
+    pub(crate) fn open_lane(&self, priority: Priority) -> Result<Arc<Lane>, Error> {
+        self.check_process()?;
+        let SchedulerSettings { queue_blocks, queue_bound, .. } = self.settings;
+        let bound = queue_bound.next_power_of_two();
+        let first = queue_blocks.max(1).next_power_of_two().min(bound);
+        // The scheduler must know a lane before anybody can queue on it.
+        let mut core = self.core.lock();
+        let opened = self.table.open(priority, RingSizes { first, bound });
+        let (lane, is_new) =
+            opened.ok_or(Error::TooManyStreams { streams: StreamTable::STREAMS })?;
+        if is_new {
+            core.add(Arc::clone(&lane));
+        }
+        Ok(lane)
+    }
+
+    /// Gives a lane back; what is queued on it goes on.
+    pub(crate) fn close_lane(&self, lane: &Lane) {
+        if self.process.is_current() {
+            // A fault that nobody asked about goes with the stream; a lost device stays lost.
+            drop(self.core.lock().reset_stream(lane.index));
+            self.table.close(lane);
+        }
+    }
+
+    /// Queues blocks as one reservation.
+    #[inline]
+    pub(crate) fn queue_blocks<B>(&self, lane: &Lane, blocks: B) -> Result<StreamPoint, Error>
+    where
+        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
+    {
+        let slice = blocks.as_ref();
+        slice.iter().try_for_each(|block| self.check_block(block))?;
+        let count = slice.len() as u64;
+        let reservation = self.reserve(lane, count, slice)?;
+        Ok(self.publish(lane, count, &reservation, blocks))
+    }
+
+    /// Queues blocks whose ranges are known from before.
+    pub(crate) fn queue_known(
+        &self,
+        lane: &Lane,
+        count: u64,
+        uses: &[(u64, DeviceRange)],
+        blocks: impl IntoIterator<Item = ControlBlock>,
+    ) -> Result<StreamPoint, Error> {
+        let reservation = self.reserve(lane, count, uses)?;
+        Ok(self.publish(lane, count, &reservation, blocks))
+    }
+
+    /// Checks ranges, takes slots and notes the uses in one step.
+    #[inline]
+    fn reserve(
+        &self,
+        lane: &Lane,
+        count: u64,
+        uses: &(impl Uses + ?Sized),
+    ) -> Result<Reservation, Error> {
+        self.check_lane(lane, count)?;
+        loop {
+            let reserve = || lane.ring.reserve(count).map(|r| (r, r.first));
+            match self.allocator.commit(uses, lane.index, reserve)? {
+                Ok((reservation, _)) => return Ok(reservation),
+                Err(Full) => self.wait_for_room(lane, count)?,
+            }
+        }
+    }
+
+    #[inline]
+    fn publish(
+        &self,
+        lane: &Lane,
+        count: u64,
+        reservation: &Reservation,
+        blocks: impl IntoIterator<Item = ControlBlock>,
+    ) -> StreamPoint {
+        let is_tracing = self.is_tracing.load(Ordering::Relaxed);
+        let queued_at = if is_tracing { self.env.now() } else { 0 };
+        for (nth, block) in (0..count).zip(blocks) {
+            lane.ring.publish(reservation, nth, Entry { block, queued_at });
+        }
+        fence(Ordering::SeqCst);
+        self.arrivals.list(lane);
+        self.go_on();
+        StreamPoint { stream: lane.index, sequence: reservation.first + count - 1 }
+    }
+
+    /// Sees to it that somebody looks for blocks.
+    #[inline]
+    fn go_on(&self) {
+        match self.drive {
+            Drive::Inline => self.combine(),
+            Drive::Workers => self.workers.ring(),
+        }
+    }
+
+    pub(crate) fn lane(&self, stream: StreamIndex) -> Result<&Arc<Lane>, Error> {
+        self.table.get(stream).ok_or(Error::UnknownStream { stream })
+    }
+
+    pub(crate) fn lanes(&self) -> Vec<Arc<Lane>> {
+        self.table.lanes().cloned().collect()
+    }
+
+    pub(crate) fn hardware(&self) -> &Arc<dyn Hardware> {
+        &self.hardware
+    }
+
+    pub(crate) fn allocator(&self) -> &Arc<FlexAllocator> {
+        &self.allocator
+    }
+
+    /// Nobody submits any more: finishes what is queued and ends.
+    pub(crate) fn close(&self) {
+        if !self.process.is_current() {
+            return;
+        }
+        self.is_closing.store(true, Ordering::SeqCst);
+        if self.drive == Drive::Inline && !self.core.lock().is_idle() {
+            *self.lingering.lock() = self.me.upgrade();
+            self.go_on();
+            self.end_lingering();
+        }
+        self.workers.ring_all();
+        self.callbacks.ring_all();
+        self.watchdog.ring_all();
+    }
+
+    fn end_lingering(&self) {
+        if self.is_closing.load(Ordering::Acquire) && self.core.lock().is_idle() {
+            let me = self.lingering.lock().take();
+            drop(me);
+        }
+    }
+}
+
+/// Where the device reports; it does not keep the scheduler alive.
+#[derive(Debug)]
+struct Sink(Weak<Scheduler>);
+
+impl Completions for Sink {
+    fn complete(&self, engine: EngineIndex, token: Token, outcome: Outcome) {
+        let Some(scheduler) = self.0.upgrade() else { return };
+        let mut core = scheduler.core.lock();
+        core.complete(engine, token, outcome);
+        let wakes = core.take_wakes();
+        drop(core);
+        drive::wake(wakes);
+        scheduler.go_on();
+        scheduler.end_lingering();
+    }
+}

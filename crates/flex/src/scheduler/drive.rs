@@ -1,0 +1,209 @@
+//! Carrying blocks to the device: the same loop for workers, submitters and hosts that wait.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use spyre_hal::{ControlBlock, EngineIndex, Fault, Started, StreamIndex, Token};
+
+use super::{Drive, Scheduler};
+use crate::core::{End, LEASED, Note, Picked, Run};
+use crate::stream_table::{Entry, Lane};
+use crate::sync::{Ordering, Thread, spin_loop};
+
+/// How often a worker looks for the next block of a leased stream.
+const PATIENCE: u32 = 64;
+
+impl Scheduler {
+    /// Carries out blocks until there are none, unless another thread is at it: then that one sees
+    /// to these, too.
+    pub(super) fn combine(&self) {
+        if self.combining.0.fetch_add(1, Ordering::AcqRel) > 0 {
+            return;
+        }
+        loop {
+            let seen = self.combining.0.load(Ordering::Acquire);
+            self.drive_all();
+            if self.combining.0.fetch_sub(seen, Ordering::AcqRel) == seen {
+                return;
+            }
+        }
+    }
+
+    fn drive_all(&self) {
+        (0..self.engines).for_each(|engine| {
+            self.drive(EngineIndex(engine), None, u64::MAX);
+        });
+        if self.has_callback_thread.get() == Some(&false) {
+            self.run_callbacks();
+        }
+    }
+
+    /// Carries out runs on an engine until there is nothing for it, or for `turns` of them; only of
+    /// one stream, and only in its turn, if asked. Returns how many.
+    #[inline]
+    pub(super) fn drive(&self, engine: EngineIndex, only: Option<StreamIndex>, turns: u64) -> u64 {
+        let mut run = Run::default();
+        let mut ended: Option<(Token, End)> = None;
+        for turn in 0.. {
+            let mut core = self.core.lock();
+            if let Some((token, end)) = ended.take() {
+                core.finish(engine, token, end, &mut run);
+            }
+            let picked = match turn < turns {
+                true => core.pick(engine, only, self.is_timed, &mut run),
+                false => None,
+            };
+            let wakes = core.take_wakes();
+            let has_callback = core.has_callback();
+            let is_short_of_hands = self.engines > 1
+                && self.workers.is_anyone_asleep()
+                && core.free_engine().is_some()
+                && core.has_ready();
+            drop(core);
+            wake(wakes);
+            if has_callback {
+                self.call_for_callbacks();
+            }
+            if is_short_of_hands {
+                self.workers.ring();
+            }
+            let Some(picked) = picked else { return turn };
+            let lane = self.table.get(picked.stream).expect("a stream that was picked");
+            ended = Some((picked.token, self.carry_out(engine, &picked, lane, &mut run)));
+        }
+        turns
+    }
+
+    /// Starts the blocks of a run, one after another for as long as they are done at once.
+    #[inline]
+    fn carry_out(
+        &self,
+        engine: EngineIndex,
+        picked: &Picked,
+        lane: &Arc<Lane>,
+        run: &mut Run,
+    ) -> End {
+        let mut time = picked.started_at;
+        if picked.is_cancelled {
+            while let Some(entry) = run.entries.pop() {
+                run.notes.push(Note::new(&entry, time));
+            }
+            return End::Done;
+        }
+        let mut nth = 0;
+        while let Some(entry) = run.entries.pop().or_else(|| self.next_leased(lane, run)) {
+            let mut note = Note::new(&entry, time);
+            match entry.block {
+                ControlBlock::RecordEvent(cell) => {
+                    time = self.env.now();
+                    cell.reach(time);
+                    note = Note { started_at: time, done_at: time, ..note };
+                    run.notes.push(note);
+                    lane.complete(picked.first_sequence + nth);
+                    nth += 1;
+                    continue;
+                }
+                ControlBlock::WaitEvent(_) | ControlBlock::HostCallback(_) => {
+                    run.entries.push(entry);
+                    break;
+                }
+                _ => {}
+            }
+            let started = self.start_block(engine, Token(picked.token.0 + nth), entry.block);
+            if self.is_timed {
+                time = self.env.now();
+                note.done_at = time;
+            }
+            match started {
+                Started::Done(Ok(())) => {
+                    run.notes.push(note);
+                    // Whoever spins for it need not wait for the rest of the run.
+                    lane.complete(picked.first_sequence + nth);
+                }
+                Started::Done(Err(fault)) => return End::Failed(note, fault),
+                Started::Later => return End::Later(note),
+            }
+            nth += 1;
+        }
+        End::Done
+    }
+
+    /// The next block of a leased stream, unless there is reason to come back. A worker waits for
+    /// it a little.
+    #[inline]
+    fn next_leased(&self, lane: &Lane, run: &mut Run) -> Option<Entry> {
+        let cursor = run.lease.as_mut()?;
+        let patience = if self.drive == Drive::Workers { PATIENCE } else { 1 };
+        for _ in 0..patience {
+            if run.notes.len() == LEASED || self.arrivals.is_called() {
+                return None;
+            }
+            if let Some(entry) = lane.ring.pop(cursor) {
+                return Some(entry);
+            }
+            spin_loop();
+        }
+        None
+    }
+
+    /// A device whose code panics is a device that is lost.
+    #[inline]
+    fn start_block(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
+        let start = AssertUnwindSafe(|| self.hardware.start(engine, token, block));
+        catch_unwind(start).unwrap_or_else(|panic| {
+            let why = format!("its code panicked: {}", super::callbacks::message(&*panic));
+            Started::Done(Err(Fault::DeviceLost { why: why.into() }))
+        })
+    }
+
+    pub(super) fn start_workers(self: &Arc<Self>) {
+        if self.drive == Drive::Workers {
+            for engine in 0..self.engines {
+                let scheduler = Arc::clone(self);
+                let body = Box::new(move || scheduler.work(EngineIndex(engine)));
+                let is_started = self.env.spawn(format!("spyre engine {engine}"), body);
+                assert!(is_started, "a device that is not prompt needs a thread for each engine");
+            }
+        }
+    }
+
+    /// A worker's life.
+    fn work(&self, engine: EngineIndex) {
+        self.awake_workers.fetch_add(1, Ordering::AcqRel);
+        while !self.is_at_its_end() {
+            self.look_for_blocks(engine);
+            if self.is_at_its_end() {
+                break;
+            }
+            self.awake_workers.fetch_sub(1, Ordering::AcqRel);
+            self.workers.sleep(usize::from(engine.0), &*self.env, || {
+                self.core.lock().has_work(engine) || self.is_at_its_end()
+            });
+            self.awake_workers.fetch_add(1, Ordering::AcqRel);
+        }
+        self.awake_workers.fetch_sub(1, Ordering::AcqRel);
+        self.workers.ring_all();
+        self.callbacks.ring_all();
+    }
+
+    /// Carries out what there is, and spins for more for a while.
+    fn look_for_blocks(&self, engine: EngineIndex) {
+        let mut looks = 0;
+        while looks < self.settings.spins {
+            match self.drive(engine, None, u64::MAX) {
+                0 => looks += 1,
+                _ => looks = 0,
+            }
+            spin_loop();
+        }
+    }
+
+    /// Whether nobody submits any more, and all is done.
+    pub(super) fn is_at_its_end(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst) && self.core.lock().is_idle()
+    }
+}
+
+pub(super) fn wake(threads: Vec<Thread>) {
+    threads.into_iter().for_each(|thread| thread.unpark());
+}

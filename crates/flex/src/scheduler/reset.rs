@@ -1,0 +1,53 @@
+//! Losing a device, and getting it back.
+
+use std::sync::Arc;
+
+use spyre_hal::{BlockKind, Fault, Label, StreamIndex, StreamPoint};
+
+use super::Scheduler;
+use super::callbacks::is_in_callback;
+use super::drive::wake;
+use crate::{Error, StreamFault};
+
+impl Scheduler {
+    /// Lets a stream go on after a structural fault. What was queued on it is cancelled.
+    pub(crate) fn reset_stream(&self, stream: StreamIndex) -> Result<(), Error> {
+        self.check_process()?;
+        let result = self.core.lock().reset_stream(stream);
+        self.go_on();
+        result.map_err(Error::Stream)
+    }
+
+    /// Starts the device anew: everything queued or running is cancelled, all memory is gone, and
+    /// handles from before are refused.
+    pub(crate) fn reset(&self) -> Result<(), Error> {
+        self.check_process()?;
+        if is_in_callback() {
+            return Err(Error::InsideCallback { stream: StreamIndex(0) });
+        }
+        let _resetting = self.resetting.lock();
+        self.lose("it is being reset");
+        self.hardware.reset();
+        for lane in self.lanes() {
+            self.wait(&lane, lane.ring.reserved())?;
+        }
+        self.allocator.reset();
+        self.core.lock().revive();
+        Ok(())
+    }
+
+    fn lose(&self, why: &str) {
+        let cause = StreamFault {
+            point: StreamPoint { stream: StreamIndex(0), sequence: 0 },
+            kind: BlockKind::Launch,
+            label: Label::default(),
+            fault: Fault::DeviceLost { why: why.into() },
+        };
+        let mut core = self.core.lock();
+        core.lose(Arc::new(cause));
+        let wakes = core.take_wakes();
+        drop(core);
+        wake(wakes);
+        self.go_on();
+    }
+}

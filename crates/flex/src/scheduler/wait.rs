@@ -1,0 +1,128 @@
+//! Threads of the host that wait for blocks.
+
+use std::sync::Arc;
+
+use spyre_hal::{EngineIndex, StreamIndex, StreamPoint};
+
+use super::callbacks::is_in_callback;
+use super::{Drive, Scheduler};
+use crate::stream_table::Lane;
+use crate::sync::{Ordering, current, spin_loop};
+use crate::{Error, StreamFault};
+
+/// Runs that a waiting host carries out before it looks up.
+const SLICE: u64 = 16;
+
+impl Scheduler {
+    /// Waits until a block has ended, well or badly.
+    pub(crate) fn wait(&self, lane: &Lane, sequence: u64) -> Result<(), Error> {
+        if lane.is_done(sequence) {
+            return Ok(());
+        }
+        if is_in_callback() {
+            return Err(Error::InsideCallback { stream: lane.index });
+        }
+        for _ in 0..self.settings.spins {
+            if lane.is_done(sequence) {
+                return Ok(());
+            }
+            if !self.assist(lane.index) {
+                spin_loop();
+            }
+        }
+        self.sleep_until(lane, sequence);
+        Ok(())
+    }
+
+    /// Waits until everything that is queued on a stream has ended, and tells its fault.
+    pub(crate) fn synchronize(&self, lane: &Lane) -> Result<(), Error> {
+        self.check_process()?;
+        self.wait(lane, lane.ring.reserved())?;
+        self.raise(lane)
+    }
+
+    /// Tells the fault of a stream that nobody was told.
+    pub(crate) fn raise(&self, lane: &Lane) -> Result<(), Error> {
+        if !lane.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        told(self.core.lock().raise(lane.index))
+    }
+
+    /// Waits for one block, and tells the fault that it ended with.
+    pub(crate) fn wait_for_block(&self, point: StreamPoint) -> Result<(), Error> {
+        self.check_process()?;
+        let lane = self.lane(point.stream)?;
+        self.wait(lane, point.sequence)?;
+        self.raise_at(lane, point)
+    }
+
+    /// Whether a block has ended; tells the fault that it ended with.
+    pub(crate) fn query_block(&self, point: StreamPoint) -> Result<bool, Error> {
+        self.check_process()?;
+        let lane = self.lane(point.stream)?;
+        let is_done = lane.is_done(point.sequence);
+        if is_done {
+            self.raise_at(lane, point)?;
+        }
+        Ok(is_done)
+    }
+
+    fn raise_at(&self, lane: &Lane, point: StreamPoint) -> Result<(), Error> {
+        if !lane.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        told(self.core.lock().raise_at(point))
+    }
+
+    /// The queue is at its bound: waits until so many blocks more would fit.
+    #[cold]
+    pub(super) fn wait_for_room(&self, lane: &Lane, blocks: u64) -> Result<(), Error> {
+        let reserved = lane.ring.reserved();
+        let until = (reserved + blocks).saturating_sub(lane.ring.bound());
+        let next = lane.completed() + 1;
+        match self.wait(lane, until.max(next).min(reserved)) {
+            Err(Error::InsideCallback { stream }) => {
+                Err(Error::QueueFull { stream, bound: lane.ring.bound() })
+            }
+            other => other,
+        }
+    }
+
+    /// Carries out blocks of a stream that a host waits for, if no worker is awake to do it and it
+    /// is the stream's turn. Says whether there was something to do.
+    fn assist(&self, stream: StreamIndex) -> bool {
+        if self.drive == Drive::Inline {
+            self.combine();
+            return false;
+        }
+        if self.awake_workers.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        let free = self.core.lock().free_engine();
+        let Some(engine) = free else { return false };
+        self.assist_on(engine, stream)
+    }
+
+    fn assist_on(&self, engine: EngineIndex, stream: StreamIndex) -> bool {
+        let driven = self.drive(engine, Some(stream), SLICE);
+        if driven > 0 && self.core.lock().has_ready() {
+            self.workers.ring();
+        }
+        driven > 0
+    }
+
+    #[cold]
+    fn sleep_until(&self, lane: &Lane, sequence: u64) {
+        let point = StreamPoint { stream: lane.index, sequence };
+        if self.core.lock().add_sleeper(point, current()) {
+            while !lane.is_done(sequence) {
+                self.env.park();
+            }
+        }
+    }
+}
+
+fn told(cause: Option<Arc<StreamFault>>) -> Result<(), Error> {
+    cause.map_or(Ok(()), |cause| Err(Error::Stream(cause)))
+}

@@ -1,0 +1,47 @@
+//! Ends blocks that do not end by themselves.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Scheduler;
+use super::drive::wake;
+use crate::core::Overdue;
+use crate::sync::Ordering;
+
+impl Scheduler {
+    /// Looks for blocks that have run too long: each is aborted, and if that does not help, the
+    /// device is given up. Returns how many it found. A thread calls this if a limit is set.
+    pub fn look_for_hung_blocks(&self) -> usize {
+        let Some(limit) = self.settings.watchdog_nanoseconds else { return 0 };
+        let mut core = self.core.lock();
+        let overdue = core.overdue(limit);
+        let wakes = core.take_wakes();
+        drop(core);
+        wake(wakes);
+        for late in &overdue {
+            match *late {
+                Overdue::Abort(engine) => self.hardware.abort(engine),
+                Overdue::Lost(_) => self.go_on(),
+            }
+        }
+        overdue.len()
+    }
+
+    pub(super) fn start_watchdog(self: &Arc<Self>) {
+        let Some(limit) = self.settings.watchdog_nanoseconds else { return };
+        let period = Duration::from_nanos(limit / 4).max(Duration::from_millis(1));
+        let scheduler = Arc::downgrade(self);
+        self.env.spawn("spyre watchdog".to_owned(), Box::new(move || watch(&scheduler, period)));
+    }
+}
+
+fn watch(scheduler: &Weak<Scheduler>, period: Duration) {
+    loop {
+        std::thread::park_timeout(period);
+        let Some(scheduler) = scheduler.upgrade() else { return };
+        if scheduler.is_closing.load(Ordering::Acquire) {
+            return;
+        }
+        scheduler.look_for_hung_blocks();
+    }
+}

@@ -1,0 +1,298 @@
+use std::sync::Arc;
+
+use spyre_hal::{
+    ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, DeviceHandle, DeviceRange,
+    HostBuffer, HostCallback, HostSource, HostTarget, Label, Pattern, StreamIndex, StreamPoint,
+};
+use spyre_layout::DmaNest;
+
+use crate::context::{Context, Handle};
+use crate::stream_table::Lane;
+use crate::{Error, Event, Priority};
+
+/// A queue of work for a card: blocks of one stream are carried out one after another, those of
+/// different streams in any order.
+///
+/// Every method but [`synchronize`](Self::synchronize) returns at once; if a queue is at its bound,
+/// far past normal use, the next submission waits for room. What a caller can get wrong is told at
+/// the call, and then nothing was queued. What goes wrong later is told by the next synchronizing
+/// call: `synchronize`, `query`, or waiting for a ticket or an event.
+///
+/// Dropping a stream does not stop its work.
+#[derive(Debug)]
+pub struct FlexStream {
+    handle: Arc<Handle>,
+    lane: Arc<Lane>,
+}
+
+/// A block that was queued.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    handle: Arc<Handle>,
+    point: StreamPoint,
+}
+
+impl FlexStream {
+    pub(crate) fn open(handle: &Arc<Handle>, priority: Priority) -> Result<Self, Error> {
+        let lane = handle.scheduler.open_lane(priority)?;
+        Ok(Self { handle: Arc::clone(handle), lane })
+    }
+
+    /// Its number on the card.
+    pub fn index(&self) -> StreamIndex {
+        self.lane.index
+    }
+
+    /// How urgent it is.
+    pub fn priority(&self) -> Priority {
+        self.lane.priority
+    }
+
+    /// Device memory, for use on this stream first. If memory is short because streams still use
+    /// what was freed, it waits for them once.
+    pub fn allocate(&self, bytes: u64) -> Result<DeviceHandle, Error> {
+        let scheduler = &self.handle.scheduler;
+        scheduler.check_process()?;
+        scheduler.allocator().allocate(bytes, self.lane.index)
+    }
+
+    /// Host memory to device memory.
+    pub fn copy_to_device(
+        &self,
+        source: impl Into<Lent<HostSource>>,
+        target: DeviceRange,
+    ) -> Result<StreamPoint, Error> {
+        self.copy_in(source.into(), target, None)
+    }
+
+    /// Host memory to device memory, permuted and converted by a nest.
+    pub fn copy_to_device_with(
+        &self,
+        nest: &Arc<DmaNest>,
+        source: impl Into<Lent<HostSource>>,
+        target: DeviceRange,
+    ) -> Result<StreamPoint, Error> {
+        self.copy_in(source.into(), target, Some(Arc::clone(nest)))
+    }
+
+    /// Device memory to host memory.
+    pub fn copy_from_device(
+        &self,
+        source: DeviceRange,
+        target: impl Into<Lent<HostTarget>>,
+    ) -> Result<StreamPoint, Error> {
+        self.copy_out(source, target.into(), None)
+    }
+
+    /// Device memory to host memory, permuted and converted by a nest.
+    pub fn copy_from_device_with(
+        &self,
+        nest: &Arc<DmaNest>,
+        source: DeviceRange,
+        target: impl Into<Lent<HostTarget>>,
+    ) -> Result<StreamPoint, Error> {
+        self.copy_out(source, target.into(), Some(Arc::clone(nest)))
+    }
+
+    /// Device memory to device memory of the same card, as it is or by a nest.
+    pub fn copy_on_device(
+        &self,
+        source: DeviceRange,
+        target: DeviceRange,
+        nest: Option<Arc<DmaNest>>,
+    ) -> Result<StreamPoint, Error> {
+        self.submit([ControlBlock::CopyDevice(Box::new(CopyDevice { source, target, nest }))])
+    }
+
+    /// Device memory to the memory of another card. The target must be a live allocation there, and
+    /// stay so until the copy is done.
+    pub fn copy_to_peer(
+        &self,
+        source: DeviceRange,
+        peer: &Context,
+        target: DeviceRange,
+    ) -> Result<StreamPoint, Error> {
+        peer.allocator().check(target.handle, target.offset, target.bytes)?;
+        let peer = Arc::clone(peer.hardware());
+        self.submit([ControlBlock::CopyPeer(Box::new(CopyPeer { source, peer, target }))])
+    }
+
+    /// One to four bytes, again and again.
+    pub fn fill(
+        &self,
+        target: DeviceRange,
+        pattern: impl Into<Pattern>,
+    ) -> Result<StreamPoint, Error> {
+        self.submit([ControlBlock::Fill { pattern: pattern.into(), target }])
+    }
+
+    /// The program that lies at a handle.
+    #[inline]
+    pub fn launch(&self, program: DeviceHandle) -> Result<StreamPoint, Error> {
+        self.launch_labelled(program, Label::default())
+    }
+
+    /// The program that lies at a handle, called by a name.
+    #[inline]
+    pub fn launch_labelled(
+        &self,
+        program: DeviceHandle,
+        label: Label,
+    ) -> Result<StreamPoint, Error> {
+        self.submit([ControlBlock::Launch { program, label }])
+    }
+
+    /// A function of the host, when everything queued before has ended. It runs on a thread of the
+    /// runtime and must not wait for this card. An error, or a panic, fails the stream.
+    pub fn host_callback(
+        &self,
+        function: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Result<StreamPoint, Error> {
+        self.submit([ControlBlock::HostCallback(HostCallback::new(function))])
+    }
+
+    /// Makes an event stand for everything that was queued here so far.
+    pub fn record(&self, event: &Event) -> Result<StreamPoint, Error> {
+        event.bind(&self.handle)?;
+        let point = self.submit([ControlBlock::RecordEvent(event.cell())])?;
+        event.set_recorded(point);
+        Ok(point)
+    }
+
+    /// Has what is queued from now on wait for what the event stands for now. An event that was
+    /// never recorded, or that has been reached, is not waited for.
+    pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        let Some((home, point)) = event.recorded_at() else { return Ok(()) };
+        if !Arc::ptr_eq(home, &self.handle) {
+            return Err(Error::ForeignEvent);
+        }
+        self.submit([ControlBlock::WaitEvent(point)]).map(drop)
+    }
+
+    /// Queues blocks as one: they take their places together, in order.
+    #[inline]
+    pub fn submit<B>(&self, blocks: B) -> Result<StreamPoint, Error>
+    where
+        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
+    {
+        self.handle.scheduler.queue_blocks(&self.lane, blocks)
+    }
+
+    /// Something to wait for one block with.
+    pub fn ticket(&self, point: StreamPoint) -> Ticket {
+        Ticket { handle: Arc::clone(&self.handle), point }
+    }
+
+    /// Waits until everything that is queued has ended, and tells the first fault that nobody was
+    /// told. It may carry out blocks itself.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.handle.scheduler.synchronize(&self.lane)
+    }
+
+    /// Whether everything that is queued has ended. Tells the first fault that nobody was told.
+    pub fn query(&self) -> Result<bool, Error> {
+        self.handle.scheduler.check_process()?;
+        self.handle.scheduler.raise(&self.lane)?;
+        Ok(self.lane.is_done(self.lane.ring.reserved()))
+    }
+
+    /// Lets the stream go on after a structural fault. What was queued behind it is cancelled.
+    pub fn reset(&self) -> Result<(), Error> {
+        self.handle.scheduler.reset_stream(self.lane.index)
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    fn copy_in(
+        &self,
+        source: Lent<HostSource>,
+        target: DeviceRange,
+        nest: Option<Arc<DmaNest>>,
+    ) -> Result<StreamPoint, Error> {
+        let source = source.0?;
+        self.submit([ControlBlock::CopyToDevice(Box::new(CopyToDevice { source, target, nest }))])
+    }
+
+    fn copy_out(
+        &self,
+        source: DeviceRange,
+        target: Lent<HostTarget>,
+        nest: Option<Arc<DmaNest>>,
+    ) -> Result<StreamPoint, Error> {
+        let target = target.0?;
+        let copy = CopyFromDevice { source, target, nest };
+        self.submit([ControlBlock::CopyFromDevice(Box::new(copy))])
+    }
+}
+
+impl Drop for FlexStream {
+    fn drop(&mut self) {
+        self.handle.scheduler.close_lane(&self.lane);
+    }
+}
+
+impl Ticket {
+    /// Where the block is.
+    pub fn point(&self) -> StreamPoint {
+        self.point
+    }
+
+    /// Waits until the block has ended, and tells the fault if it failed or was cancelled.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.handle.scheduler.wait_for_block(self.point)
+    }
+
+    /// Whether the block has ended. Tells the fault if it failed or was cancelled.
+    pub fn query(&self) -> Result<bool, Error> {
+        self.handle.scheduler.query_block(self.point)
+    }
+}
+
+/// Host memory for a copy, if it could be had.
+#[derive(Debug)]
+pub struct Lent<T>(Result<T, Error>);
+
+impl From<HostSource> for Lent<HostSource> {
+    fn from(source: HostSource) -> Self {
+        Self(Ok(source))
+    }
+}
+
+impl From<Vec<u8>> for Lent<HostSource> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Ok(bytes.into()))
+    }
+}
+
+/// The bytes are copied before the call returns.
+impl From<&[u8]> for Lent<HostSource> {
+    fn from(bytes: &[u8]) -> Self {
+        bytes.to_vec().into()
+    }
+}
+
+/// The buffer is lent until the copy is done.
+impl From<&HostBuffer> for Lent<HostSource> {
+    fn from(buffer: &HostBuffer) -> Self {
+        Self(buffer.lend_to_read().map_err(Error::from))
+    }
+}
+
+impl From<HostTarget> for Lent<HostTarget> {
+    fn from(target: HostTarget) -> Self {
+        Self(Ok(target))
+    }
+}
+
+/// The buffer is lent until the copy is done.
+impl From<&HostBuffer> for Lent<HostTarget> {
+    fn from(buffer: &HostBuffer) -> Self {
+        Self(buffer.lend_to_write().map_err(Error::from))
+    }
+}

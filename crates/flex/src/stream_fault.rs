@@ -1,0 +1,26 @@
+use spyre_hal::{BlockKind, Fault, Label, StreamPoint};
+
+/// A fault, and the block that it happened to: the first cause of everything that was cancelled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {fault}", self.place())]
+pub struct StreamFault {
+    /// The block.
+    pub point: StreamPoint,
+    /// What it was.
+    pub kind: BlockKind,
+    /// What it was called.
+    pub label: Label,
+    /// What went wrong.
+    pub fault: Fault,
+}
+
+impl StreamFault {
+    fn place(&self) -> String {
+        let Self { point, kind, label, .. } = self;
+        let place = format!("stream {}, block {} ({kind}", point.stream.0, point.sequence);
+        match label.0 {
+            0 => format!("{place})"),
+            label => format!("{place} #{label})"),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+use std::sync::{Arc, OnceLock};
+
+use spyre_hal::{ControlBlock, StreamIndex, StreamPoint};
+
+use crate::Priority;
+use crate::ring::{Line, Ring, RingSizes};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::timeline::Timelines;
+
+/// A control block in its queue.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) block: ControlBlock,
+    /// When it was queued, if that is being traced.
+    pub(crate) queued_at: u64,
+}
+
+/// A stream, as every thread may see it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) index: StreamIndex,
+    pub(crate) priority: Priority,
+    pub(crate) ring: Ring<Entry>,
+    /// The number of the last block that has ended: all before it have, too.
+    completed: Line<AtomicU64>,
+    /// Whether the scheduler knows that there may be something in the ring.
+    pub(crate) is_listed: AtomicBool,
+    /// Whether a block of it ever failed.
+    pub(crate) has_failed: AtomicBool,
+    /// Whether new blocks are refused.
+    pub(crate) is_refusing: AtomicBool,
+}
+
+impl Lane {
+    #[inline]
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed.0.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn complete(&self, sequence: u64) {
+        self.completed.0.store(sequence, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_done(&self, sequence: u64) -> bool {
+        self.completed() >= sequence
+    }
+}
+
+/// Streams in a row that are made together.
+const CHUNK: usize = 64;
+
+/// All lanes of a card, by index. A lane stays for as long as the card, and is used again.
+#[derive(Debug)]
+pub(crate) struct StreamTable {
+    chunks: [OnceLock<Box<[OnceLock<Arc<Lane>>; CHUNK]>>; CHUNK],
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    made: usize,
+    by_priority: [Vec<StreamIndex>; 2],
+}
+
+impl StreamTable {
+    /// As many as there can be on a card.
+    pub(crate) const STREAMS: usize = CHUNK * CHUNK;
+
+    pub(crate) fn new() -> Self {
+        Self { chunks: [const { OnceLock::new() }; CHUNK], free: Mutex::default() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: StreamIndex) -> Option<&Arc<Lane>> {
+        let at = usize::from(index.0);
+        self.chunks.get(at / CHUNK)?.get()?[at % CHUNK].get()
+    }
+
+    /// A lane that nobody has, and whether it is new; `None` if there are too many.
+    pub(crate) fn open(&self, priority: Priority, sizes: RingSizes) -> Option<(Arc<Lane>, bool)> {
+        let mut free = self.free.lock();
+        if let Some(index) = free.by_priority[priority as usize].pop() {
+            return self.get(index).map(|lane| (Arc::clone(lane), false));
+        }
+        if free.made == Self::STREAMS {
+            return None;
+        }
+        let lane = Arc::new(Lane::new(StreamIndex(free.made as u16), priority, sizes));
+        let chunk = self.chunks[free.made / CHUNK]
+            .get_or_init(|| Box::new([const { OnceLock::new() }; CHUNK]));
+        chunk[free.made % CHUNK].get_or_init(|| Arc::clone(&lane));
+        free.made += 1;
+        Some((lane, true))
+    }
+
+    /// Gives a lane back. Its blocks may still be queued: the next owner's come behind them.
+    pub(crate) fn close(&self, lane: &Lane) {
+        self.free.lock().by_priority[lane.priority as usize].push(lane.index);
+    }
+
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        let chunks = self.chunks.iter().map_while(OnceLock::get);
+        chunks.flat_map(|chunk| chunk.iter().map_while(OnceLock::get))
+    }
+}
+
+impl Timelines for StreamTable {
+    #[inline]
+    fn is_done(&self, last_use: StreamPoint) -> bool {
+        self.get(last_use.stream).is_none_or(|lane| lane.is_done(last_use.sequence))
+    }
+}
+
+impl Lane {
+    fn new(index: StreamIndex, priority: Priority, sizes: RingSizes) -> Self {
+        Self {
+            index,
+            priority,
+            ring: Ring::new(sizes),
+            completed: Line(AtomicU64::new(0)),
+            is_listed: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            is_refusing: AtomicBool::new(false),
+        }
+    }
+}
