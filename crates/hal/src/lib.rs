@@ -24,6 +24,7 @@ mod host;
 mod memory;
 mod null;
 mod regions;
+mod scripted;
 mod virtual_regions;
 
 pub use control_block::{
@@ -39,4 +40,5 @@ pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
 pub use memory::DeviceMemory;
 pub use null::NullCard;
 pub use regions::{MemoryMode, Region, RegionId, Regions};
+pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
 pub use virtual_regions::VirtualRegions;
