@@ -15,14 +15,17 @@
 //! ```
 
 mod control_block;
+mod deferred;
 mod device_range;
 mod event_cell;
 mod fault;
 mod handle;
 mod hardware;
 mod host;
+mod late;
 mod memory;
 mod null;
+mod random;
 mod regions;
 mod scripted;
 mod virtual_regions;
@@ -31,12 +34,14 @@ pub use control_block::{
     BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
     Label, Pattern,
 };
+pub use deferred::Deferred;
 pub use device_range::DeviceRange;
 pub use event_cell::{EventCell, StreamIndex, StreamPoint};
 pub use fault::{Fault, Outcome, Severity};
 pub use handle::{DeviceHandle, HandleTag, Location, PFDeviceHandle, VFDeviceHandle};
 pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Token};
 pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
+pub use late::Late;
 pub use memory::DeviceMemory;
 pub use null::NullCard;
 pub use regions::{MemoryMode, Region, RegionId, Regions};
