@@ -14,6 +14,7 @@
 //! assert_eq!(handle.to_string(), "vf:2+0x1000");
 //! ```
 
+pub mod conformance;
 mod control_block;
 mod deferred;
 mod device_range;
