@@ -1,3 +1,5 @@
+#[cfg(test)]
+mod gated_tests;
 mod lanes;
 #[cfg(test)]
 mod tests;

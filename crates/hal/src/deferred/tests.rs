@@ -7,15 +7,15 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-struct Reports {
-    seen: Mutex<Vec<(u16, u64, Outcome)>>,
+pub(super) struct Reports {
+    pub(super) seen: Mutex<Vec<(u16, u64, Outcome)>>,
     /// Dropped by the first report, on whichever thread that is.
     owned: Mutex<Option<Arc<dyn Hardware>>>,
     told: parking_lot::Condvar,
 }
 
 impl Reports {
-    fn tokens(&self) -> Vec<u64> {
+    pub(super) fn tokens(&self) -> Vec<u64> {
         self.seen.lock().iter().map(|(_, token, _)| *token).collect()
     }
 
@@ -42,7 +42,7 @@ fn fill() -> ControlBlock {
     ControlBlock::Fill { pattern: Pattern::from(1), target: DeviceRange::start_of(handle, 1) }
 }
 
-fn start(hardware: &dyn Hardware, engine: u16, token: u64) -> Started {
+pub(super) fn start(hardware: &dyn Hardware, engine: u16, token: u64) -> Started {
     hardware.start(EngineIndex(engine), Token(token), fill())
 }
 
@@ -52,7 +52,7 @@ fn deferred<H: Hardware>(hardware: H) -> (Deferred<H>, Arc<Reports>) {
     (deferred, reports)
 }
 
-fn is_lost(outcome: &Outcome) -> bool {
+pub(super) fn is_lost(outcome: &Outcome) -> bool {
     matches!(outcome, Err(Fault::DeviceLost { .. }))
 }
 
