@@ -1,11 +1,16 @@
 //! The conformance suite, on every card of this crate.
 
+#[path = "conformance/blocking.rs"]
+mod blocking;
+
 use std::sync::Arc;
 
 use spyre_hal::conformance::{Ending, Subject};
 use spyre_hal::{
     Behaviour, DeviceHandle, Fault, Hardware, Late, MemoryMode, NullCard, ScriptedCard, Trigger,
 };
+
+use blocking::Blocking;
 
 const ENDINGS: &[Ending] = &[Ending::Well, Ending::Fault, Ending::Hang, Ending::Lose];
 
@@ -27,25 +32,34 @@ fn null(hardware: impl Hardware + 'static) -> Subject {
     Subject::new(Arc::new(hardware)).without_data()
 }
 
-fn scripted(mode: MemoryMode, engines: u16) -> Subject {
-    let card = Arc::new(ScriptedCard::new(mode).with_engines(engines));
+/// A card, and the scripted one that is somewhere inside it.
+fn scripted<H: Hardware + 'static>(card: H, inner: fn(&H) -> &ScriptedCard) -> Subject {
+    let card = Arc::new(card);
     let programs = card.clone();
     Subject::new(card)
-        .with_programs(ENDINGS, move |ending, handle| program(&programs, ending, handle))
+        .with_programs(ENDINGS, move |ending, handle| program(inner(&programs), ending, handle))
 }
 
-fn late_scripted(mode: MemoryMode, engines: u16) -> Subject {
-    let card = Arc::new(Late::new(ScriptedCard::new(mode).with_engines(engines), 7));
-    let programs = card.clone();
-    Subject::new(card)
-        .with_programs(ENDINGS, move |ending, handle| program(programs.inner(), ending, handle))
+fn pf() -> ScriptedCard {
+    ScriptedCard::new(MemoryMode::Pf)
+}
+
+fn vf(engines: u16) -> ScriptedCard {
+    ScriptedCard::new(MemoryMode::Vf).with_engines(engines)
+}
+
+fn late_blocking() -> Subject {
+    scripted(Late::new(Blocking::new(vf(4)), 7), |late| late.inner().inner())
 }
 
 spyre_hal::conformance!(null_card, || null(NullCard::new()));
 spyre_hal::conformance!(null_card_of_4_engines, || null(NullCard::with_engines(4)));
-spyre_hal::conformance!(scripted_pf, || scripted(MemoryMode::Pf, 1));
-spyre_hal::conformance!(scripted_vf, || scripted(MemoryMode::Vf, 1));
-spyre_hal::conformance!(scripted_of_4_engines, || scripted(MemoryMode::Vf, 4));
-spyre_hal::conformance!(late_scripted_pf, || late_scripted(MemoryMode::Pf, 1));
-spyre_hal::conformance!(late_scripted_of_4_engines, || late_scripted(MemoryMode::Vf, 4));
+spyre_hal::conformance!(scripted_pf, || scripted(pf(), |card| card));
+spyre_hal::conformance!(scripted_vf, || scripted(vf(1), |card| card));
+spyre_hal::conformance!(scripted_of_4_engines, || scripted(vf(4), |card| card));
+spyre_hal::conformance!(late_scripted, || scripted(Late::new(pf(), 7), Late::inner));
+spyre_hal::conformance!(late_of_4_engines, || scripted(Late::new(vf(4), 7), Late::inner));
+spyre_hal::conformance!(blocking_pf, || scripted(Blocking::new(pf()), Blocking::inner));
+spyre_hal::conformance!(blocking_4_engines, || scripted(Blocking::new(vf(4)), Blocking::inner));
+spyre_hal::conformance!(late_blocking_of_4_engines, late_blocking);
 spyre_hal::conformance!(late_null, || null(Late::new(NullCard::with_engines(4), 7)));
