@@ -14,27 +14,37 @@
 //! assert_eq!(handle.to_string(), "vf:2+0x1000");
 //! ```
 
+pub mod conformance;
 mod control_block;
+mod deferred;
 mod device_range;
 mod event_cell;
 mod fault;
 mod handle;
 mod hardware;
 mod host;
+mod late;
+mod memory;
 mod null;
+mod random;
 mod regions;
+mod scripted;
 mod virtual_regions;
 
 pub use control_block::{
     BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
     Label, Pattern,
 };
+pub use deferred::Deferred;
 pub use device_range::DeviceRange;
 pub use event_cell::{EventCell, StreamIndex, StreamPoint};
 pub use fault::{Fault, Outcome, Severity};
 pub use handle::{DeviceHandle, HandleTag, Location, PFDeviceHandle, VFDeviceHandle};
 pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Token};
 pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
+pub use late::Late;
+pub use memory::DeviceMemory;
 pub use null::NullCard;
 pub use regions::{MemoryMode, Region, RegionId, Regions};
+pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
 pub use virtual_regions::VirtualRegions;
