@@ -1,5 +1,7 @@
 use spyre_hal::DeviceHandle;
 
+use crate::EnvironmentError;
+
 /// What the runtime can refuse. An `Err` means that nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -27,4 +29,8 @@ pub enum Error {
     /// An access past the end of an allocation.
     #[error("{bytes} bytes at offset {offset} of {handle} end past its {allocated} bytes")]
     OutOfRange { handle: DeviceHandle, offset: u64, bytes: u64, allocated: u64 },
+
+    /// The environment says something that cannot be.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
 }

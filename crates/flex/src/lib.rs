@@ -19,10 +19,14 @@
 //! ```
 
 mod allocator;
+mod devices;
+mod environment;
 mod error;
 mod timeline;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
+pub use devices::{Devices, HostMemory, num_devices};
+pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
 pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};
 pub use timeline::{Idle, LastUse, Timelines};
