@@ -22,6 +22,10 @@ pub enum Error {
         limit: u64,
     },
 
+    /// Handles could no longer tell one card from another.
+    #[error("{open} cards are open in this process, and handles tell no more apart: drop some")]
+    TooManyCards { open: usize },
+
     /// The handle does not name a live allocation of this card.
     #[error("{handle} is not a live allocation of this card: {why}")]
     BadHandle { handle: DeviceHandle, why: &'static str },

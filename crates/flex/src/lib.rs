@@ -19,12 +19,14 @@
 //! ```
 
 mod allocator;
+mod budget;
 mod devices;
 mod environment;
 mod error;
 mod timeline;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
+pub use budget::Budget;
 pub use devices::{Devices, HostMemory, num_devices};
 pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
