@@ -72,11 +72,8 @@ impl FlexAllocator {
     /// not count as room: [`Self::allocate_or_drain`] can wait for them.
     pub fn allocate(&self, bytes: u64, stream: StreamIndex) -> Result<DeviceHandle, Error> {
         match self.pool.allocate(bytes, stream) {
-            Err(Error::OutOfMemory { .. }) if self.pool.fits_a_region(bytes) => {
-                self.budget().reclaim(bytes);
-                self.pool.allocate(bytes, stream)
-            }
-            other => other,
+            Ok(handle) => Ok(handle),
+            Err(refusal) => self.reclaim_and_allocate(refusal, bytes, stream),
         }
     }
 
@@ -191,6 +188,22 @@ impl FlexAllocator {
         let mut blocks: Vec<BlockInfo> = blocks.collect();
         blocks.sort_by_key(|info| (info.region, info.offset_bytes));
         blocks
+    }
+
+    #[cold]
+    fn reclaim_and_allocate(
+        &self,
+        refusal: Error,
+        bytes: u64,
+        stream: StreamIndex,
+    ) -> Result<DeviceHandle, Error> {
+        match refusal {
+            Error::OutOfMemory { .. } if self.pool.fits_a_region(bytes) => {
+                self.budget().reclaim(bytes);
+                self.pool.allocate(bytes, stream)
+            }
+            other => Err(other),
+        }
     }
 }
 
