@@ -2,21 +2,24 @@ mod bins;
 mod blocks;
 mod cache;
 mod commit;
+mod epoch;
+mod held;
+mod pages;
+mod pool;
 mod statistics;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use parking_lot::Mutex;
-use spyre_hal::{
-    DeviceHandle, HandleTag, MemoryMode, PFDeviceHandle, Region, Regions, VFDeviceHandle,
-};
+use crate::sync::Mutex;
+use spyre_hal::{DeviceHandle, DeviceRange, Regions};
 
-use crate::{BLOCK_BYTES, Error, LastUse, StreamIndex, Timelines};
+use crate::process::Process;
+use crate::{BLOCK_BYTES, Budget, Error, LastUse, StreamIndex, Timelines};
+use blocks::Block;
 pub use blocks::BlockState;
-use blocks::Blocks;
 use cache::Cache;
 pub(crate) use commit::Uses;
+use pool::Pool;
 pub use statistics::{BlockInfo, Statistics};
 
 /// How an allocator takes memory.
@@ -24,14 +27,15 @@ pub use statistics::{BlockInfo, Statistics};
 pub struct Settings {
     /// Sizes of regions to ask for, largest first: what the card refuses is asked for smaller.
     pub region_bytes: Vec<u64>,
-    /// Bytes that may be given out or kept in the cache.
-    pub limit_bytes: u64,
+    /// What is given out or kept in the cache is charged to it. Cards may share one.
+    pub budget: Arc<Budget>,
 }
 
 impl Default for Settings {
-    /// Regions of 12, 8 or 4 GB, and no limit.
+    /// Regions of 12, 8 or 4 GB, and a budget of its own without a limit.
     fn default() -> Self {
-        Self { region_bytes: vec![12 << 30, 8 << 30, 4 << 30], limit_bytes: u64::MAX }
+        let region_bytes = vec![12 << 30, 8 << 30, 4 << 30];
+        Self { region_bytes, budget: Arc::new(Budget::new(u64::MAX)) }
     }
 }
 
@@ -41,22 +45,16 @@ impl Default for Settings {
 /// joined with their neighbours and found again by best fit. The cache gives back when memory runs
 /// short. A block that streams still use is given out again at once to the same stream, and to
 /// others when the uses are done.
+///
+/// Cached blocks stay charged to the [`Budget`], so that to use them again touches nothing shared.
+/// Where the budget refuses, the allocator gives its own cache back, then has the other cards of
+/// the budget do the same, one after the other until there is room, with no lock of its own held.
+///
+/// Pages that become free go back to the host ([`Regions::discard`]), each once.
 #[derive(Debug)]
 pub struct FlexAllocator {
-    source: Arc<dyn Regions>,
-    timelines: Arc<dyn Timelines>,
-    settings: Settings,
-    /// Which life of which card its handles belong to: no two allocators share one.
-    epoch: u16,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    blocks: Blocks,
-    cache: Cache,
-    regions: Vec<Region>,
-    statistics: Statistics,
+    pool: Arc<Pool>,
+    process: Process,
 }
 
 impl FlexAllocator {
@@ -66,75 +64,110 @@ impl FlexAllocator {
         timelines: Arc<dyn Timelines>,
         settings: Settings,
     ) -> Self {
-        static NEXT_EPOCH: AtomicU16 = AtomicU16::new(0);
-        let epoch = NEXT_EPOCH.fetch_add(1, Ordering::Relaxed);
-        Self { source, timelines, settings, epoch, state: Mutex::default() }
+        let budget = settings.budget.clone();
+        let pool = Arc::new(Pool { source, timelines, settings, state: Mutex::default() });
+        budget.join(Arc::<Pool>::downgrade(&pool));
+        Self { pool, process: Process::current() }
     }
 
     /// A block of at least so many bytes, and at least one of 128, for use on `stream`.
+    ///
+    /// Fails when all caches were given back and there is still no room. Blocks that streams use do
+    /// not count as room: [`Self::allocate_or_drain`] can wait for them.
     pub fn allocate(&self, bytes: u64, stream: StreamIndex) -> Result<DeviceHandle, Error> {
-        let units = bytes.div_ceil(BLOCK_BYTES).max(1);
-        let state = &mut *self.state.lock();
-        let slot = match state.cache.take(&state.blocks, units, stream, &*self.timelines) {
-            Some(slot) => state.reuse(slot),
-            None => self.carve(state, units).ok_or_else(|| self.refusal(state, bytes))?,
-        };
-        state.statistics.allocate(units * BLOCK_BYTES);
-        Ok(self.handle(state, slot))
+        match self.pool.allocate(bytes, stream) {
+            Ok(handle) => Ok(handle),
+            Err(refusal) => self.reclaim_and_allocate(refusal, bytes, stream),
+        }
+    }
+
+    /// The same; and if there is no room while freed blocks still wait for streams, `drain` is
+    /// called to wait for these streams, and the request is made once more.
+    ///
+    /// `drain` runs without the lock: it may free blocks itself.
+    pub fn allocate_or_drain(
+        &self,
+        bytes: u64,
+        stream: StreamIndex,
+        drain: impl FnOnce(),
+    ) -> Result<DeviceHandle, Error> {
+        match self.allocate(bytes, stream) {
+            Err(Error::OutOfMemory { .. }) if self.pool.may_gain_by_draining(bytes) => {
+                drain();
+                self.allocate(bytes, stream)
+            }
+            other => other,
+        }
     }
 
     /// Takes a block back. Streams may still be using it.
     pub fn free(&self, handle: DeviceHandle) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        let slot = self.live_slot(&state, handle)?;
+        let mut state = self.pool.state.lock();
+        let slot = self.pool.live_slot(&state, handle)?;
         let block = state.blocks.block_mut(slot);
         block.generation = block.generation.wrapping_add(1);
         block.state = Some(BlockState::Cached);
         let units = block.units;
-        let is_done = block.uses.iter().all(|&last_use| self.timelines.is_done(last_use));
+        let is_done = block.uses.iter().all(|&last_use| self.pool.timelines.is_done(last_use));
         state.statistics.free(units * BLOCK_BYTES);
         if Cache::keeps(units) || !is_done {
             state.cache.put(slot, units);
         } else {
-            state.blocks.release(slot);
+            self.pool.release(&mut state, slot);
         }
         Ok(())
     }
 
     /// Notes the last block of a stream that touches an allocation.
     pub fn record_use(&self, handle: DeviceHandle, last_use: LastUse) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        let slot = self.live_slot(&state, handle)?;
-        let uses = &mut state.blocks.block_mut(slot).uses;
-        match uses.iter_mut().find(|known| known.stream == last_use.stream) {
-            Some(known) => known.sequence = known.sequence.max(last_use.sequence),
-            None => uses.push(last_use),
-        }
+        let mut state = self.pool.state.lock();
+        let slot = self.pool.live_slot(&state, handle)?;
+        state.note_use(slot, last_use);
         Ok(())
     }
 
     /// Whether so many bytes at an offset lie inside a live allocation.
     pub fn check(&self, handle: DeviceHandle, offset: u64, bytes: u64) -> Result<(), Error> {
-        let state = self.state.lock();
-        let slot = self.live_slot(&state, handle)?;
-        let allocated = state.blocks.block(slot).units * BLOCK_BYTES;
-        match offset.checked_add(bytes) {
-            Some(end) if end <= allocated => Ok(()),
-            _ => Err(Error::OutOfRange { handle, offset, bytes, allocated }),
+        let range = DeviceRange { handle, offset, bytes };
+        self.pool.check_range(&self.pool.state.lock(), &range)
+    }
+
+    /// Gives every cached block that no stream uses back to its region, and regions of which
+    /// nothing is left in use back to the card. The first stays, as the next request needs it.
+    pub fn empty_cache(&self) {
+        let state = &mut *self.pool.state.lock();
+        self.pool.give_back_cached(state);
+        for slot in state.blocks.whole_regions() {
+            let index = state.blocks.block(slot).region;
+            if index != 0 {
+                state.blocks.remove(slot);
+                self.pool.source.release(state.regions.remove(index).id);
+            }
         }
     }
 
-    /// Gives every cached block that no stream uses back to its region.
-    pub fn empty_cache(&self) {
-        self.give_back(&mut self.state.lock());
+    /// Forgets everything: the regions are released, and all handles given out so far are refused
+    /// as from before a reset. Statistics start anew, but for totals.
+    ///
+    /// For use when no stream runs, as after a reset of the card: blocks are not waited for.
+    pub fn reset(&self) {
+        let state = &mut *self.pool.state.lock();
+        self.pool.surrender(state);
+        let old = std::mem::take(state);
+        state.life = old.life.ended();
+        state.statistics = old.statistics.totals();
+    }
+
+    /// What it charges what it commits to.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.pool.settings.budget
     }
 
     /// What is given out, kept and free.
     pub fn statistics(&self) -> Statistics {
-        let state = self.state.lock();
-        let reserved_bytes = state.regions.iter().map(|region| region.bytes).sum();
+        let state = self.pool.state.lock();
         Statistics {
-            reserved_bytes,
+            reserved_bytes: state.regions.bytes(),
             free_bytes: state.blocks.free_units() * BLOCK_BYTES,
             cached_bytes: state.cache.units() * BLOCK_BYTES,
             largest_free_bytes: state.blocks.largest_free() * BLOCK_BYTES,
@@ -144,115 +177,37 @@ impl FlexAllocator {
 
     /// Every block, by region and offset.
     pub fn snapshot(&self) -> Vec<BlockInfo> {
-        let state = self.state.lock();
-        let mut blocks: Vec<BlockInfo> =
-            state.blocks.iter().filter_map(|(_, block)| BlockInfo::of(block)).collect();
+        let state = self.pool.state.lock();
+        let info = |block: &Block| BlockInfo::of(block, state.regions.region(block.region).id);
+        let blocks = state.blocks.iter().filter_map(|(_, block)| info(block));
+        let mut blocks: Vec<BlockInfo> = blocks.collect();
         blocks.sort_by_key(|info| (info.region, info.offset_bytes));
         blocks
     }
 
-    /// A block from the regions: as they are, with the cache given back, with one more region.
-    fn carve(&self, state: &mut State, units: u64) -> Option<u32> {
-        let largest_region = self.settings.region_bytes.iter().copied().max().unwrap_or(0);
-        let needed = units.checked_mul(BLOCK_BYTES).filter(|&bytes| bytes <= largest_region)?;
-        let is_within_limit = |state: &State| {
-            let room = self.settings.limit_bytes.checked_sub(state.committed_bytes());
-            room.is_some_and(|room| room >= needed)
-        };
-        if !is_within_limit(state) {
-            self.give_back(state);
-        }
-        if !is_within_limit(state) {
-            return None;
-        }
-        if let Some(slot) = state.blocks.take(units) {
-            return Some(slot);
-        }
-        self.give_back(state);
-        if let Some(slot) = state.blocks.take(units) {
-            return Some(slot);
-        }
-        self.add_region(state, needed)?;
-        state.blocks.take(units)
-    }
-
-    fn give_back(&self, state: &mut State) {
-        for slot in state.cache.drain(&state.blocks, &*self.timelines) {
-            state.blocks.release(slot);
-        }
-    }
-
-    fn add_region(&self, state: &mut State, needed: u64) -> Option<()> {
-        let sizes = self.settings.region_bytes.iter().filter(|&&bytes| bytes >= needed);
-        let region = sizes.into_iter().find_map(|&bytes| self.source.try_allocate(bytes))?;
-        state.blocks.add_region(state.regions.len() as u16, region.bytes / BLOCK_BYTES);
-        state.regions.push(region);
-        Some(())
-    }
-
-    fn handle(&self, state: &State, slot: u32) -> DeviceHandle {
-        let block = state.blocks.block(slot);
-        let region = state.regions[usize::from(block.region)];
-        let offset = block.offset * BLOCK_BYTES;
-        let tag = HandleTag { epoch: self.epoch, generation: block.generation, slot };
-        match self.source.mode() {
-            MemoryMode::Pf => {
-                let physical_address = region.base_address + offset;
-                DeviceHandle::pf(PFDeviceHandle { physical_address }, tag)
-            }
-            MemoryMode::Vf => {
-                let place = VFDeviceHandle { region_id: region.id.0, vf_offset: offset };
-                DeviceHandle::vf(place, tag)
-            }
-        }
-    }
-
-    /// The slot of a handle that is live, and nobody else's.
-    fn live_slot(&self, state: &State, handle: DeviceHandle) -> Result<u32, Error> {
-        let tag = handle.tag();
-        let refused = |why| Err(Error::BadHandle { handle, why });
-        if tag.epoch != self.epoch {
-            return refused("it is from before a reset, or from another card");
-        }
-        match state.blocks.get(tag.slot) {
-            Some(block) if block.generation != tag.generation => refused("it was freed"),
-            Some(block) if block.state != Some(BlockState::Live) => refused("it was freed"),
-            Some(_) if self.handle(state, tag.slot) != handle => refused("it was never given out"),
-            Some(_) => Ok(tag.slot),
-            None => refused("it was never given out"),
-        }
-    }
-
     #[cold]
-    fn refusal(&self, state: &State, requested: u64) -> Error {
-        Error::OutOfMemory {
-            requested,
-            free: state.blocks.free_units() * BLOCK_BYTES,
-            reserved: state.regions.iter().map(|region| region.bytes).sum(),
-            largest: state.blocks.largest_free() * BLOCK_BYTES,
-            committed: state.committed_bytes(),
-            limit: self.settings.limit_bytes,
+    fn reclaim_and_allocate(
+        &self,
+        refusal: Error,
+        bytes: u64,
+        stream: StreamIndex,
+    ) -> Result<DeviceHandle, Error> {
+        match refusal {
+            Error::OutOfMemory { .. } if self.pool.fits_a_region(bytes) => {
+                self.budget().reclaim(bytes);
+                self.pool.allocate(bytes, stream)
+            }
+            other => Err(other),
         }
-    }
-}
-
-impl State {
-    /// Given out, or kept for later.
-    fn committed_bytes(&self) -> u64 {
-        self.statistics.allocated_bytes + self.cache.units() * BLOCK_BYTES
-    }
-
-    /// Makes a cached block live again.
-    fn reuse(&mut self, slot: u32) -> u32 {
-        self.blocks.block_mut(slot).state = Some(BlockState::Live);
-        slot
     }
 }
 
 impl Drop for FlexAllocator {
+    /// Here and not with the pool, which another card may be looking at just now. A forked child
+    /// leaves all as it is: the lock may be held by a thread that it does not have.
     fn drop(&mut self) {
-        for region in &self.state.lock().regions {
-            self.source.release(region.id);
+        if self.process.is_current() {
+            self.reset();
         }
     }
 }

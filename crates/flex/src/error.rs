@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use spyre_hal::{DeviceHandle, DeviceRange, HostBusy, StreamIndex};
+use spyre_hal::{BlockKind, DeviceHandle, DeviceRange, HostBusy, StreamIndex};
 
-use crate::StreamFault;
+use crate::{EnvironmentError, StreamFault};
 
 /// What the runtime can refuse. An `Err` means that nothing was done.
 ///
@@ -25,6 +25,10 @@ pub enum Error {
         committed: u64,
         limit: u64,
     },
+
+    /// Handles could no longer tell one card from another.
+    #[error("{open} cards are open in this process, and handles tell no more apart: drop some")]
+    TooManyCards { open: usize },
 
     /// The handle does not name a live allocation of this card.
     #[error("{handle} is not a live allocation of this card: {why}")]
@@ -107,7 +111,15 @@ pub enum Error {
     #[error("the control block stream is {state}: {remedy}")]
     Composition { state: &'static str, remedy: &'static str },
 
+    /// A block that can be carried out only once.
+    #[error("a block of kind {kind} cannot be replayed: submit it beside the composed stream")]
+    NotReplayable { kind: BlockKind },
+
     /// A block that was queued before has failed.
     #[error(transparent)]
     Stream(Arc<StreamFault>),
+
+    /// The environment says something that cannot be.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
 }

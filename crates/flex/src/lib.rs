@@ -21,9 +21,13 @@
 mod allocator;
 mod arrivals;
 mod bell;
+mod budget;
 mod context;
+mod control_block_stream;
 mod core;
+mod devices;
 mod env;
+mod environment;
 mod error;
 mod event;
 mod policy;
@@ -38,8 +42,12 @@ mod sync;
 mod timeline;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
+pub use budget::Budget;
 pub use context::Context;
+pub use control_block_stream::ControlBlockStream;
+pub use devices::{Devices, HostMemory, num_devices};
 pub use env::{Env, Machine};
+pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
 pub use event::Event;
 pub use policy::{Policy, Priority};

@@ -78,8 +78,8 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stream, sequence, kind, label, .. } = self;
         write!(f, "stream {} block {sequence} {kind}", stream.0)?;
-        if label.0 != 0 {
-            write!(f, " #{}", label.0)?;
+        if let Some(name) = label.name() {
+            write!(f, " {name:?}")?;
         }
         match self.state {
             RecordState::Running => write!(f, ": running since {} ns", self.started_at),

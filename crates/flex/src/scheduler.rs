@@ -23,6 +23,8 @@ use crate::stream_table::{Entry, Lane, StreamTable};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, fence};
 use crate::{Env, Error, FlexAllocator, Policy, Priority};
 
+pub(crate) use checks::check_shape;
+
 /// Who starts blocks on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Drive {

@@ -8,7 +8,7 @@ use spyre_layout::DmaNest;
 
 use crate::context::{Context, Handle};
 use crate::stream_table::Lane;
-use crate::{Error, Event, Priority};
+use crate::{Error, Event, Priority, Scheduler};
 
 /// A queue of work for a card: blocks of one stream are carried out one after another, those of
 /// different streams in any order.
@@ -53,7 +53,7 @@ impl FlexStream {
     pub fn allocate(&self, bytes: u64) -> Result<DeviceHandle, Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
-        scheduler.allocator().allocate(bytes, self.lane.index)
+        scheduler.allocator().allocate_or_drain(bytes, self.lane.index, || scheduler.drain())
     }
 
     /// Host memory to device memory.
@@ -73,6 +73,16 @@ impl FlexStream {
         target: DeviceRange,
     ) -> Result<StreamPoint, Error> {
         self.copy_in(source.into(), target, Some(Arc::clone(nest)))
+    }
+
+    /// A few bytes, which are taken before the call returns, to device memory.
+    pub fn copy_staged(&self, bytes: &[u8], target: DeviceRange) -> Result<StreamPoint, Error> {
+        self.submit([self.stage(bytes, target)])
+    }
+
+    /// The same as a block, to be submitted with others.
+    pub fn stage(&self, bytes: &[u8], target: DeviceRange) -> ControlBlock {
+        ControlBlock::CopyStaged(self.lane.staging.stage(bytes, target))
     }
 
     /// Device memory to host memory.
@@ -201,8 +211,8 @@ impl FlexStream {
         self.handle.scheduler.reset_stream(self.lane.index)
     }
 
-    pub(crate) fn handle(&self) -> &Arc<Handle> {
-        &self.handle
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.handle.scheduler
     }
 
     pub(crate) fn lane(&self) -> &Lane {
@@ -267,13 +277,6 @@ impl From<HostSource> for Lent<HostSource> {
 impl From<Vec<u8>> for Lent<HostSource> {
     fn from(bytes: Vec<u8>) -> Self {
         Self(Ok(bytes.into()))
-    }
-}
-
-/// The bytes are copied before the call returns.
-impl From<&[u8]> for Lent<HostSource> {
-    fn from(bytes: &[u8]) -> Self {
-        bytes.to_vec().into()
     }
 }
 

@@ -18,9 +18,9 @@ impl StreamFault {
     fn place(&self) -> String {
         let Self { point, kind, label, .. } = self;
         let place = format!("stream {}, block {} ({kind}", point.stream.0, point.sequence);
-        match label.0 {
-            0 => format!("{place})"),
-            label => format!("{place} #{label})"),
+        match label.name() {
+            None => format!("{place})"),
+            Some(name) => format!("{place} {name:?})"),
         }
     }
 }

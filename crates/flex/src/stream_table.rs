@@ -1,6 +1,6 @@
 use std::sync::{Arc, OnceLock};
 
-use spyre_hal::{ControlBlock, StreamIndex, StreamPoint};
+use spyre_hal::{ControlBlock, StagingPool, StreamIndex, StreamPoint};
 
 use crate::Priority;
 use crate::ring::{Line, Ring, RingSizes};
@@ -23,6 +23,8 @@ pub(crate) struct Lane {
     pub(crate) ring: Ring<Entry>,
     /// The number of the last block that has ended: all before it have, too.
     completed: Line<AtomicU64>,
+    /// Buffers for small copies.
+    pub(crate) staging: Arc<StagingPool>,
     /// Whether the scheduler knows that there may be something in the ring.
     pub(crate) is_listed: AtomicBool,
     /// Whether a block of it ever failed.
@@ -51,10 +53,12 @@ impl Lane {
 /// Streams in a row that are made together.
 const CHUNK: usize = 64;
 
+type Chunk = [OnceLock<Arc<Lane>>; CHUNK];
+
 /// All lanes of a card, by index. A lane stays for as long as the card, and is used again.
 #[derive(Debug)]
 pub(crate) struct StreamTable {
-    chunks: [OnceLock<Box<[OnceLock<Arc<Lane>>; CHUNK]>>; CHUNK],
+    chunks: [OnceLock<Box<Chunk>>; CHUNK],
     free: Mutex<Free>,
 }
 
@@ -120,6 +124,7 @@ impl Lane {
             priority,
             ring: Ring::new(sizes),
             completed: Line(AtomicU64::new(0)),
+            staging: StagingPool::new(),
             is_listed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             is_refusing: AtomicBool::new(false),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use spyre_flex::{
-    BlockState, DeviceHandle, Error, FlexAllocator, Idle, LastUse, Settings, StreamIndex,
-    Timelines, VirtualRegions,
+    BlockState, Budget, DeviceHandle, Error, FlexAllocator, Idle, LastUse, Settings, Statistics,
+    StreamIndex, Timelines, VirtualRegions,
 };
 use spyre_hal::{HandleTag, Location, MemoryMode, Region, RegionId, Regions, VFDeviceHandle};
 
@@ -221,7 +221,7 @@ fn forged(random: &mut Random, handle: DeviceHandle) -> DeviceHandle {
 
 #[test]
 fn out_of_memory_names_the_numbers_and_loses_nothing() -> Result<(), Error> {
-    let allocator = open(Settings { limit_bytes: 100 << 20, ..small_card() });
+    let allocator = open(Settings { budget: Arc::new(Budget::new(100 << 20)), ..small_card() });
     let handle = allocator.allocate(60 << 20, StreamIndex(0))?;
     let before = allocator.statistics();
 
@@ -295,4 +295,177 @@ fn regions_are_taken_lazily_and_given_back() -> Result<(), Error> {
     drop(allocator);
     assert!(regions.try_allocate(1).is_some());
     Ok(())
+}
+
+/// A card with one region of 1 MiB, full of one block that stream 1 still uses after its free.
+fn full_of_one_block_in_use() -> Result<(Arc<Clock>, FlexAllocator), Error> {
+    let clock = Arc::new(Clock::default());
+    let regions = Arc::new(VirtualRegions::new(1, 1 << 20));
+    let settings = Settings { region_bytes: vec![1 << 20], ..Settings::default() };
+    let allocator = FlexAllocator::new(regions, clock.clone(), settings);
+    let handle = allocator.allocate(1 << 20, StreamIndex(1))?;
+    allocator.record_use(handle, LastUse { stream: StreamIndex(1), sequence: 5 })?;
+    allocator.free(handle)?;
+    Ok((clock, allocator))
+}
+
+#[test]
+fn out_of_memory_gives_the_cache_back_first() -> Result<(), Error> {
+    let allocator = open(small_card());
+    let small: Result<Vec<_>, _> =
+        (0..4 * 128).map(|_| allocator.allocate(512 << 10, StreamIndex(0))).collect();
+    for handle in small? {
+        allocator.free(handle)?;
+    }
+    assert_eq!(allocator.statistics().free_bytes, 0);
+    allocator.allocate(64 << 20, StreamIndex(0))?;
+    check_snapshot(&allocator);
+    Ok(())
+}
+
+#[test]
+fn out_of_memory_drains_and_asks_once_more() -> Result<(), Error> {
+    let (clock, allocator) = full_of_one_block_in_use()?;
+    assert!(allocator.allocate(4096, StreamIndex(0)).is_err());
+
+    let drain = || {
+        allocator.empty_cache(); // without the lock held
+        clock.done[1].store(5, Ordering::Relaxed);
+    };
+    allocator.allocate_or_drain(4096, StreamIndex(0), drain)?;
+    check_snapshot(&allocator);
+    Ok(())
+}
+
+#[test]
+fn a_drain_that_does_not_help_is_out_of_memory() -> Result<(), Error> {
+    let (_, allocator) = full_of_one_block_in_use()?;
+    let mut drains = 0;
+    let error = allocator.allocate_or_drain(4096, StreamIndex(0), || drains += 1);
+    let expected = Error::OutOfMemory {
+        requested: 4096,
+        free: 0,
+        reserved: 1 << 20,
+        largest: 0,
+        committed: 1 << 20,
+        limit: u64::MAX,
+    };
+    assert_eq!(error, Err(expected));
+    assert_eq!(drains, 1);
+    Ok(())
+}
+
+#[test]
+fn nothing_is_drained_where_it_cannot_help() -> Result<(), Error> {
+    let (_, allocator) = full_of_one_block_in_use()?;
+    let unneeded = || panic!("no need to drain");
+    assert!(allocator.allocate_or_drain(2 << 20, StreamIndex(0), unneeded).is_err());
+    allocator.allocate_or_drain(1 << 20, StreamIndex(1), unneeded)?; // its own block again
+    assert!(allocator.allocate_or_drain(128, StreamIndex(0), unneeded).is_err());
+    Ok(())
+}
+
+#[test]
+fn out_of_memory_says_all_that_a_person_needs() {
+    let allocator = open(small_card());
+    assert_eq!(
+        allocator.allocate(65 << 20, StreamIndex(0)).expect_err("no such region").to_string(),
+        "out of device memory: 68157440 bytes asked; 0 bytes free in 0 reserved, the largest \
+         block 0; 0 of 18446744073709551615 bytes committed. Free tensors, or raise \
+         SPYRE_MEMORY_LIMIT"
+    );
+}
+
+#[test]
+fn regions_that_nothing_is_left_of_go_back_but_the_first() -> Result<(), Error> {
+    let regions = Arc::new(VirtualRegions::new(3, 64 << 20));
+    let allocator = FlexAllocator::new(regions.clone(), Arc::new(Idle), small_card());
+    let whole: Result<Vec<_>, _> =
+        (0..3).map(|_| allocator.allocate(64 << 20, StreamIndex(0))).collect();
+    let [first, second, third] = whole?.try_into().expect("three");
+    allocator.free(first)?;
+    allocator.free(second)?;
+    allocator.empty_cache();
+
+    assert_eq!(allocator.statistics().reserved_bytes, 128 << 20);
+    assert_eq!(regions.try_allocate(64 << 20).map(|region| region.id), Some(RegionId(1)));
+    regions.release(RegionId(1));
+    assert!(allocator.check(second, 0, 1).is_err());
+    allocator.check(third, 0, 64 << 20)?;
+
+    let again: Result<Vec<_>, _> =
+        (0..2).map(|_| allocator.allocate(64 << 20, StreamIndex(0))).collect();
+    assert_eq!(again?.into_iter().map(|handle| place(handle).0).collect::<Vec<_>>(), [0, 1]);
+    assert!(allocator.free(first).is_err());
+    assert!(allocator.free(second).is_err());
+    check_snapshot(&allocator);
+    allocator.free(third)
+}
+
+#[test]
+fn random_traces_that_give_regions_back_equal_a_simple_model() -> Result<(), Error> {
+    for seed in 0..20 {
+        let allocator = open(small_card());
+        let mut random = Random(seed);
+        let mut live: Vec<DeviceHandle> = Vec::new();
+        for _ in 0..1000 {
+            match random.below(8) {
+                0 => allocator.empty_cache(),
+                1..4 if !live.is_empty() => {
+                    let at = random.below(live.len() as u64) as usize;
+                    allocator.free(live.swap_remove(at))?;
+                }
+                _ => {
+                    let bytes = random.bytes() * 8;
+                    live.extend(allocator.allocate(bytes, StreamIndex(0)));
+                }
+            }
+            for &handle in &live {
+                allocator.check(handle, 0, 1)?;
+            }
+        }
+        check_snapshot(&allocator);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_reset_refuses_all_handles_from_before() -> Result<(), Error> {
+    let regions = Arc::new(VirtualRegions::new(1, 64 << 20));
+    let allocator = FlexAllocator::new(regions.clone(), Arc::new(Idle), small_card());
+    let live = allocator.allocate(1000, StreamIndex(0))?;
+    let freed = allocator.allocate(1000, StreamIndex(0))?;
+    allocator.free(freed)?;
+    allocator.reset();
+
+    assert_eq!(regions.try_allocate(1).map(|region| region.id), Some(RegionId(0)));
+    regions.release(RegionId(0));
+    let statistics = allocator.statistics();
+    assert_eq!(statistics, Statistics { total_allocations: 2, ..Statistics::default() });
+
+    for handle in [live, freed] {
+        let error = allocator.free(handle).expect_err("from before");
+        assert!(error.to_string().contains("it is from before a reset"), "{error}");
+    }
+    let fresh = allocator.allocate(1000, StreamIndex(0))?;
+    assert_eq!(place(fresh), place(live));
+    assert!(allocator.check(live, 0, 1).is_err());
+    assert!(allocator.record_use(live, LastUse { stream: StreamIndex(0), sequence: 1 }).is_err());
+    allocator.free(fresh)
+}
+
+#[test]
+fn after_all_epochs_were_used_no_two_cards_share_one() -> Result<(), Error> {
+    let (steady, often_reset) = (open(small_card()), open(small_card()));
+    let kept = steady.allocate(128, StreamIndex(0))?;
+    let mut last = often_reset.allocate(128, StreamIndex(0))?;
+    for _ in 0..70_000 {
+        often_reset.reset();
+        let next = often_reset.allocate(128, StreamIndex(0))?;
+        assert_ne!(next.tag().epoch, kept.tag().epoch);
+        assert!(often_reset.check(last, 0, 1).is_err());
+        last = next;
+    }
+    assert!(steady.check(last, 0, 1).is_err());
+    steady.check(kept, 0, 1)
 }

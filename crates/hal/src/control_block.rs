@@ -3,11 +3,10 @@ use std::sync::Arc;
 
 use spyre_layout::DmaNest;
 
-use crate::{DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, StreamPoint};
-
-/// What a caller calls a launch: an index into names that are kept elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Label(pub u32);
+use crate::{
+    DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, StagedCopy,
+    StreamPoint,
+};
 
 /// One thing for a device to do. It owns, or keeps alive, everything that it touches on the host.
 ///
@@ -16,6 +15,8 @@ pub struct Label(pub u32);
 pub enum ControlBlock {
     /// Host memory to device memory.
     CopyToDevice(Box<CopyToDevice>),
+    /// A few bytes that were taken when the block was made, to device memory.
+    CopyStaged(StagedCopy),
     /// Device memory to host memory.
     CopyFromDevice(Box<CopyFromDevice>),
     /// Device memory to device memory of the same card.
@@ -62,7 +63,7 @@ pub enum BlockKind {
 /// Host memory to device memory.
 #[derive(Debug)]
 pub struct CopyToDevice {
-    /// The host's bytes.
+    /// The host's bytes: without a nest, at least as many as the target's.
     pub source: HostSource,
     /// Where to.
     pub target: DeviceRange,
@@ -75,7 +76,7 @@ pub struct CopyToDevice {
 pub struct CopyFromDevice {
     /// Where from.
     pub source: DeviceRange,
-    /// The host's bytes.
+    /// The host's bytes: without a nest, at least as many as the source's.
     pub target: HostTarget,
     /// How elements are permuted and converted; without it, bytes as they are.
     pub nest: Option<Arc<DmaNest>>,
@@ -118,7 +119,7 @@ impl ControlBlock {
     #[inline]
     pub fn kind(&self) -> BlockKind {
         match self {
-            Self::CopyToDevice(_) => BlockKind::CopyToDevice,
+            Self::CopyToDevice(_) | Self::CopyStaged(_) => BlockKind::CopyToDevice,
             Self::CopyFromDevice(_) => BlockKind::CopyFromDevice,
             Self::CopyDevice(_) => BlockKind::CopyDevice,
             Self::CopyPeer(_) => BlockKind::CopyPeer,
@@ -146,6 +147,7 @@ impl ControlBlock {
     pub fn ranges(&self) -> [Option<DeviceRange>; 2] {
         match self {
             Self::CopyToDevice(copy) => [None, Some(copy.target)],
+            Self::CopyStaged(copy) => [None, Some(copy.target())],
             Self::CopyFromDevice(copy) => [Some(copy.source), None],
             Self::CopyDevice(copy) => [Some(copy.source), Some(copy.target)],
             Self::CopyPeer(copy) => [Some(copy.source), None],
@@ -224,7 +226,7 @@ impl fmt::Display for BlockKind {
 }
 
 /// A slot of a queue is one cache line, with its state.
-const _: () = assert!(size_of::<ControlBlock>() <= 56);
+const _: () = assert!(size_of::<ControlBlock>() <= 48);
 
 #[cfg(test)]
 mod tests {

@@ -23,17 +23,19 @@ mod fault;
 mod handle;
 mod hardware;
 mod host;
+mod label;
 mod late;
 mod memory;
 mod null;
 mod random;
 mod regions;
 mod scripted;
+mod staging;
 mod virtual_regions;
 
 pub use control_block::{
     BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
-    Label, Pattern,
+    Pattern,
 };
 pub use deferred::Deferred;
 pub use device_range::DeviceRange;
@@ -42,9 +44,11 @@ pub use fault::{Fault, Outcome, Severity};
 pub use handle::{DeviceHandle, HandleTag, Location, PFDeviceHandle, VFDeviceHandle};
 pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Token};
 pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
+pub use label::Label;
 pub use late::Late;
 pub use memory::DeviceMemory;
 pub use null::NullCard;
 pub use regions::{MemoryMode, Region, RegionId, Regions};
 pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
+pub use staging::{StagedCopy, StagingPool};
 pub use virtual_regions::VirtualRegions;

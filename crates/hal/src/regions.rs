@@ -31,6 +31,8 @@ pub struct Region {
 /// - Regions do not overlap, and start at a multiple of 128 bytes.
 /// - A region stays until it is released.
 /// - `try_allocate` has no effect when it returns `None`.
+/// - Releasing a region that was released already, or by a reset of the card, has no effect.
+/// - No method calls back: an allocator calls them with its lock held.
 pub trait Regions: Debug + Send + Sync {
     /// The mode the card is in.
     fn mode(&self) -> MemoryMode;
@@ -40,4 +42,10 @@ pub trait Regions: Debug + Send + Sync {
 
     /// Gives a region back.
     fn release(&self, region: RegionId);
+
+    /// These bytes are free: the card may give their pages back to the host.
+    ///
+    /// Until they are written again they read as zero or as anything. The range lies inside a
+    /// region that is held; its ends are multiples of 4096 bytes from the start of the region.
+    fn discard(&self, _region: RegionId, _offset_bytes: u64, _bytes: u64) {}
 }

@@ -1,8 +1,11 @@
 //! The blocks of all regions: who lies beside whom, and which are free.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::bins::{Bins, NONE};
+use super::pages::Pages;
 use crate::LastUse;
 
 /// What a block is.
@@ -32,6 +35,12 @@ pub(super) struct Block {
     previous: u32,
     next: u32,
     pub(super) uses: SmallVec<[LastUse; 1]>,
+}
+
+impl Block {
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.units
+    }
 }
 
 /// All blocks, in slots that are used again.
@@ -91,9 +100,33 @@ impl Blocks {
         Some(slot)
     }
 
-    /// Makes a block free and joins it with its free neighbours.
-    pub(super) fn release(&mut self, slot: u32) {
-        let mut slot = slot;
+    /// Makes a block free and joins it with its free neighbours. Says which pages that freed.
+    pub(super) fn release(&mut self, slot: u32) -> Option<Pages> {
+        let released = self.block(slot).range();
+        let slot = self.join(slot);
+        let block = self.block_mut(slot);
+        block.state = Some(BlockState::Free);
+        block.uses.clear();
+        self.link(slot);
+        let block = self.block(slot);
+        Pages::freed(block.region, released, block.range())
+    }
+
+    /// Free blocks that are a whole region.
+    pub(super) fn whole_regions(&self) -> Vec<u32> {
+        let is_whole =
+            |slot: u32| self.block(slot).before == NONE && self.block(slot).after == NONE;
+        let slots = self.iter().map(|(slot, _)| slot);
+        slots.filter(|&slot| self.is_free(slot) && is_whole(slot)).collect()
+    }
+
+    /// Forgets a free block that is a whole region.
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.unlink(slot);
+        self.retire(slot);
+    }
+
+    fn join(&mut self, slot: u32) -> u32 {
         let (before, after) = (self.block(slot).before, self.block(slot).after);
         if self.is_free(after) {
             self.unlink(after);
@@ -102,12 +135,9 @@ impl Blocks {
         if self.is_free(before) {
             self.unlink(before);
             self.absorb(before, slot);
-            slot = before;
+            return before;
         }
-        let block = self.block_mut(slot);
-        block.state = Some(BlockState::Free);
-        block.uses.clear();
-        self.link(slot);
+        slot
     }
 
     fn best_fit(&self, units: u64) -> Option<u32> {
@@ -157,10 +187,15 @@ impl Blocks {
         if after != NONE {
             self.block_mut(after).before = slot;
         }
-        let gone = self.block_mut(other);
-        gone.state = None;
-        gone.uses.clear();
-        self.unused.push(other);
+        self.retire(other);
+    }
+
+    /// Keeps a slot, with its generation, for a later block.
+    fn retire(&mut self, slot: u32) {
+        let block = self.block_mut(slot);
+        block.state = None;
+        block.uses.clear();
+        self.unused.push(slot);
     }
 
     fn new_slot(&mut self, region: u16, offset: u64, units: u64) -> u32 {

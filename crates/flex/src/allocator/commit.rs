@@ -1,6 +1,7 @@
 use spyre_hal::{ControlBlock, DeviceRange, StreamIndex};
 
-use super::{FlexAllocator, State};
+use super::FlexAllocator;
+use super::pool::{Pool, State};
 use crate::{BLOCK_BYTES, Error, LastUse};
 
 /// The ranges that blocks name, each with the place of its block among them.
@@ -62,8 +63,8 @@ impl FlexAllocator {
         if uses.is_empty() {
             return Ok(reserve());
         }
-        let mut state = self.state.lock();
-        uses.try_each(|_, range| self.check_range(&state, range))?;
+        let mut state = self.pool.state.lock();
+        uses.try_each(|_, range| self.pool.check_range(&state, range))?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
             uses.try_each(|nth, range| {
@@ -74,7 +75,9 @@ impl FlexAllocator {
         }
         Ok(reserved)
     }
+}
 
+impl Pool {
     #[inline]
     pub(super) fn check_range(&self, state: &State, range: &DeviceRange) -> Result<(), Error> {
         let slot = self.live_slot(state, range.handle)?;
@@ -96,8 +99,4 @@ impl State {
             None => uses.push(last_use),
         }
     }
-}
-
-impl FlexAllocator {
-    pub(crate) fn reset(&self) {}
 }

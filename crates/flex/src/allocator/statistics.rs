@@ -1,3 +1,5 @@
+use spyre_hal::RegionId;
+
 use super::BlockState;
 use super::blocks::Block;
 use crate::BLOCK_BYTES;
@@ -45,12 +47,17 @@ impl Statistics {
         self.allocated_bytes -= bytes;
         self.allocations -= 1;
     }
+
+    /// What stays after a reset.
+    pub(super) fn totals(&self) -> Self {
+        Self { total_allocations: self.total_allocations, ..Self::default() }
+    }
 }
 
 /// A block in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// Which region of the allocator, in the order they were acquired.
+    /// Which region of the card: what handles show in VF mode.
     pub region: u16,
     /// From the start of the region.
     pub offset_bytes: u64,
@@ -61,9 +68,9 @@ pub struct BlockInfo {
 }
 
 impl BlockInfo {
-    pub(super) fn of(block: &Block) -> Option<Self> {
+    pub(super) fn of(block: &Block, region: RegionId) -> Option<Self> {
         Some(Self {
-            region: block.region,
+            region: region.0,
             offset_bytes: block.offset * BLOCK_BYTES,
             bytes: block.units * BLOCK_BYTES,
             state: block.state?,

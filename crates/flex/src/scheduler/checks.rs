@@ -38,38 +38,8 @@ impl Scheduler {
     #[inline]
     pub(crate) fn check_block(&self, block: &ControlBlock) -> Result<(), Error> {
         match block {
-            ControlBlock::Launch { .. }
-            | ControlBlock::HostCallback(_)
-            | ControlBlock::RecordEvent(_) => Ok(()),
             ControlBlock::WaitEvent(point) => self.check_point(*point),
-            ControlBlock::Fill { target, .. } => check_range(target),
-            ControlBlock::CopyToDevice(copy) => {
-                check_range(&copy.target)?;
-                let host = copy.source.bytes().len() as u64;
-                let nest = copy.nest.as_deref();
-                check_ends(nest, [host, copy.target.bytes], copy.target.bytes)
-            }
-            ControlBlock::CopyFromDevice(copy) => {
-                check_range(&copy.source)?;
-                let host = copy.target.bytes().len() as u64;
-                let nest = copy.nest.as_deref();
-                check_ends(nest, [copy.source.bytes, host], copy.source.bytes)
-            }
-            ControlBlock::CopyDevice(copy) => {
-                check_range(&copy.source)?;
-                check_range(&copy.target)?;
-                if copy.source.overlaps(&copy.target) {
-                    return Err(Error::Overlap { from: copy.source, to: copy.target });
-                }
-                match copy.nest.as_deref() {
-                    None => check_same(&copy.source, &copy.target),
-                    nest => check_ends(nest, [copy.source.bytes, copy.target.bytes], 0),
-                }
-            }
-            ControlBlock::CopyPeer(copy) => {
-                check_range(&copy.source)?;
-                check_same(&copy.source, &copy.target)
-            }
+            other => check_shape(other),
         }
     }
 
@@ -79,6 +49,50 @@ impl Scheduler {
         match point.sequence <= lane.ring.reserved() {
             true => Ok(()),
             false => Err(Error::ForeignEvent),
+        }
+    }
+}
+
+/// Lengths and overlaps of a block.
+#[inline]
+pub(crate) fn check_shape(block: &ControlBlock) -> Result<(), Error> {
+    match block {
+        ControlBlock::Launch { .. }
+        | ControlBlock::HostCallback(_)
+        | ControlBlock::RecordEvent(_)
+        | ControlBlock::WaitEvent(_) => Ok(()),
+        ControlBlock::Fill { target, .. } => check_range(target),
+        ControlBlock::CopyToDevice(copy) => {
+            check_range(&copy.target)?;
+            let host = copy.source.bytes().len() as u64;
+            let nest = copy.nest.as_deref();
+            check_ends(nest, [host, copy.target.bytes], copy.target.bytes)
+        }
+        ControlBlock::CopyStaged(copy) => {
+            let (given, target) = (copy.bytes().len() as u64, copy.target());
+            check_range(&target)?;
+            check_ends(None, [given, target.bytes], target.bytes)
+        }
+        ControlBlock::CopyFromDevice(copy) => {
+            check_range(&copy.source)?;
+            let host = copy.target.bytes().len() as u64;
+            let nest = copy.nest.as_deref();
+            check_ends(nest, [copy.source.bytes, host], copy.source.bytes)
+        }
+        ControlBlock::CopyDevice(copy) => {
+            check_range(&copy.source)?;
+            check_range(&copy.target)?;
+            if copy.source.overlaps(&copy.target) {
+                return Err(Error::Overlap { from: copy.source, to: copy.target });
+            }
+            match copy.nest.as_deref() {
+                None => check_same(&copy.source, &copy.target),
+                nest => check_ends(nest, [copy.source.bytes, copy.target.bytes], 0),
+            }
+        }
+        ControlBlock::CopyPeer(copy) => {
+            check_range(&copy.source)?;
+            check_same(&copy.source, &copy.target)
         }
     }
 }

@@ -41,6 +41,14 @@ impl Scheduler {
         self.raise(lane)
     }
 
+    /// Waits until everything that is queued on any stream has ended; tells nothing. A callback
+    /// cannot wait, and goes on without.
+    pub(crate) fn drain(&self) {
+        for lane in self.lanes() {
+            drop(self.wait(&lane, lane.ring.reserved()));
+        }
+    }
+
     /// Tells the fault of a stream that nobody was told.
     pub(crate) fn raise(&self, lane: &Lane) -> Result<(), Error> {
         if !lane.has_failed.load(Ordering::Acquire) {

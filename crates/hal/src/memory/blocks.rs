@@ -11,6 +11,7 @@ impl DeviceMemory {
     pub fn carry_out(&self, block: ControlBlock) -> Outcome {
         match block {
             ControlBlock::CopyToDevice(copy) => self.copy_to(&copy),
+            ControlBlock::CopyStaged(copy) => self.write(copy.target(), copy.bytes()),
             ControlBlock::CopyFromDevice(mut copy) => self.copy_from(&mut copy),
             ControlBlock::CopyDevice(copy) => self.copy_within(&copy),
             ControlBlock::CopyPeer(copy) => self.copy_peer(&copy),
@@ -27,7 +28,10 @@ impl DeviceMemory {
     pub(crate) fn copy_to(&self, copy: &CopyToDevice) -> Outcome {
         let source = copy.source.bytes();
         match &copy.nest {
-            None => self.write(copy.target, source),
+            None => {
+                let bytes = source.len().min(copy.target.bytes as usize);
+                self.write(copy.target, &source[..bytes])
+            }
             Some(nest) => self.update(copy.target, |target| run(nest, source, target)),
         }
     }
@@ -35,7 +39,10 @@ impl DeviceMemory {
     pub(crate) fn copy_from(&self, copy: &mut CopyFromDevice) -> Outcome {
         let target = copy.target.bytes_mut();
         match &copy.nest {
-            None => self.read(copy.source, target),
+            None => {
+                let bytes = target.len().min(copy.source.bytes as usize);
+                self.read(copy.source, &mut target[..bytes])
+            }
             Some(nest) => run(nest, &self.bytes(copy.source)?, target),
         }
     }
@@ -129,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_no_copy_is_refused() {
         let (memory, program) = memory();
-        let launch = ControlBlock::Launch { program, label: crate::Label(0) };
+        let launch = ControlBlock::Launch { program, label: crate::Label::default() };
         assert!(matches!(memory.carry_out(launch), Err(Fault::BadProgram { .. })));
         let callback = ControlBlock::HostCallback(HostCallback::new(|| Ok(())));
         let fault = memory.carry_out(callback).expect_err("the host's");

@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn launch(vf_offset: u64) -> ControlBlock {
-        ControlBlock::Launch { program: handle(vf_offset), label: Label(0) }
+        ControlBlock::Launch { program: handle(vf_offset), label: Label::default() }
     }
 
     fn fill() -> ControlBlock {

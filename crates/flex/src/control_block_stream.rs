@@ -1,0 +1,138 @@
+use std::sync::Arc;
+
+use spyre_hal::{
+    BlockKind, ControlBlock, CopyDevice, CopyPeer, DeviceHandle, DeviceRange, Label, Pattern,
+    StagingPool, StreamPoint,
+};
+
+use crate::{Error, FlexStream};
+
+/// A composed list of control blocks: appended to while it is open, then finalized, then replayed
+/// as often as one likes, each time as one reservation.
+///
+/// Blocks that can be carried out again can be appended: launches, fills, copies on the device and
+/// to a peer, and copies of bytes that were staged. What they name is checked at every replay.
+///
+/// ```
+/// use std::sync::Arc;
+/// use spyre_flex::{Context, ControlBlockStream, Priority};
+/// use spyre_hal::{ControlBlock, DeviceRange, Label, NullCard};
+///
+/// let context = Context::open(Arc::new(NullCard::new()))?;
+/// let stream = context.stream(Priority::Low)?;
+/// let program = stream.allocate(4096)?;
+///
+/// let mut blocks = ControlBlockStream::new();
+/// blocks.append(stream.stage(&[1, 2, 3, 4], DeviceRange::start_of(program, 4)))?;
+/// blocks.append(ControlBlock::Launch { program, label: Label::named("matmul") })?;
+/// blocks.finalize()?;
+/// for _ in 0..3 {
+///     blocks.replay(&stream)?;
+/// }
+/// stream.synchronize()?;
+/// # Ok::<(), spyre_flex::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ControlBlockStream {
+    blocks: Vec<Composed>,
+    uses: Vec<(u64, DeviceRange)>,
+    is_final: bool,
+}
+
+/// A block that can be made again and again.
+#[derive(Clone, Debug)]
+enum Composed {
+    Stage { bytes: Arc<[u8]>, target: DeviceRange },
+    CopyDevice(Box<CopyDevice>),
+    CopyPeer(Box<CopyPeer>),
+    Fill { pattern: Pattern, target: DeviceRange },
+    Launch { program: DeviceHandle, label: Label },
+}
+
+impl ControlBlockStream {
+    /// An empty list, open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many blocks it holds.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Whether it can be replayed.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// Adds a block at the end.
+    pub fn append(&mut self, block: ControlBlock) -> Result<(), Error> {
+        if self.is_final {
+            let remedy = "compose a new one";
+            return Err(Error::Composition { state: "finalized", remedy });
+        }
+        crate::scheduler::check_shape(&block)?;
+        let nth = self.blocks.len() as u64;
+        let ranges = block.ranges();
+        self.blocks.push(Composed::from_block(block)?);
+        self.uses.extend(ranges.into_iter().flatten().map(|range| (nth, range)));
+        Ok(())
+    }
+
+    /// Ends the composing.
+    pub fn finalize(&mut self) -> Result<(), Error> {
+        if self.blocks.is_empty() {
+            let remedy = "append blocks before it is finalized";
+            return Err(Error::Composition { state: "empty", remedy });
+        }
+        self.is_final = true;
+        Ok(())
+    }
+
+    /// Queues all blocks on a stream, as one.
+    pub fn replay(&self, stream: &FlexStream) -> Result<StreamPoint, Error> {
+        if !self.is_final {
+            return Err(Error::Composition { state: "open", remedy: "finalize it first" });
+        }
+        let lane = stream.lane();
+        let blocks = self.blocks.iter().map(|block| block.to_block(&lane.staging));
+        stream.scheduler().queue_known(lane, self.blocks.len() as u64, &self.uses, blocks)
+    }
+}
+
+impl Composed {
+    fn from_block(block: ControlBlock) -> Result<Self, Error> {
+        Ok(match block {
+            ControlBlock::CopyStaged(copy) => {
+                Self::Stage { bytes: copy.bytes().into(), target: copy.target() }
+            }
+            ControlBlock::CopyDevice(copy) => Self::CopyDevice(copy),
+            ControlBlock::CopyPeer(copy) => Self::CopyPeer(copy),
+            ControlBlock::Fill { pattern, target } => Self::Fill { pattern, target },
+            ControlBlock::Launch { program, label } => Self::Launch { program, label },
+            other => return Err(not_again(other.kind())),
+        })
+    }
+
+    #[inline]
+    fn to_block(&self, staging: &Arc<StagingPool>) -> ControlBlock {
+        match self {
+            Self::Stage { bytes, target } => {
+                ControlBlock::CopyStaged(staging.stage(bytes, *target))
+            }
+            Self::CopyDevice(copy) => ControlBlock::CopyDevice(copy.clone()),
+            Self::CopyPeer(copy) => ControlBlock::CopyPeer(copy.clone()),
+            &Self::Fill { pattern, target } => ControlBlock::Fill { pattern, target },
+            &Self::Launch { program, label } => ControlBlock::Launch { program, label },
+        }
+    }
+}
+
+fn not_again(kind: BlockKind) -> Error {
+    Error::NotReplayable { kind }
+}

@@ -1,0 +1,100 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// How many software cards there are.
+pub(crate) const WORLD_SIZE: &str = "AIU_WORLD_SIZE";
+/// Which of them are exposed.
+pub(crate) const DEVICES: &str = "SPYRE_DEVICES";
+/// How they give out memory.
+pub(crate) const MODE: &str = "FLEX_DEVICE";
+/// How much memory they may use together.
+pub(crate) const MEMORY_LIMIT: &str = "SPYRE_MEMORY_LIMIT";
+
+/// The environment variables that say something about cards.
+///
+/// ```
+/// use spyre_flex::{Devices, Environment};
+///
+/// let environment = Environment::from_iter([("AIU_WORLD_SIZE", "2"), ("SPYRE_MEMORY_LIMIT", "4G")]);
+/// let devices = Devices::from_environment(&environment)?;
+/// assert_eq!(devices.visible, [0, 1]);
+/// assert_eq!(devices.memory_limit_bytes, 4 << 30);
+/// # Ok::<(), spyre_flex::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    values: BTreeMap<&'static str, OsString>,
+}
+
+impl Environment {
+    /// The variables that are read. Others are nobody's business here.
+    pub const VARIABLES: [&str; 4] = [WORLD_SIZE, DEVICES, MODE, MEMORY_LIMIT];
+
+    /// What this process was started with, as it is now.
+    pub fn of_process() -> Self {
+        let set = |name| std::env::var_os(name).map(|value| (name, value));
+        Self { values: Self::VARIABLES.into_iter().filter_map(set).collect() }
+    }
+
+    /// The value of a variable, if it is set.
+    pub(crate) fn value(&self, name: &'static str) -> Result<Option<&str>, EnvironmentError> {
+        let Some(value) = self.values.get(name) else { return Ok(None) };
+        match value.to_str() {
+            Some(text) => Ok(Some(text)),
+            None => {
+                let value = value.to_string_lossy().into_owned();
+                Err(EnvironmentError::NotUnicode { variable: name, value })
+            }
+        }
+    }
+}
+
+impl<N: AsRef<str>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
+    /// Names and values as given; of a name that comes twice, the last one counts.
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let known = |(name, value): (N, V)| {
+            let name = Self::VARIABLES.into_iter().find(|known| *known == name.as_ref())?;
+            Some((name, value.into()))
+        };
+        Self { values: pairs.into_iter().filter_map(known).collect() }
+    }
+}
+
+/// A variable whose value does not say what it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum EnvironmentError {
+    /// The bytes of a value are no text.
+    #[error("{variable} is {value:?}, which is not Unicode: give it plain text, or unset it")]
+    NotUnicode { variable: &'static str, value: String },
+
+    /// `AIU_WORLD_SIZE`.
+    #[error("AIU_WORLD_SIZE is {value:?}: give a number of cards from 1 to 8, or unset it for 1")]
+    WorldSize { value: String },
+
+    /// An entry of `SPYRE_DEVICES`.
+    #[error(
+        "SPYRE_DEVICES is {value:?}, and its entry {entry:?} is not a number: give indices of \
+         cards with commas between them, such as 0,1"
+    )]
+    DeviceEntry { value: String, entry: String },
+
+    /// `FLEX_DEVICE`.
+    #[error("FLEX_DEVICE is {value:?}: give PF or VF, or unset it for VF")]
+    Mode { value: String },
+
+    /// `SPYRE_MEMORY_LIMIT`.
+    #[error(
+        "SPYRE_MEMORY_LIMIT is {value:?}: give whole bytes such as 8589934592, 8G or 512MiB, or \
+         a share of the available memory from 1% to 100%"
+    )]
+    MemoryLimit { value: String },
+
+    /// The host does not say how much memory it has left.
+    #[error(
+        "cannot tell how much memory is available, as /proc/meminfo says nothing of it: set \
+         SPYRE_MEMORY_LIMIT to a number of bytes such as 8G"
+    )]
+    MemoryUnknown,
+}

@@ -1,0 +1,99 @@
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::DeviceRange;
+
+/// Buffers that are kept for the next copy.
+const KEPT: usize = 64;
+
+/// Small buffers for copies whose bytes are taken at the call, such as the inputs of a program
+/// correction. They are used again, so that a warm launch takes nothing from the heap.
+#[derive(Debug, Default)]
+pub struct StagingPool {
+    #[expect(clippy::vec_box, reason = "the boxes go in and out of blocks")]
+    idle: Mutex<Vec<Box<Staged>>>,
+}
+
+/// A copy to the device that has its bytes with it.
+pub struct StagedCopy(Option<Box<Staged>>);
+
+#[derive(Debug)]
+struct Staged {
+    bytes: Vec<u8>,
+    target: DeviceRange,
+    pool: Weak<StagingPool>,
+}
+
+impl StagingPool {
+    /// An empty one.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { idle: Mutex::new(Vec::with_capacity(KEPT)) })
+    }
+
+    /// Takes the bytes for a copy.
+    pub fn stage(self: &Arc<Self>, bytes: &[u8], target: DeviceRange) -> StagedCopy {
+        let idle = self.idle.lock().pop();
+        let mut staged = idle.unwrap_or_else(|| {
+            Box::new(Staged { bytes: Vec::new(), target, pool: Arc::downgrade(self) })
+        });
+        staged.bytes.clear();
+        staged.bytes.extend_from_slice(bytes);
+        staged.target = target;
+        StagedCopy(Some(staged))
+    }
+}
+
+impl StagedCopy {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.staged().bytes
+    }
+
+    /// Where to.
+    pub fn target(&self) -> DeviceRange {
+        self.staged().target
+    }
+
+    fn staged(&self) -> &Staged {
+        self.0.as_deref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for StagedCopy {
+    fn drop(&mut self) {
+        let Some(staged) = self.0.take() else { return };
+        let Some(pool) = staged.pool.upgrade() else { return };
+        let mut idle = pool.idle.lock();
+        if idle.len() < KEPT {
+            idle.push(staged);
+        }
+    }
+}
+
+impl fmt::Debug for StagedCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StagedCopy({} bytes to {})", self.bytes().len(), self.target())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DeviceHandle, HandleTag, VFDeviceHandle};
+
+    #[test]
+    fn a_buffer_is_used_again() {
+        let tag = HandleTag { epoch: 0, generation: 0, slot: 0 };
+        let handle = DeviceHandle::vf(VFDeviceHandle { region_id: 0, vf_offset: 0 }, tag);
+        let target = DeviceRange::start_of(handle, 4);
+        let pool = StagingPool::new();
+        let first = pool.stage(&[1, 2, 3, 4], target).bytes().as_ptr();
+        let again = pool.stage(&[5, 6, 7, 8], target);
+        assert_eq!(again.bytes(), [5, 6, 7, 8]);
+        assert_eq!(again.bytes().as_ptr(), first);
+        drop(pool);
+        drop(again);
+    }
+}
