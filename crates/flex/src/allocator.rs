@@ -65,7 +65,8 @@ impl FlexAllocator {
         settings: Settings,
     ) -> Self {
         let budget = settings.budget.clone();
-        let pool = Arc::new(Pool { source, timelines, settings, state: Mutex::default() });
+        let mode = source.mode();
+        let pool = Arc::new(Pool { source, mode, timelines, settings, state: Mutex::default() });
         budget.join(Arc::<Pool>::downgrade(&pool));
         Self { pool, process: Process::current() }
     }

@@ -474,7 +474,9 @@ impl Core {
                 return Some(true);
             }
             match entry.block {
-                ControlBlock::RecordEvent(ref cell) => self.record(stream, sequence, cell),
+                ControlBlock::RecordEvent(ref cell) => {
+                    self.record(stream, sequence, cell.as_deref(), entry.queued_at);
+                }
                 ControlBlock::WaitEvent(point) => {
                     if !self.wait(stream, sequence, point, entry) {
                         return None;
@@ -524,10 +526,18 @@ impl Core {
         Picked { stream, token: Token(token), first_sequence: sequence, is_cancelled, started_at }
     }
 
-    fn record(&mut self, stream: StreamIndex, sequence: u64, cell: &EventCell) {
-        let now = self.env.now();
-        cell.reach(now);
-        let note = Note::instant(BlockKind::RecordEvent, now);
+    fn record(
+        &mut self,
+        stream: StreamIndex,
+        sequence: u64,
+        cell: Option<&EventCell>,
+        queued_at: u64,
+    ) {
+        let now = if self.is_tracing || cell.is_some() { self.env.now() } else { 0 };
+        if let Some(cell) = cell {
+            cell.reach(now);
+        }
+        let note = Note { queued_at, ..Note::instant(BlockKind::RecordEvent, now) };
         self.recorder.add(stream, sequence, &note, RecordState::Done);
         self.publish(stream, sequence);
     }

@@ -74,6 +74,10 @@ pub enum Error {
     #[error("the event was never recorded: record it on a stream first")]
     NotRecorded,
 
+    /// An event whose time was asked, and that keeps none.
+    #[error("the event keeps no time: make it with Event::timed")]
+    NotTimed,
+
     /// An event whose time was asked before it was reached.
     #[error("the event has not been reached yet: synchronize first")]
     NotReached,

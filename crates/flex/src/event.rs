@@ -1,11 +1,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use spyre_hal::{EventCell, StreamPoint};
+use spyre_hal::{EventCell, StreamIndex, StreamPoint};
 
 use crate::Error;
 use crate::context::Handle;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Ordering};
 
 /// A point in a stream that others can wait for, as in CUDA: a wait binds to what was recorded
 /// before it, so no two streams can wait for each other.
@@ -26,16 +26,24 @@ use crate::sync::Mutex;
 /// ```
 #[derive(Debug, Default)]
 pub struct Event {
-    cell: Arc<EventCell>,
+    /// Where the time is noted.
+    cell: Option<Arc<EventCell>>,
     /// The card that it was first recorded on.
     home: OnceLock<Arc<Handle>>,
-    recorded: Mutex<Option<StreamPoint>>,
+    /// Where it was recorded last: the block's number, and the stream in the last 16 bits. Numbers
+    /// start from 1, so zero is nowhere.
+    recorded: AtomicU64,
 }
 
 impl Event {
-    /// An event that was not recorded yet.
+    /// An event that was not recorded yet, and knows no time.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An event that also notes when it is reached, which costs a little more.
+    pub fn timed() -> Self {
+        Self { cell: Some(Arc::default()), ..Self::default() }
     }
 
     /// Whether what was queued before the last record has ended; also if nothing was recorded.
@@ -55,14 +63,14 @@ impl Event {
         }
     }
 
-    /// The time from this event to a later one. Both must have been reached.
+    /// The time from this event to a later one. Both must be timed, and have been reached.
     pub fn elapsed(&self, later: &Self) -> Result<Duration, Error> {
         let [start, end] = [self.reached_at()?, later.reached_at()?];
         Ok(Duration::from_nanos(end.saturating_sub(start)))
     }
 
-    pub(crate) fn cell(&self) -> Arc<EventCell> {
-        Arc::clone(&self.cell)
+    pub(crate) fn cell(&self) -> Option<Arc<EventCell>> {
+        self.cell.clone()
     }
 
     /// Binds it to the card, if it is not another's.
@@ -72,21 +80,23 @@ impl Event {
     }
 
     pub(crate) fn set_recorded(&self, point: StreamPoint) {
-        *self.recorded.lock() = Some(point);
+        self.recorded.store(point.sequence << 16 | u64::from(point.stream.0), Ordering::Release);
     }
 
     /// Where it was recorded last.
     pub(crate) fn recorded_at(&self) -> Option<(&Arc<Handle>, StreamPoint)> {
-        let point = (*self.recorded.lock())?;
-        self.home.get().map(|home| (home, point))
+        let recorded = self.recorded.load(Ordering::Acquire);
+        let point = StreamPoint { stream: StreamIndex(recorded as u16), sequence: recorded >> 16 };
+        let home = self.home.get()?;
+        (recorded != 0).then_some((home, point))
     }
 
     fn reached_at(&self) -> Result<u64, Error> {
+        let cell = self.cell.as_ref().ok_or(Error::NotTimed)?;
         self.recorded_at().ok_or(Error::NotRecorded)?;
-        if self.query()? {
-            self.cell.reached_at().ok_or(Error::NotReached)
-        } else {
-            Err(Error::NotReached)
+        match self.query()? {
+            true => cell.reached_at().ok_or(Error::NotReached),
+            false => Err(Error::NotReached),
         }
     }
 }

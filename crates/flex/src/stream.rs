@@ -176,6 +176,9 @@ impl FlexStream {
         if !Arc::ptr_eq(home, &self.handle) {
             return Err(Error::ForeignEvent);
         }
+        if self.handle.scheduler.is_reached(point) {
+            return self.handle.scheduler.check_process();
+        }
         self.submit([ControlBlock::WaitEvent(point)]).map(drop)
     }
 

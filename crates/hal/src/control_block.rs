@@ -39,8 +39,8 @@ pub enum ControlBlock {
     },
     /// A function of the host, in its turn.
     HostCallback(HostCallback),
-    /// Notes that, and when, the stream has come this far.
-    RecordEvent(Arc<EventCell>),
+    /// Notes that the stream has come this far, and when, if somebody wants to know.
+    RecordEvent(Option<Arc<EventCell>>),
     /// Waits until another stream has come that far.
     WaitEvent(StreamPoint),
 }

@@ -16,6 +16,8 @@ use crate::{BLOCK_BYTES, Error, StreamIndex, Timelines};
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) source: Arc<dyn Regions>,
+    /// The card's mode, which does not change.
+    pub(super) mode: MemoryMode,
     pub(super) timelines: Arc<dyn Timelines>,
     pub(super) settings: Settings,
     pub(super) state: Mutex<State>,
@@ -136,12 +138,13 @@ impl Pool {
         self.fits_a_region(bytes) && self.state.lock().cache.units() > 0
     }
 
+    #[inline]
     fn handle(&self, state: &State, slot: u32) -> DeviceHandle {
         let block = state.blocks.block(slot);
         let region = state.regions.region(block.region);
         let offset = block.offset * BLOCK_BYTES;
         let tag = HandleTag { epoch: state.life.epoch(), generation: block.generation, slot };
-        match self.source.mode() {
+        match self.mode {
             MemoryMode::Pf => {
                 let physical_address = region.base_address + offset;
                 DeviceHandle::pf(PFDeviceHandle { physical_address }, tag)
@@ -154,6 +157,7 @@ impl Pool {
     }
 
     /// The slot of a handle that is live, and nobody else's.
+    #[inline]
     pub(super) fn live_slot(&self, state: &State, handle: DeviceHandle) -> Result<u32, Error> {
         let tag = handle.tag();
         let refused = |why| Err(Error::BadHandle { handle, why });

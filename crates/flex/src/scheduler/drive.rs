@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use spyre_hal::{ControlBlock, EngineIndex, Fault, Started, StreamIndex, Token};
+use spyre_hal::{ControlBlock, EngineIndex, EventCell, Fault, Started, StreamIndex, Token};
 
 use super::{Drive, Scheduler};
 use crate::core::{End, LEASED, Note, Picked, Run};
@@ -83,49 +83,44 @@ impl Scheduler {
         lane: &Arc<Lane>,
         run: &mut Run,
     ) -> End {
-        let mut time = picked.started_at;
         if picked.is_cancelled {
-            while let Some(entry) = run.entries.pop() {
-                run.notes.push(Note::new(&entry, time));
-            }
-            return End::Done;
+            return cancel(run, picked.started_at);
         }
+        let is_timed = self.is_timed || self.is_tracing.load(Ordering::Relaxed);
         let mut nth = 0;
         while let Some(entry) = run.entries.pop().or_else(|| self.next_leased(lane, run)) {
-            let mut note = Note::new(&entry, time);
-            match entry.block {
-                ControlBlock::RecordEvent(cell) => {
-                    time = self.env.now();
-                    cell.reach(time);
-                    note = Note { started_at: time, done_at: time, ..note };
-                    run.notes.push(note);
-                    lane.complete(picked.first_sequence + nth);
-                    nth += 1;
-                    continue;
-                }
+            let started_at = if is_timed && nth > 0 { self.env.now() } else { picked.started_at };
+            let mut note = Note::new(&entry, started_at);
+            let started = match entry.block {
+                ControlBlock::RecordEvent(cell) => self.reach(cell, &mut note),
                 ControlBlock::WaitEvent(_) | ControlBlock::HostCallback(_) => {
                     run.entries.push(entry);
-                    break;
+                    return End::Done;
                 }
-                _ => {}
-            }
-            let started = self.start_block(engine, Token(picked.token.0 + nth), entry.block);
-            if self.is_timed {
-                time = self.env.now();
-                note.done_at = time;
+                block => self.start_block(engine, Token(picked.token.0 + nth), block),
+            };
+            if is_timed {
+                note.done_at = self.env.now();
             }
             match started {
-                Started::Done(Ok(())) => {
-                    run.notes.push(note);
-                    // Whoever spins for it need not wait for the rest of the run.
-                    lane.complete(picked.first_sequence + nth);
-                }
+                Started::Done(Ok(())) => run.notes.push(note),
                 Started::Done(Err(fault)) => return End::Failed(note, fault),
                 Started::Later => return End::Later(note),
             }
+            // Whoever spins for it need not wait for the rest of the run.
+            lane.complete(picked.first_sequence + nth);
             nth += 1;
         }
         End::Done
+    }
+
+    #[inline]
+    fn reach(&self, cell: Option<Arc<EventCell>>, note: &mut Note) -> Started {
+        if let Some(cell) = cell {
+            note.done_at = self.env.now();
+            cell.reach(note.done_at);
+        }
+        Started::Done(Ok(()))
     }
 
     /// The next block of a leased stream, unless there is reason to come back. A worker waits for
@@ -202,6 +197,15 @@ impl Scheduler {
     pub(super) fn is_at_its_end(&self) -> bool {
         self.is_closing.load(Ordering::SeqCst) && self.core.lock().is_idle()
     }
+}
+
+/// Drops blocks that are not to be started.
+#[cold]
+fn cancel(run: &mut Run, now: u64) -> End {
+    while let Some(entry) = run.entries.pop() {
+        run.notes.push(Note::new(&entry, now));
+    }
+    End::Done
 }
 
 pub(super) fn wake(threads: Vec<Thread>) {

@@ -76,6 +76,12 @@ impl Scheduler {
         Ok(is_done)
     }
 
+    /// Whether a block has ended well, as far as can be told without a lock.
+    pub(crate) fn is_reached(&self, point: StreamPoint) -> bool {
+        let lane = self.table.get(point.stream);
+        lane.is_some_and(|l| l.is_done(point.sequence) && !l.has_failed.load(Ordering::Acquire))
+    }
+
     fn raise_at(&self, lane: &Lane, point: StreamPoint) -> Result<(), Error> {
         if !lane.has_failed.load(Ordering::Acquire) {
             return Ok(());
