@@ -27,3 +27,11 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../ARCHITECTURE.md")]
 mod architecture {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/launch-sequence.md")]
+mod launch_sequence {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/errors-and-reset.md")]
+mod errors_and_reset {}

@@ -11,6 +11,24 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// Every document.
+fn documents() -> Vec<String> {
+    let pages = std::fs::read_dir(root().join("docs"))
+        .expect("docs")
+        .map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
+    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let is_page = |name: &String| name.ends_with(".md");
+    top.map(str::to_owned).into_iter().chain(pages.filter(is_page)).collect()
+}
+
+#[test]
+fn every_page_is_run_as_a_doc_test() {
+    let facade = read("src/lib.rs");
+    for name in documents().iter().filter(|name| read(name).contains("```rust")) {
+        assert!(facade.contains(&format!("include_str!(\"../{name}\")")), "{name} is not run");
+    }
+}
+
 /// The lines of a document's shell blocks.
 fn commands(document: &str) -> Vec<String> {
     let mut inside = false;
@@ -43,8 +61,8 @@ fn run_example(arguments: &[&str], folder: &Path) {
 fn every_command_in_the_documents_works() {
     let makefile = read("Makefile");
     let folder = root().join("target/docs-test/commands");
-    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
-        for command in commands(&read(name)) {
+    for name in documents() {
+        for command in commands(&read(&name)) {
             let words: Vec<&str> = command.split_whitespace().collect();
             match words[..] {
                 ["make", target] => {
@@ -70,11 +88,12 @@ fn the_picture_in_the_readme_is_what_the_tour_draws() {
 
 #[test]
 fn every_link_in_the_documents_leads_somewhere() {
-    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
-        let document = read(name);
+    for name in documents() {
+        let document = read(&name);
         for link in document.split("](").skip(1) {
             let target = link.split(')').next().unwrap_or_default();
-            assert!(root().join(target).exists(), "{name} links to {target}");
+            let folder = root().join(&name).parent().expect("a folder").to_owned();
+            assert!(folder.join(target).exists(), "{name} links to {target}");
         }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use spyre_flex::{
-    Context, DeviceHandle, Drive, Event, FlexStream, Machine, Priority, SchedulerSettings, Settings,
+    Context, ControlBlockStream, DeviceHandle, Drive, Event, FlexStream, Machine, Priority,
+    SchedulerSettings, Settings,
 };
-use spyre_hal::NullCard;
+use spyre_hal::{ControlBlock, Label, NullCard};
 
 use crate::bare_ring::BareRing;
 use crate::{Bar, Benchmark};
@@ -16,7 +17,15 @@ const PEER: &str = "bare ring";
 
 /// Every benchmark of the launch path.
 pub fn all<'a>() -> Vec<Benchmark<'a>> {
-    vec![enqueue(), ten_thousand(), round_trip(), record(), record_and_wait(), combining()]
+    vec![
+        enqueue(),
+        ten_thousand(),
+        round_trip(),
+        record(),
+        record_and_wait(),
+        replay(),
+        combining(),
+    ]
 }
 
 /// A card, a stream and a program.
@@ -129,6 +138,36 @@ fn ten_thousand<'a>() -> Benchmark<'a> {
         })
     };
     Benchmark::timed("10,000 launches, synchronize", Bar::AtMost(3.0), ours, PEER, peer)
+}
+
+fn replay<'a>() -> Benchmark<'a> {
+    const BLOCKS: u64 = 100;
+    const REPLAYS: u64 = 100;
+    let subject = Subject::open(Drive::Workers);
+    let mut composed = ControlBlockStream::new();
+    for _ in 0..BLOCKS {
+        let launch = ControlBlock::Launch { program: subject.program, label: Label::default() };
+        composed.append(launch).expect("open");
+    }
+    composed.finalize().expect("blocks");
+    let ours = move || {
+        subject.live(|| {
+            timed(|| {
+                (0..REPLAYS).for_each(|_| _ = composed.replay(&subject.stream).expect("room"));
+                subject.synchronize();
+            })
+        })
+    };
+    let mut ring = BareRing::new();
+    let peer = move || {
+        ring.live(|ring| {
+            timed(|| {
+                (0..BLOCKS * REPLAYS).for_each(|at| ring.push(block(at)));
+                ring.finish();
+            })
+        })
+    };
+    Benchmark::timed("replay of 100 blocks, x100", Bar::AtMost(1.5), ours, PEER, peer)
 }
 
 fn round_trip<'a>() -> Benchmark<'a> {

@@ -62,6 +62,8 @@ pub(crate) struct Core {
     wakes: Vec<Thread>,
     is_tracing: bool,
     may_lease: bool,
+    /// Whether blocks take time: those of a prompt device that are done at once do not.
+    is_timed: bool,
 }
 
 #[derive(Debug)]
@@ -152,7 +154,7 @@ impl Core {
         arrivals: Arc<Arrivals>,
         policy: Policy,
         engines: u16,
-        may_lease: bool,
+        is_prompt: bool,
     ) -> Self {
         let engine = |_| EngineState { running: None, was_done: false };
         Self {
@@ -169,7 +171,8 @@ impl Core {
             sleepers: Vec::new(),
             wakes: Vec::new(),
             is_tracing: false,
-            may_lease,
+            may_lease: is_prompt && engines == 1,
+            is_timed: !is_prompt,
         }
     }
 
@@ -197,7 +200,6 @@ impl Core {
         &mut self,
         engine: EngineIndex,
         only: Option<StreamIndex>,
-        is_timed: bool,
         run: &mut Run,
     ) -> Option<Picked> {
         let state = &self.engines[usize::from(engine.0)];
@@ -213,7 +215,7 @@ impl Core {
                 if may_lease && !is_cancelled && !self.listed.is_contended() {
                     run.lease = self.stream(stream).lease();
                 }
-                return Some(self.begin(engine, stream, is_cancelled, is_timed, run));
+                return Some(self.begin(engine, stream, is_cancelled, run));
             }
         }
     }
@@ -392,7 +394,9 @@ impl Core {
         let now = self.env.now();
         let mut overdue = Vec::new();
         for (at, engine) in self.engines.iter_mut().enumerate() {
-            let Some(running) = &mut engine.running else { continue };
+            // A prompt device's block that is not under way takes no time, and has none noted.
+            let is_slow = |running: &&mut Running| running.is_later || self.is_timed;
+            let Some(running) = engine.running.as_mut().filter(is_slow) else { continue };
             let engine = EngineIndex(at as u16);
             let elapsed = now.saturating_sub(running.first.note.started_at);
             if elapsed > limit && !running.is_abort_asked {
@@ -502,10 +506,9 @@ impl Core {
         engine: EngineIndex,
         stream: StreamIndex,
         is_cancelled: bool,
-        is_timed: bool,
         run: &Run,
     ) -> Picked {
-        let started_at = if is_timed || self.is_tracing { self.env.now() } else { 0 };
+        let started_at = if self.is_timed || self.is_tracing { self.env.now() } else { 0 };
         let state = &mut self.streams[usize::from(stream.0)];
         state.phase = Phase::Busy;
         let sequence = state.taken() + 1 - run.entries.len() as u64;

@@ -115,7 +115,7 @@ impl Scheduler {
             Arc::clone(&arrivals),
             settings.policy,
             engines,
-            description.is_prompt && engines == 1,
+            description.is_prompt,
         );
         let scheduler = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),

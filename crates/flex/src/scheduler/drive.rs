@@ -50,7 +50,7 @@ impl Scheduler {
                 core.finish(engine, token, end, &mut run);
             }
             let picked = match turn < turns {
-                true => core.pick(engine, only, self.is_timed, &mut run),
+                true => core.pick(engine, only, &mut run),
                 false => None,
             };
             let wakes = core.take_wakes();
