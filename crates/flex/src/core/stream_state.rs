@@ -147,7 +147,7 @@ impl StreamState {
     pub(super) fn is_cancelled(&mut self, sequence: u64) -> bool {
         let Some(failure) = &self.failure else { return false };
         let is_covered = failure.covers(sequence);
-        if !is_covered && sequence > failure.from {
+        if failure.until.is_some_and(|until| sequence > until) {
             self.retire();
         }
         is_covered
@@ -155,8 +155,9 @@ impl StreamState {
 
     /// The fault that a block ended with, if it did.
     pub(super) fn cause_at(&self, sequence: u64) -> Option<Arc<StreamFault>> {
-        let failures = self.failure.iter().chain(&self.past);
-        failures.into_iter().find(|f| f.covers(sequence)).map(|f| Arc::clone(&f.cause))
+        // Where two cover a block, the first cause is the older one.
+        let mut failures = self.past.iter().chain(&self.failure);
+        failures.find(|f| f.covers(sequence)).map(|f| Arc::clone(&f.cause))
     }
 
     pub(super) fn is_pending(&self, cause: &Arc<StreamFault>) -> bool {
@@ -168,7 +169,7 @@ impl StreamState {
     pub(super) fn raise(&mut self) -> Option<Arc<StreamFault>> {
         let failure = self.failure.as_mut().filter(|failure| failure.is_open())?;
         if failure.cause.fault.severity() == Severity::Data {
-            failure.until = Some(self.lane.ring.reserved().max(failure.from));
+            failure.until = Some(self.lane.ring.reserved());
         }
         Some(Arc::clone(&failure.cause))
     }
@@ -177,15 +178,17 @@ impl StreamState {
     pub(super) fn clear(&mut self) {
         let reserved = self.lane.ring.reserved();
         if let Some(failure) = self.failure.as_mut().filter(|failure| failure.is_open()) {
-            failure.until = Some(reserved.max(failure.from));
+            failure.until = Some(reserved);
         }
         self.lane.is_refusing.store(false, Ordering::Release);
     }
 
     fn retire(&mut self) {
         if let Some(failure) = self.failure.take() {
-            self.past.push_front(failure);
-            self.past.truncate(REMEMBERED);
+            if self.past.len() == REMEMBERED {
+                self.past.pop_front();
+            }
+            self.past.push_back(failure);
         }
     }
 }
