@@ -2,7 +2,7 @@ use spyre_hal::StreamIndex;
 
 use crate::ring::Line;
 use crate::stream_table::Lane;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
 const WORDS: usize = 64;
 
@@ -26,7 +26,8 @@ impl Arrivals {
         Self { head: Line::default(), words: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Puts a stream on the list if it is not there. Call it after a fence after a publication.
+    /// Puts a stream on the list if it is not there. Call it after a fence after a publication; it
+    /// is followed by a fence itself.
     #[inline]
     pub(crate) fn list(&self, lane: &Lane) {
         if !lane.is_listed.load(Ordering::Relaxed) && !lane.is_listed.swap(true, Ordering::AcqRel) {
@@ -73,5 +74,6 @@ impl Arrivals {
         let (at, bit) = (usize::from(stream.0) / 64, stream.0 % 64);
         self.words[at].fetch_or(1 << bit, Ordering::AcqRel);
         self.head.0.summary.fetch_or(1 << at, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
     }
 }

@@ -21,6 +21,12 @@ impl Bell {
     #[inline]
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
+        self.ring_after_fence();
+    }
+
+    /// The same, for who has made the work visible and had a fence already.
+    #[inline]
+    pub(crate) fn ring_after_fence(&self) {
         if self.asleep.0.load(Ordering::Relaxed) != 0 {
             self.wake_one();
         }

@@ -1,8 +1,8 @@
 //! A queue of many producers and one consumer, in slots of a cache line.
 //!
 //! A producer reserves any number of slots in one step, writes them in any order, and publishes each
-//! by its own state, so that a consumer fetches one line per entry and none besides. A full ring is
-//! closed and followed by one twice as large, up to a bound.
+//! by its own state, so that a consumer fetches one line per entry and none besides. A full ring can
+//! be closed and followed by one twice as large, up to a bound.
 #![allow(unsafe_code, reason = "a slot's state says who owns its value")]
 
 use std::mem::MaybeUninit;
@@ -43,7 +43,7 @@ pub(crate) struct Reservation {
     slots: u64,
 }
 
-/// No room: the ring is at its bound.
+/// No room, until the consumer takes something or the ring grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -124,7 +124,7 @@ impl<T> Ring<T> {
                     let first = segment.base + place + 1;
                     return Ok(Reservation { segment: at, place, first, slots });
                 }
-                Claim::Full => self.grow(at, slots)?,
+                Claim::Full => return Err(Full),
                 Claim::Closed => spin_loop(),
             }
         }
@@ -194,15 +194,23 @@ impl<T> Ring<T> {
         self.is_ready(cursor)
     }
 
-    /// Closes a full segment and opens a larger one, unless another thread has.
+    /// How many entries were taken, as far as producers were told.
+    pub(crate) fn freed(&self) -> u64 {
+        let segment = self.segment(self.producing.load(Ordering::Acquire));
+        segment.base + segment.freed.0.load(Ordering::Acquire)
+    }
+
+    /// Closes the segment if so many slots do not fit, and opens a larger one; `Full` at the bound.
     #[cold]
-    fn grow(&self, at: usize, slots: u64) -> Result<(), Full> {
+    pub(crate) fn grow(&self, slots: u64) -> Result<(), Full> {
         let _growing = self.growing.lock();
-        if self.producing.load(Ordering::Acquire) != at {
-            return Ok(());
-        }
+        let at = self.producing.load(Ordering::Acquire);
         let segment = self.segment(at);
         let length = segment.slots.len() as u64;
+        let tail = segment.tail.0.load(Ordering::Acquire);
+        if segment.has_room(tail + slots) {
+            return Ok(());
+        }
         if length >= self.sizes.bound {
             return Err(Full);
         }
@@ -308,8 +316,12 @@ mod tests {
 
     const SMALL: RingSizes = RingSizes { first: 2, bound: 8 };
 
+    fn reserve<T>(ring: &Ring<T>, slots: u64) -> Result<Reservation, Full> {
+        ring.reserve(slots).or_else(|Full| ring.grow(slots).and_then(|()| ring.reserve(slots)))
+    }
+
     fn push<T>(ring: &Ring<T>, value: T) -> Result<u64, Full> {
-        let reservation = ring.reserve(1)?;
+        let reservation = reserve(ring, 1)?;
         ring.publish(&reservation, 0, value);
         Ok(reservation.first)
     }
@@ -341,7 +353,7 @@ mod tests {
     fn a_reservation_may_be_larger_than_the_ring_is_yet() {
         let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
         push(&ring, 0).expect("room");
-        let reservation = ring.reserve(7).expect("room");
+        let reservation = reserve(&ring, 7).expect("room");
         assert_eq!(reservation.first, 2);
         for nth in (0..7).rev() {
             ring.publish(&reservation, nth, nth + 1);
@@ -374,7 +386,7 @@ mod tests {
                     let mut next = 0;
                     while next < EACH {
                         let slots = (1 + next % 3).min(EACH - next);
-                        let Ok(reservation) = ring.reserve(slots) else {
+                        let Ok(reservation) = reserve(ring, slots) else {
                             std::thread::yield_now();
                             continue;
                         };

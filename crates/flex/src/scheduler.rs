@@ -255,7 +255,7 @@ impl Scheduler {
             let reserve = || lane.ring.reserve(count).map(|r| (r, r.first));
             match self.allocator.commit(uses, lane.index, reserve)? {
                 Ok((reservation, _)) => return Ok(reservation),
-                Err(Full) => self.wait_for_room(lane, count)?,
+                Err(Full) => self.make_room(lane, count)?,
             }
         }
     }
@@ -275,7 +275,10 @@ impl Scheduler {
         }
         fence(Ordering::SeqCst);
         self.arrivals.list(lane);
-        self.go_on();
+        match self.drive {
+            Drive::Inline => self.combine(),
+            Drive::Workers => self.workers.ring_after_fence(),
+        }
         StreamPoint { stream: lane.index, sequence: reservation.first + count - 1 }
     }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use spyre_flex::{Context, Error, Priority};
-use spyre_hal::{
-    Behaviour, BlockKind, DeviceRange, HostBuffer, MemoryMode, ScriptedCard, Trigger,
-};
+use spyre_hal::{Behaviour, BlockKind, DeviceRange, HostBuffer, MemoryMode, ScriptedCard, Trigger};
 
 #[test]
 fn the_first_block_after_a_reset_runs_on_a_stream_that_had_nothing_queued() -> Result<(), Error> {

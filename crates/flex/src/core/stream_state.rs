@@ -89,10 +89,12 @@ impl StreamState {
         Some((self.taken, entry))
     }
 
-    /// Hands out the ring's cursor, if the next blocks come from there and none is cancelled.
+    /// Hands out the ring's cursor, if the next blocks come from there, none is cancelled, and
+    /// nobody waits for one of them.
     #[inline]
     pub(super) fn lease(&mut self) -> Option<Cursor> {
-        let is_plain = self.front.is_empty() && self.failure.is_none();
+        let is_awaited = self.sleepers > 0 || !self.waiters.is_empty();
+        let is_plain = self.front.is_empty() && self.failure.is_none() && !is_awaited;
         is_plain.then(|| std::mem::take(&mut self.cursor))
     }
 
@@ -128,17 +130,20 @@ impl StreamState {
     /// Notes a failure from a block on; the first cause stays.
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
-        let is_known = self.failure.as_ref().is_some_and(Failure::is_open);
         self.lane.has_failed.store(true, Ordering::Release);
         if severity > Severity::Data {
             self.lane.is_refusing.store(true, Ordering::Release);
         }
-        if !is_known {
-            self.retire();
-            self.failure = Some(Failure { cause, from, until: None });
-        } else if severity > Severity::Data {
-            // What comes behind a data fault stays cancelled, and the worse fault is told next.
-            self.failure = self.failure.take().map(|known| worse(known, cause));
+        match self.failure.as_mut().filter(|failure| failure.is_open()) {
+            Some(known) if known.cause.fault.severity() >= severity.min(Severity::Structural) => {}
+            known => {
+                // A worse fault is told in the place of a data fault, from its own block on.
+                if let Some(known) = known {
+                    known.until = Some(from - 1);
+                }
+                self.retire();
+                self.failure = Some(Failure { cause, from, until: None });
+            }
         }
     }
 
@@ -190,13 +195,5 @@ impl StreamState {
             }
             self.past.push_back(failure);
         }
-    }
-}
-
-/// A worse fault after one that nobody was told: the first cause is kept for its own block.
-fn worse(known: Failure, cause: Arc<StreamFault>) -> Failure {
-    match known.cause.fault.severity() {
-        Severity::Data => Failure { cause, ..known },
-        _ => known,
     }
 }

@@ -42,6 +42,9 @@ impl Scheduler {
     /// one stream, and only in its turn, if asked. Returns how many.
     #[inline]
     pub(super) fn drive(&self, engine: EngineIndex, only: Option<StreamIndex>, turns: u64) -> u64 {
+        // A worker waits a little for the next block of a leased stream; others have more to do.
+        let is_worker = self.drive == Drive::Workers && only.is_none();
+        let patience = if is_worker { PATIENCE } else { 1 };
         let mut run = Run::default();
         let mut ended: Option<(Token, End)> = None;
         for turn in 0.. {
@@ -69,7 +72,7 @@ impl Scheduler {
             }
             let Some(picked) = picked else { return turn };
             let lane = self.table.get(picked.stream).expect("a stream that was picked");
-            ended = Some((picked.token, self.carry_out(engine, &picked, lane, &mut run)));
+            ended = Some((picked.token, self.carry_out(engine, &picked, lane, patience, &mut run)));
         }
         turns
     }
@@ -81,6 +84,7 @@ impl Scheduler {
         engine: EngineIndex,
         picked: &Picked,
         lane: &Arc<Lane>,
+        patience: u32,
         run: &mut Run,
     ) -> End {
         if picked.is_cancelled {
@@ -88,7 +92,8 @@ impl Scheduler {
         }
         let is_timed = self.is_timed || self.is_tracing.load(Ordering::Relaxed);
         let mut nth = 0;
-        while let Some(entry) = run.entries.pop().or_else(|| self.next_leased(lane, run)) {
+        while let Some(entry) = run.entries.pop().or_else(|| self.next_leased(lane, patience, run))
+        {
             let started_at = if is_timed && nth > 0 { self.env.now() } else { picked.started_at };
             let mut note = Note::new(&entry, started_at);
             let started = match entry.block {
@@ -123,12 +128,10 @@ impl Scheduler {
         Started::Done(Ok(()))
     }
 
-    /// The next block of a leased stream, unless there is reason to come back. A worker waits for
-    /// it a little.
+    /// The next block of a leased stream, unless there is reason to come back.
     #[inline]
-    fn next_leased(&self, lane: &Lane, run: &mut Run) -> Option<Entry> {
+    fn next_leased(&self, lane: &Lane, patience: u32, run: &mut Run) -> Option<Entry> {
         let cursor = run.lease.as_mut()?;
-        let patience = if self.drive == Drive::Workers { PATIENCE } else { 1 };
         for _ in 0..patience {
             if run.notes.len() == LEASED || self.arrivals.is_called() {
                 return None;

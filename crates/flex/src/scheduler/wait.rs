@@ -89,16 +89,17 @@ impl Scheduler {
         told(self.core.lock().raise_at(point))
     }
 
-    /// The queue is at its bound: waits until so many blocks more would fit.
+    /// Makes room in a full queue: by waiting a little for one that is being emptied, by letting it
+    /// grow, and at its bound by waiting until so many blocks more would fit.
     #[cold]
-    pub(super) fn wait_for_room(&self, lane: &Lane, blocks: u64) -> Result<(), Error> {
-        let reserved = lane.ring.reserved();
-        let until = (reserved + blocks).saturating_sub(lane.ring.bound());
-        let next = lane.completed() + 1;
-        match self.wait(lane, until.max(next).min(reserved)) {
-            Err(Error::InsideCallback { stream }) => {
-                Err(Error::QueueFull { stream, bound: lane.ring.bound() })
-            }
+    pub(super) fn make_room(&self, lane: &Lane, blocks: u64) -> Result<(), Error> {
+        if is_being_emptied(lane) || lane.ring.grow(blocks).is_ok() {
+            return Ok(());
+        }
+        let (reserved, bound) = (lane.ring.reserved(), lane.ring.bound());
+        let until = (reserved + blocks).saturating_sub(bound).max(lane.completed() + 1);
+        match self.wait(lane, until.min(reserved)) {
+            Err(Error::InsideCallback { stream }) => Err(Error::QueueFull { stream, bound }),
             other => other,
         }
     }
@@ -106,11 +107,7 @@ impl Scheduler {
     /// Carries out blocks of a stream that a host waits for, if no worker is awake to do it and it
     /// is the stream's turn. Says whether there was something to do.
     fn assist(&self, stream: StreamIndex) -> bool {
-        if self.drive == Drive::Inline {
-            self.combine();
-            return false;
-        }
-        if self.awake_workers.load(Ordering::Acquire) > 0 {
+        if self.drive == Drive::Inline || self.awake_workers.load(Ordering::Acquire) > 0 {
             return false;
         }
         let free = self.core.lock().free_engine();
@@ -135,6 +132,17 @@ impl Scheduler {
             }
         }
     }
+}
+
+/// Whether entries are being taken just now. A queue that is kept short stays in the caches.
+fn is_being_emptied(lane: &Lane) -> bool {
+    /// A few microseconds: a consumer tells what it took in batches.
+    const LOOKS: u32 = 200;
+    let freed = lane.ring.freed();
+    (0..LOOKS).any(|_| {
+        spin_loop();
+        lane.ring.freed() != freed
+    })
 }
 
 fn told(cause: Option<Arc<StreamFault>>) -> Result<(), Error> {
