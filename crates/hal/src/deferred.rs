@@ -113,6 +113,10 @@ impl<H: Hardware> Regions for Deferred<H> {
     fn release(&self, region: RegionId) {
         self.hardware.release(region);
     }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.hardware.discard(region, offset_bytes, bytes);
+    }
 }
 
 impl<H: Hardware> Hardware for Deferred<H> {

@@ -66,6 +66,10 @@ impl<H: Hardware + 'static> Regions for Late<H> {
     fn release(&self, region: RegionId) {
         self.deferred.release(region);
     }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.deferred.discard(region, offset_bytes, bytes);
+    }
 }
 
 impl<H: Hardware + 'static> Hardware for Late<H> {

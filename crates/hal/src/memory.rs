@@ -163,6 +163,13 @@ impl Regions for DeviceMemory {
         let released = self.regions.lock().get_mut(usize::from(region.0)).and_then(Option::take);
         drop(released);
     }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        let mut regions = self.regions.lock();
+        if let Some(pages) = regions.get_mut(usize::from(region.0)).and_then(Option::as_mut) {
+            pages.discard(offset_bytes, bytes);
+        }
+    }
 }
 
 fn same_length(source_bytes: u64, target_bytes: u64) -> Outcome {

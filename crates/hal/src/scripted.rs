@@ -221,6 +221,10 @@ impl Regions for ScriptedCard {
     fn release(&self, region: RegionId) {
         self.memory.release(region);
     }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.memory.discard(region, offset_bytes, bytes);
+    }
 }
 
 impl Hardware for ScriptedCard {

@@ -38,6 +38,13 @@ impl Pages {
             page[piece.within..][..piece.bytes].copy_from_slice(source);
         }
     }
+
+    /// Forgets the pages that lie wholly inside a range.
+    pub(super) fn discard(&mut self, start: u64, bytes: u64) {
+        let end = start.saturating_add(bytes);
+        let inside = start.div_ceil(PAGE_BYTES)..end / PAGE_BYTES;
+        self.pages.retain(|page, _| !inside.contains(page));
+    }
 }
 
 impl fmt::Debug for Pages {
@@ -69,6 +76,18 @@ fn pieces(start: u64, bytes: usize) -> impl Iterator<Item = Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_pages_are_forgotten_and_parts_are_kept() {
+        let mut pages = Pages::new(1 << 40);
+        pages.write(0, &[7; 3 * PAGE_BYTES as usize]);
+        pages.discard(1, 2 * PAGE_BYTES);
+        let mut target = [9; 3];
+        pages.read(PAGE_BYTES - 1, &mut target);
+        assert_eq!(target, [7, 0, 0]);
+        pages.read(2 * PAGE_BYTES - 1, &mut target);
+        assert_eq!(target, [0, 7, 7]);
+    }
 
     #[test]
     fn bytes_that_cross_pages_come_back() {
