@@ -77,6 +77,8 @@ fn mode(environment: &Environment) -> Result<MemoryMode, EnvironmentError> {
         None => Ok(MemoryMode::default()),
         Some(value) if value.trim().eq_ignore_ascii_case("PF") => Ok(MemoryMode::Pf),
         Some(value) if value.trim().eq_ignore_ascii_case("VF") => Ok(MemoryMode::Vf),
+        // The documents' name for a card that is none, which all of these are.
+        Some(value) if value.trim().eq_ignore_ascii_case("MOCK") => Ok(MemoryMode::default()),
         Some(value) => Err(EnvironmentError::Mode { value: value.to_owned() }),
     }
 }

@@ -81,7 +81,7 @@ pub enum EnvironmentError {
     DeviceEntry { value: String, entry: String },
 
     /// `FLEX_DEVICE`.
-    #[error("FLEX_DEVICE is {value:?}: give PF or VF, or unset it for VF")]
+    #[error("FLEX_DEVICE is {value:?}: give PF, VF or MOCK, or unset it for VF")]
     Mode { value: String },
 
     /// `SPYRE_MEMORY_LIMIT`.

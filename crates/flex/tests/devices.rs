@@ -102,8 +102,8 @@ fn the_mode_is_pf_or_vf_in_any_case() -> Result<(), Error> {
     for (value, mode) in [("PF", MemoryMode::Pf), ("pf", MemoryMode::Pf), (" vF", MemoryMode::Vf)] {
         assert_eq!(devices(&[("FLEX_DEVICE", value)])?.mode, mode);
     }
-    for value in ["", "pf0", "MOCK"] {
-        let expected = format!("FLEX_DEVICE is {value:?}: give PF or VF, or unset it for VF");
+    for value in ["", "pf0", "PF,VF"] {
+        let expected = format!("FLEX_DEVICE is {value:?}: give PF, VF or MOCK, or unset it for VF");
         assert_eq!(refusal("FLEX_DEVICE", value), expected);
     }
     Ok(())
