@@ -225,6 +225,7 @@ impl Core {
         let is_current = state.running.as_ref().is_some_and(|running| running.token == token.0);
         if !is_current {
             // The watchdog gave it up, and what was not started with it.
+            *run = Run::default();
             return;
         }
         let Some(mut running) = state.running.take() else { return };
@@ -243,6 +244,8 @@ impl Core {
         run.notes.clear();
         match end {
             End::Done => {
+                // A lease ends in front of a block that is not for the device.
+                self.stream(stream).put_back(&mut run.entries);
                 self.engines[usize::from(engine.0)].was_done = true;
                 self.advance_to(stream, last - 1);
             }
