@@ -204,6 +204,9 @@ impl Scheduler {
             opened.ok_or(Error::TooManyStreams { streams: StreamTable::STREAMS })?;
         if is_new {
             core.add(Arc::clone(&lane));
+        } else {
+            // The last owner's faults, if any came after it was gone; a lost device stays lost.
+            drop(core.reset_stream(lane.index));
         }
         Ok(lane)
     }
