@@ -168,7 +168,7 @@ impl StreamState {
     pub(super) fn raise(&mut self) -> Option<Arc<StreamFault>> {
         let failure = self.failure.as_mut().filter(|failure| failure.is_open())?;
         if failure.cause.fault.severity() == Severity::Data {
-            failure.until = Some(self.lane.ring.reserved().max(failure.from));
+            failure.until = Some(self.lane.ring.reserved());
         }
         Some(Arc::clone(&failure.cause))
     }
@@ -177,7 +177,7 @@ impl StreamState {
     pub(super) fn clear(&mut self) {
         let reserved = self.lane.ring.reserved();
         if let Some(failure) = self.failure.as_mut().filter(|failure| failure.is_open()) {
-            failure.until = Some(reserved.max(failure.from));
+            failure.until = Some(reserved);
         }
         self.lane.is_refusing.store(false, Ordering::Release);
     }
