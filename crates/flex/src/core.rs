@@ -677,7 +677,10 @@ impl Core {
     fn fail(&mut self, stream: StreamIndex, sequence: u64, note: &Note, fault: Fault) {
         let point = StreamPoint { stream, sequence };
         let severity = fault.severity();
-        let cause = Arc::new(StreamFault { point, kind: note.kind, label: note.label, fault });
+        let mut cause = Arc::new(StreamFault { point, kind: note.kind, label: note.label, fault });
+        if severity == Severity::Lost {
+            cause = Arc::clone(self.lost.get_or_insert(cause));
+        }
         self.stream(stream).fail(Arc::clone(&cause), sequence);
         if severity == Severity::Lost {
             self.lose(cause);

@@ -128,17 +128,27 @@ impl StreamState {
     /// Notes a failure from a block on; the first cause stays.
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
-        let is_known = self.failure.as_ref().is_some_and(Failure::is_open);
         self.lane.has_failed.store(true, Ordering::Release);
         if severity > Severity::Data {
             self.lane.is_refusing.store(true, Ordering::Release);
         }
-        if !is_known {
-            self.retire();
-            self.failure = Some(Failure { cause, from, until: None });
-        } else if severity > Severity::Data {
-            // What comes behind a data fault stays cancelled, and the worse fault is told next.
-            self.failure = self.failure.take().map(|known| worse(known, cause));
+        match &mut self.failure {
+            // It was under way when the stream failed, and keeps a fault of its own.
+            Some(known) if known.is_open() && from < known.from => {
+                let until = Some(known.from - 1);
+                self.remember(Failure { cause, from, until });
+            }
+            Some(known) if known.is_open() && known.is_worsened_by(severity) => {
+                // What is behind a data fault so far has that one, and the worse is told next.
+                known.until = Some(from - 1);
+                self.retire();
+                self.failure = Some(Failure { cause, from, until: None });
+            }
+            Some(known) if known.is_open() => {}
+            _ => {
+                self.retire();
+                self.failure = Some(Failure { cause, from, until: None });
+            }
         }
     }
 
@@ -184,16 +194,12 @@ impl StreamState {
 
     fn retire(&mut self) {
         if let Some(failure) = self.failure.take() {
-            self.past.push_front(failure);
-            self.past.truncate(REMEMBERED);
+            self.remember(failure);
         }
     }
-}
 
-/// A worse fault after one that nobody was told: the first cause is kept for its own block.
-fn worse(known: Failure, cause: Arc<StreamFault>) -> Failure {
-    match known.cause.fault.severity() {
-        Severity::Data => Failure { cause, ..known },
-        _ => known,
+    fn remember(&mut self, failure: Failure) {
+        self.past.push_front(failure);
+        self.past.truncate(REMEMBERED);
     }
 }
