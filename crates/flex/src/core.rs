@@ -81,6 +81,8 @@ struct Running {
     first: Started,
     /// The device said that the first block will be done later.
     is_later: bool,
+    /// It may hang: `start` of a prompt device does not, whatever holds its thread up.
+    is_watched: bool,
     /// It was done before the device could say so.
     early: Option<(u64, Outcome)>,
     is_abort_asked: bool,
@@ -395,7 +397,7 @@ impl Core {
         let now = self.env.now();
         let mut overdue = Vec::new();
         for (at, engine) in self.engines.iter_mut().enumerate() {
-            let Some(running) = &mut engine.running else { continue };
+            let Some(running) = engine.running.as_mut().filter(|r| r.is_watched) else { continue };
             let engine = EngineIndex(at as u16);
             let elapsed = now.saturating_sub(running.first.note.started_at);
             if elapsed > limit && !running.is_abort_asked {
@@ -521,6 +523,7 @@ impl Core {
             is_leased,
             first: Started { point, note: Note::new(run.next(), started_at) },
             is_later: false,
+            is_watched: is_timed,
             early: None,
             is_abort_asked: false,
         });
@@ -689,6 +692,8 @@ impl Core {
 
     fn wait_for(&mut self, engine: EngineIndex, mut running: Running) {
         running.first.note.started_at = self.env.now();
+        running.is_watched = true;
+        running.is_abort_asked = false;
         let early = running.early.take();
         let state = &mut self.engines[usize::from(engine.0)];
         state.running = Some(running);
