@@ -8,31 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use spyre_flex::{
-    Context, Env, Error, Event, FlexStream, Machine, Policy, Priority, SchedulerSettings, Settings,
+    Context, Error, Event, FlexStream, Policy, Priority, SchedulerSettings, Settings,
 };
 use spyre_hal::{Behaviour, BlockKind, ControlBlock, DeviceRange, Fault, NullCard, Trigger};
-use support::{Stepped, fault, on_each_card, program, read, until, whole};
-
-/// A clock that the test sets.
-#[derive(Debug, Default)]
-struct Clock {
-    now: AtomicU64,
-    machine: Machine,
-}
-
-impl Env for Clock {
-    fn now(&self) -> u64 {
-        self.now.load(Ordering::SeqCst)
-    }
-
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> bool {
-        self.machine.spawn(name, body)
-    }
-
-    fn park(&self) {
-        self.machine.park();
-    }
-}
+use support::{Clock, Stepped, fault, on_each_card, program, read, until, whole};
 
 fn data_fault() -> Behaviour {
     Behaviour::Fault(Fault::IndexOutOfRange { index: 9, size: 3 })

@@ -5,11 +5,12 @@ use std::any::Any;
 use std::fmt::{self, Debug};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use spyre_flex::{
-    Context, Drive, Error, Event, FlexStream, Machine, Policy, Priority, Record, SchedulerSettings,
-    Settings, StreamFault,
+    Context, Drive, Env, Error, Event, FlexStream, Machine, Policy, Priority, Record,
+    SchedulerSettings, Settings, StreamFault,
 };
 use spyre_hal::{
     Deferred, DeviceHandle, DeviceRange, Hardware, HostBuffer, Late, MemoryMode, ScriptedCard,
@@ -176,6 +177,27 @@ impl Stepped {
         stream.copy_staged(&ScriptedCard::PROGRAM, DeviceRange::start_of(program, 16))?;
         self.finish_all();
         Ok(program)
+    }
+}
+
+/// A clock that the test sets.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    pub(crate) now: AtomicU64,
+    machine: Machine,
+}
+
+impl Env for Clock {
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::SeqCst)
+    }
+
+    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> bool {
+        self.machine.spawn(name, body)
+    }
+
+    fn park(&self) {
+        self.machine.park();
     }
 }
 
