@@ -325,6 +325,7 @@ impl Scheduler {
 
     fn end_lingering(&self) {
         if self.is_closing.load(Ordering::Acquire) && self.core.lock().is_idle() {
+            self.callbacks.ring_all();
             let me = self.lingering.lock().take();
             drop(me);
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::Scheduler;
 use super::drive::wake;
 use crate::core::Overdue;
-use crate::sync::Ordering;
 
 impl Scheduler {
     /// Looks for blocks that have run too long: each is aborted, and if that does not help, the
@@ -21,7 +20,10 @@ impl Scheduler {
         for late in &overdue {
             match *late {
                 Overdue::Abort(engine) => self.hardware.abort(engine),
-                Overdue::Lost(_) => self.go_on(),
+                Overdue::Lost(_) => {
+                    self.go_on();
+                    self.end_lingering();
+                }
             }
         }
         overdue.len()
@@ -39,7 +41,7 @@ fn watch(scheduler: &Weak<Scheduler>, period: Duration) {
     loop {
         std::thread::park_timeout(period);
         let Some(scheduler) = scheduler.upgrade() else { return };
-        if scheduler.is_closing.load(Ordering::Acquire) {
+        if scheduler.is_at_its_end() {
             return;
         }
         scheduler.look_for_hung_blocks();
