@@ -41,7 +41,7 @@ impl Event {
     /// Whether what was queued before the last record has ended; also if nothing was recorded.
     /// Tells the fault if it never will.
     pub fn query(&self) -> Result<bool, Error> {
-        match self.recorded_at() {
+        match self.recorded_at()? {
             Some((home, point)) => home.scheduler.query_block(point),
             None => Ok(true),
         }
@@ -49,7 +49,7 @@ impl Event {
 
     /// Waits until what was queued before the last record has ended.
     pub fn synchronize(&self) -> Result<(), Error> {
-        match self.recorded_at() {
+        match self.recorded_at()? {
             Some((home, point)) => home.scheduler.wait_for_block(point),
             None => Ok(()),
         }
@@ -76,13 +76,14 @@ impl Event {
     }
 
     /// Where it was recorded last.
-    pub(crate) fn recorded_at(&self) -> Option<(&Arc<Handle>, StreamPoint)> {
-        let point = (*self.recorded.lock())?;
-        self.home.get().map(|home| (home, point))
+    pub(crate) fn recorded_at(&self) -> Result<Option<(&Arc<Handle>, StreamPoint)>, Error> {
+        let Some(home) = self.home.get() else { return Ok(None) };
+        home.scheduler.check_process()?;
+        Ok(self.recorded.lock().map(|point| (home, point)))
     }
 
     fn reached_at(&self) -> Result<u64, Error> {
-        self.recorded_at().ok_or(Error::NotRecorded)?;
+        self.recorded_at()?.ok_or(Error::NotRecorded)?;
         if self.query()? {
             self.cell.reached_at().ok_or(Error::NotReached)
         } else {

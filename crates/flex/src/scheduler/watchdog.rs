@@ -12,6 +12,9 @@ impl Scheduler {
     /// device is given up. Returns how many it found. A thread calls this if a limit is set.
     pub fn look_for_hung_blocks(&self) -> usize {
         let Some(limit) = self.settings.watchdog_nanoseconds else { return 0 };
+        if !self.process.is_current() {
+            return 0;
+        }
         let mut core = self.core.lock();
         let overdue = core.overdue(limit);
         let wakes = core.take_wakes();
