@@ -631,7 +631,7 @@ impl Core {
     #[cold]
     fn unblock(&mut self, stream: StreamIndex, sequence: u64) {
         let waiters = &mut self.stream(stream).waiters;
-        let reached: Vec<StreamIndex> = waiters
+        let reached: SmallVec<[StreamIndex; 8]> = waiters
             .iter()
             .filter(|(until, _)| *until <= sequence)
             .map(|(_, waiter)| *waiter)
