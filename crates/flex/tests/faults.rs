@@ -15,7 +15,9 @@ use spyre_hal::{
     Hardware, Label, MemoryMode, Outcome, Region, RegionId, Regions, ScriptedCard, Started,
     StreamIndex, Token, Trigger,
 };
-use support::{Clock, Stepped, Way, fault, on_cards_with, on_each_card, program, read, whole};
+use support::{
+    Card, Clock, Stepped, Way, fault, on_cards_with, on_each_card, program, read, whole,
+};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -26,6 +28,12 @@ fn data_fault() -> Fault {
 fn watched(milliseconds: u64) -> SchedulerSettings {
     let watchdog_nanoseconds = Some(milliseconds * MILLISECOND);
     SchedulerSettings { watchdog_nanoseconds, ..SchedulerSettings::default() }
+}
+
+/// Runs a test on cards with a watchdog, which gives a thread of the card time to come.
+fn on_watched_cards(test: impl Fn(&Card) -> Result<(), Error>) {
+    on_cards_with(&watched(5), |kind| kind.way != Way::Late, &test);
+    on_cards_with(&watched(100), |kind| kind.way == Way::Late, &test);
 }
 
 fn states(context: &Context, stream: &FlexStream) -> Vec<RecordState> {
@@ -275,7 +283,7 @@ fn a_reset_cancels_all_that_is_queued_or_hangs() {
             card.context.reset()?;
             assert_eq!(card.context.synchronize(), Ok(()));
             let lost = tickets.iter().filter(|ticket| ticket.wait().is_err()).count();
-            assert!(lost >= 1 && lost <= 60, "{lost}");
+            assert!((1..=60).contains(&lost), "{lost}");
             assert!(tickets.iter().all(|t| t.query().is_err() || t.query() == Ok(true)));
         }
         Ok(())
@@ -323,80 +331,72 @@ fn resets_amid_submissions_lose_and_wedge_nothing() {
 
 #[test]
 fn a_hung_block_is_found_and_ended() {
-    on_cards_with(
-        watched(5),
-        |_| true,
-        |card| {
-            let (stream, other) = (card.stream(), card.stream());
-            let program = program(&stream)?;
-            stream.synchronize()?;
-            for _ in 0..3 {
-                card.scripted().script(Trigger::NextLaunch(program), Behaviour::Hang);
-                let hung = stream.launch_labelled(program, Label::named("endless"))?;
-                let behind = stream.launch(program)?;
-                let told = fault(stream.ticket(hung).wait());
-                let Fault::Hung { milliseconds } = told.fault else { panic!("{told}") };
-                assert!(milliseconds >= 5, "{milliseconds}");
-                assert_eq!(
-                    told.to_string(),
-                    format!(
-                        "stream 0, block {} (launch \"endless\"): ended by the watchdog after \
+    on_watched_cards(|card| {
+        let (stream, other) = (card.stream(), card.stream());
+        let program = program(&stream)?;
+        stream.synchronize()?;
+        for _ in 0..3 {
+            card.scripted().script(Trigger::NextLaunch(program), Behaviour::Hang);
+            let hung = stream.launch_labelled(program, Label::named("endless"))?;
+            let behind = stream.launch(program)?;
+            let told = fault(stream.ticket(hung).wait());
+            let Fault::Hung { milliseconds } = told.fault else { panic!("{told}") };
+            assert!(milliseconds >= 5, "{milliseconds}");
+            assert_eq!(
+                told.to_string(),
+                format!(
+                    "stream 0, block {} (launch \"endless\"): ended by the watchdog after \
                      {milliseconds} ms",
-                        hung.sequence
-                    )
-                );
-                assert_eq!(fault(stream.ticket(behind).wait()), told);
-                other.launch(program)?;
-                assert_eq!(other.synchronize(), Ok(()));
-                stream.reset()?;
-                stream.launch(program)?;
-                assert_eq!(stream.synchronize(), Ok(()));
-            }
-            Ok(())
-        },
-    );
+                    hung.sequence
+                )
+            );
+            assert_eq!(fault(stream.ticket(behind).wait()), told);
+            other.launch(program)?;
+            assert_eq!(other.synchronize(), Ok(()));
+            stream.reset()?;
+            stream.launch(program)?;
+            assert_eq!(stream.synchronize(), Ok(()));
+        }
+        Ok(())
+    });
 }
 
 #[test]
 fn a_block_that_heeds_no_abort_costs_the_device() {
-    on_cards_with(
-        watched(5),
-        |_| true,
-        |card| {
-            let (stream, other) = (card.stream(), card.stream());
-            let program = program(&stream)?;
-            stream.synchronize()?;
-            card.scripted().script(Trigger::NextLaunch(program), Behaviour::HangForever);
-            let hung = stream.launch(program)?;
+    on_watched_cards(|card| {
+        let (stream, other) = (card.stream(), card.stream());
+        let program = program(&stream)?;
+        stream.synchronize()?;
+        card.scripted().script(Trigger::NextLaunch(program), Behaviour::HangForever);
+        let hung = stream.launch(program)?;
 
-            let told = fault(stream.ticket(hung).wait());
-            assert_eq!(told.point, hung);
-            let text = told.to_string();
-            let (start, end) = (
-                format!(
-                    "stream 0, block {} (launch): the device is lost: a block hung for ",
-                    hung.sequence
-                ),
-                " ms and did not heed an abort. Reset it; its memory is gone",
-            );
-            assert!(text.starts_with(&start) && text.ends_with(end), "{text}");
-            assert_eq!(fault(other.launch(program)), told);
-            assert_eq!(fault(stream.reset()), told);
+        let told = fault(stream.ticket(hung).wait());
+        assert_eq!(told.point, hung);
+        let text = told.to_string();
+        let (start, end) = (
+            format!(
+                "stream 0, block {} (launch): the device is lost: a block hung for ",
+                hung.sequence
+            ),
+            " ms and did not heed an abort. Reset it; its memory is gone",
+        );
+        assert!(text.starts_with(&start) && text.ends_with(end), "{text}");
+        assert_eq!(fault(other.launch(program)), told);
+        assert_eq!(fault(stream.reset()), told);
 
-            card.context.reset()?;
-            let program = support::program(&other)?;
-            other.launch(program)?;
-            other.synchronize()?;
-            stream.launch(program)?;
-            card.context.synchronize()
-        },
-    );
+        card.context.reset()?;
+        let program = support::program(&other)?;
+        other.launch(program)?;
+        other.synchronize()?;
+        stream.launch(program)?;
+        card.context.synchronize()
+    });
 }
 
 #[test]
 fn no_block_is_ended_that_is_not_hung() {
     on_cards_with(
-        watched(1),
+        &watched(1),
         |kind| kind.way != Way::Late,
         |card| {
             let stream = card.stream();

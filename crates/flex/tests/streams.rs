@@ -80,7 +80,8 @@ fn a_nest_tiles_and_converts_on_the_way_in_and_back() {
 
         assert!(back.read().expect("it is done")[..] == numbers[..]);
         // Element (1, 70) lies in the second stick of its row; 170 is 0x5950 as a half.
-        let place = ((70 / 64) * 3 + 1) * 64 + 70 % 64;
+        let (row, column) = (1, 70);
+        let place = ((column / 64) * 3 + row) * 64 + column % 64;
         assert_eq!(halves[place * 2..][..2], 0x5950_u16.to_le_bytes());
         Ok(())
     });
@@ -106,7 +107,7 @@ fn blocks_of_a_stream_run_one_after_another() {
 #[test]
 fn a_hung_stream_keeps_no_other_from_going_on() {
     let has_engines = |kind: support::Kind| kind.engines > 1;
-    on_cards_with(SchedulerSettings::default(), has_engines, |card| {
+    on_cards_with(&SchedulerSettings::default(), has_engines, |card| {
         let (stuck, free) = (card.stream(), card.stream());
         let program = program(&stuck)?;
         stuck.synchronize()?;
@@ -525,7 +526,7 @@ fn a_small_bound_loses_and_reorders_nothing() {
     let settings =
         SchedulerSettings { queue_blocks: 1, queue_bound: 4, ..SchedulerSettings::default() };
     on_cards_with(
-        settings,
+        &settings,
         |_| true,
         |card| {
             let stream = card.stream();
@@ -640,7 +641,7 @@ fn the_flight_record_holds_the_last_4096_and_those_that_run() -> Result<(), Erro
 #[test]
 fn the_flight_record_is_the_order_in_which_blocks_ended() {
     on_cards_with(
-        SchedulerSettings::default(),
+        &SchedulerSettings::default(),
         |kind| kind.way != Way::Late,
         |card| {
             let stream = card.stream();

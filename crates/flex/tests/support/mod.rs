@@ -65,10 +65,10 @@ impl Kind {
         self.open_with(SchedulerSettings::default())
     }
 
-    pub(crate) fn open_with(self, settings: SchedulerSettings) -> Card {
+    pub(crate) fn open_with(self, mut settings: SchedulerSettings) -> Card {
         let scripted = ScriptedCard::new(self.mode).with_engines(self.engines);
-        let drive = Some(if self.way == Way::Workers { Drive::Workers } else { Drive::Inline });
-        let settings = SchedulerSettings { drive, ..settings };
+        settings.drive =
+            Some(if self.way == Way::Workers { Drive::Workers } else { Drive::Inline });
         let (device, hardware): (Device, Arc<dyn Hardware>) = match self.way {
             Way::Late => {
                 let late = Arc::new(Late::new(scripted, 7));
@@ -97,12 +97,12 @@ pub(crate) fn open(hardware: Arc<dyn Hardware>, settings: SchedulerSettings) -> 
 
 /// Runs a test on a card of every kind.
 pub(crate) fn on_each_card(test: impl Fn(&Card) -> Result<(), Error>) {
-    on_cards_with(SchedulerSettings::default(), |_| true, test);
+    on_cards_with(&SchedulerSettings::default(), |_| true, test);
 }
 
 /// Runs a test on cards of some kinds.
 pub(crate) fn on_cards_with(
-    settings: SchedulerSettings,
+    settings: &SchedulerSettings,
     is_wanted: impl Fn(Kind) -> bool,
     test: impl Fn(&Card) -> Result<(), Error>,
 ) {
@@ -266,7 +266,7 @@ pub(crate) fn refusal<T: Debug>(
 
 /// Waits, without sleeping, until something is true.
 pub(crate) fn until(what: &str, is_true: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(10);
     while !is_true() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::yield_now();
