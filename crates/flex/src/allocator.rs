@@ -76,6 +76,7 @@ impl FlexAllocator {
     /// Fails when all caches were given back and there is still no room. Blocks that streams use do
     /// not count as room: [`Self::allocate_or_drain`] can wait for them.
     pub fn allocate(&self, bytes: u64, stream: StreamIndex) -> Result<DeviceHandle, Error> {
+        self.check_process()?;
         match self.pool.allocate(bytes, stream) {
             Ok(handle) => Ok(handle),
             Err(refusal) => self.reclaim_and_allocate(refusal, bytes, stream),
@@ -103,6 +104,7 @@ impl FlexAllocator {
 
     /// Takes a block back. Streams may still be using it.
     pub fn free(&self, handle: DeviceHandle) -> Result<(), Error> {
+        self.check_process()?;
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
         let block = state.blocks.block_mut(slot);
@@ -121,6 +123,7 @@ impl FlexAllocator {
 
     /// Notes the last block of a stream that touches an allocation.
     pub fn record_use(&self, handle: DeviceHandle, last_use: LastUse) -> Result<(), Error> {
+        self.check_process()?;
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
         state.note_use(slot, last_use);
@@ -129,6 +132,7 @@ impl FlexAllocator {
 
     /// Whether so many bytes at an offset lie inside a live allocation.
     pub fn check(&self, handle: DeviceHandle, offset: u64, bytes: u64) -> Result<(), Error> {
+        self.check_process()?;
         let range = DeviceRange { handle, offset, bytes };
         self.pool.check_range(&self.pool.state.lock(), &range)
     }
@@ -136,6 +140,9 @@ impl FlexAllocator {
     /// Gives every cached block that no stream uses back to its region, and regions of which
     /// nothing is left in use back to the card. The first stays, as the next request needs it.
     pub fn empty_cache(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let state = &mut *self.pool.state.lock();
         self.pool.give_back_cached(state);
         for slot in state.blocks.whole_regions() {
@@ -152,6 +159,9 @@ impl FlexAllocator {
     ///
     /// For use when no stream runs, as after a reset of the card: blocks are not waited for.
     pub fn reset(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let state = &mut *self.pool.state.lock();
         self.pool.surrender(state);
         let old = std::mem::take(state);
@@ -164,8 +174,11 @@ impl FlexAllocator {
         &self.pool.settings.budget
     }
 
-    /// What is given out, kept and free.
+    /// What is given out, kept and free. A forked child has nothing.
     pub fn statistics(&self) -> Statistics {
+        if !self.process.is_current() {
+            return Statistics::default();
+        }
         let state = self.pool.state.lock();
         Statistics {
             reserved_bytes: state.regions.bytes(),
@@ -176,14 +189,23 @@ impl FlexAllocator {
         }
     }
 
-    /// Every block, by region and offset.
+    /// Every block, by region and offset. A forked child has none.
     pub fn snapshot(&self) -> Vec<BlockInfo> {
+        if !self.process.is_current() {
+            return Vec::new();
+        }
         let state = self.pool.state.lock();
         let info = |block: &Block| BlockInfo::of(block, state.regions.region(block.region).id);
         let blocks = state.blocks.iter().filter_map(|(_, block)| info(block));
         let mut blocks: Vec<BlockInfo> = blocks.collect();
         blocks.sort_by_key(|info| (info.region, info.offset_bytes));
         blocks
+    }
+
+    /// Asked before any lock is taken: a thread that the child does not have may hold it.
+    #[inline]
+    fn check_process(&self) -> Result<(), Error> {
+        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
     }
 
     #[cold]
@@ -207,8 +229,6 @@ impl Drop for FlexAllocator {
     /// Here and not with the pool, which another card may be looking at just now. A forked child
     /// leaves all as it is: the lock may be held by a thread that it does not have.
     fn drop(&mut self) {
-        if self.process.is_current() {
-            self.reset();
-        }
+        self.reset();
     }
 }

@@ -89,13 +89,14 @@ impl Context {
         self.allocator().free(handle)
     }
 
-    /// Waits until everything on every stream has ended, and tells the first fault it finds.
+    /// Waits until everything on every stream has ended, and tells the first fault it finds: others
+    /// are told by the next call.
     pub fn synchronize(&self) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
-        let results: Vec<Result<(), Error>> =
-            scheduler.lanes().iter().map(|lane| scheduler.synchronize(lane)).collect();
-        results.into_iter().collect()
+        let lanes = scheduler.lanes();
+        lanes.iter().try_for_each(|lane| scheduler.wait(lane, lane.ring.reserved()))?;
+        lanes.iter().try_for_each(|lane| scheduler.raise(lane))
     }
 
     /// Starts the device anew, after it was lost or for its own sake. Everything that is queued or

@@ -83,6 +83,8 @@ struct Running {
     first: Started,
     /// The device said that the first block will be done later.
     is_later: bool,
+    /// It may hang: `start` of a prompt device does not, whatever holds its thread up.
+    is_watched: bool,
     /// It was done before the device could say so.
     early: Option<(u64, Outcome)>,
     is_abort_asked: bool,
@@ -227,7 +229,7 @@ impl Core {
         let is_current = state.running.as_ref().is_some_and(|running| running.token == token.0);
         if !is_current {
             // The watchdog gave it up, and what was not started with it.
-            run.notes.clear();
+            *run = Run::default();
             return;
         }
         let Some(mut running) = state.running.take() else { return };
@@ -246,6 +248,8 @@ impl Core {
         run.notes.clear();
         match end {
             End::Done => {
+                // A lease ends in front of a block that is not for the device.
+                self.stream(stream).put_back(&mut run.entries);
                 self.engines[usize::from(engine.0)].was_done = true;
                 self.advance_to(stream, last - 1);
             }
@@ -395,9 +399,7 @@ impl Core {
         let now = self.env.now();
         let mut overdue = Vec::new();
         for (at, engine) in self.engines.iter_mut().enumerate() {
-            // A prompt device's block that is not under way takes no time, and has none noted.
-            let is_slow = |running: &&mut Running| running.is_later || self.is_timed;
-            let Some(running) = engine.running.as_mut().filter(is_slow) else { continue };
+            let Some(running) = engine.running.as_mut().filter(|r| r.is_watched) else { continue };
             let engine = EngineIndex(at as u16);
             let elapsed = now.saturating_sub(running.first.note.started_at);
             if elapsed > limit && !running.is_abort_asked {
@@ -524,6 +526,7 @@ impl Core {
             is_leased,
             first: Started { point, note: Note::new(run.next(), started_at) },
             is_later: false,
+            is_watched: self.is_timed,
             early: None,
             is_abort_asked: false,
         });
@@ -639,7 +642,7 @@ impl Core {
     #[cold]
     fn unblock(&mut self, stream: StreamIndex, sequence: u64) {
         let waiters = &mut self.stream(stream).waiters;
-        let reached: Vec<StreamIndex> = waiters
+        let reached: SmallVec<[StreamIndex; 8]> = waiters
             .iter()
             .filter(|(until, _)| *until <= sequence)
             .map(|(_, waiter)| *waiter)
@@ -688,7 +691,10 @@ impl Core {
     fn fail(&mut self, stream: StreamIndex, sequence: u64, note: &Note, fault: Fault) {
         let point = StreamPoint { stream, sequence };
         let severity = fault.severity();
-        let cause = Arc::new(StreamFault { point, kind: note.kind, label: note.label, fault });
+        let mut cause = Arc::new(StreamFault { point, kind: note.kind, label: note.label, fault });
+        if severity == Severity::Lost {
+            cause = Arc::clone(self.lost.get_or_insert(cause));
+        }
         self.stream(stream).fail(Arc::clone(&cause), sequence);
         if severity == Severity::Lost {
             self.lose(cause);
@@ -697,6 +703,8 @@ impl Core {
 
     fn wait_for(&mut self, engine: EngineIndex, mut running: Running) {
         running.first.note.started_at = self.env.now();
+        running.is_watched = true;
+        running.is_abort_asked = false;
         let early = running.early.take();
         let state = &mut self.engines[usize::from(engine.0)];
         state.running = Some(running);

@@ -49,7 +49,7 @@ impl Event {
     /// Whether what was queued before the last record has ended; also if nothing was recorded.
     /// Tells the fault if it never will.
     pub fn query(&self) -> Result<bool, Error> {
-        match self.recorded_at() {
+        match self.recorded_at()? {
             Some((home, point)) => home.scheduler.query_block(point),
             None => Ok(true),
         }
@@ -57,7 +57,7 @@ impl Event {
 
     /// Waits until what was queued before the last record has ended.
     pub fn synchronize(&self) -> Result<(), Error> {
-        match self.recorded_at() {
+        match self.recorded_at()? {
             Some((home, point)) => home.scheduler.wait_for_block(point),
             None => Ok(()),
         }
@@ -84,16 +84,17 @@ impl Event {
     }
 
     /// Where it was recorded last.
-    pub(crate) fn recorded_at(&self) -> Option<(&Arc<Handle>, StreamPoint)> {
+    pub(crate) fn recorded_at(&self) -> Result<Option<(&Arc<Handle>, StreamPoint)>, Error> {
+        let Some(home) = self.home.get() else { return Ok(None) };
+        home.scheduler.check_process()?;
         let recorded = self.recorded.load(Ordering::Acquire);
         let point = StreamPoint { stream: StreamIndex(recorded as u16), sequence: recorded >> 16 };
-        let home = self.home.get()?;
-        (recorded != 0).then_some((home, point))
+        Ok((recorded != 0).then_some((home, point)))
     }
 
     fn reached_at(&self) -> Result<u64, Error> {
+        self.recorded_at()?.ok_or(Error::NotRecorded)?;
         let cell = self.cell.as_ref().ok_or(Error::NotTimed)?;
-        self.recorded_at().ok_or(Error::NotRecorded)?;
         match self.query()? {
             true => cell.reached_at().ok_or(Error::NotReached),
             false => Err(Error::NotReached),

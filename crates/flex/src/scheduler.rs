@@ -162,19 +162,24 @@ impl Scheduler {
 
     /// Whose turn is next from now on.
     pub fn set_policy(&self, policy: Policy) {
-        self.core.lock().set_policy(policy);
+        if self.process.is_current() {
+            self.core.lock().set_policy(policy);
+        }
     }
 
     /// Whether the time is taken whenever a block is queued, started and done. Without it, a
     /// prompt device's blocks that are done at once have no times.
     pub fn set_tracing(&self, is_tracing: bool) {
         self.is_tracing.store(is_tracing, Ordering::Relaxed);
-        self.core.lock().set_tracing(is_tracing);
+        if self.process.is_current() {
+            self.core.lock().set_tracing(is_tracing);
+        }
     }
 
-    /// The flight recorder: the last 4,096 blocks that ended, and those that are running.
+    /// The flight recorder: the last 4,096 blocks that ended, and those that are running. A forked
+    /// child has none.
     pub fn flight_record(&self) -> Vec<Record> {
-        self.core.lock().records()
+        if self.process.is_current() { self.core.lock().records() } else { Vec::new() }
     }
 
     /// How often a sleeping worker had to be woken.
@@ -204,6 +209,9 @@ impl Scheduler {
             opened.ok_or(Error::TooManyStreams { streams: StreamTable::STREAMS })?;
         if is_new {
             core.add(Arc::clone(&lane));
+        } else {
+            // The last owner's faults, if any came after it was gone; a lost device stays lost.
+            drop(core.reset_stream(lane.index));
         }
         Ok(lane)
     }
@@ -310,6 +318,8 @@ impl Scheduler {
     /// Nobody submits any more: finishes what is queued and ends.
     pub(crate) fn close(&self) {
         if !self.process.is_current() {
+            // The device's threads and locks are the parent's: nothing of it may be dropped here.
+            std::mem::forget(self.me.upgrade());
             return;
         }
         self.is_closing.store(true, Ordering::SeqCst);
@@ -325,6 +335,7 @@ impl Scheduler {
 
     fn end_lingering(&self) {
         if self.is_closing.load(Ordering::Acquire) && self.core.lock().is_idle() {
+            self.callbacks.ring_all();
             let me = self.lingering.lock().take();
             drop(me);
         }

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use spyre_hal::{
     ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, DeviceHandle, DeviceRange,
-    HostBuffer, HostCallback, HostSource, HostTarget, Label, Pattern, StreamIndex, StreamPoint,
+    HostBuffer, HostCallback, HostSource, HostTarget, Label, Pattern, StagingPool, StreamIndex,
+    StreamPoint,
 };
 use spyre_layout::DmaNest;
 
@@ -77,11 +78,16 @@ impl FlexStream {
 
     /// A few bytes, which are taken before the call returns, to device memory.
     pub fn copy_staged(&self, bytes: &[u8], target: DeviceRange) -> Result<StreamPoint, Error> {
+        self.handle.scheduler.check_process()?;
         self.submit([self.stage(bytes, target)])
     }
 
     /// The same as a block, to be submitted with others.
     pub fn stage(&self, bytes: &[u8], target: DeviceRange) -> ControlBlock {
+        if self.handle.scheduler.check_process().is_err() {
+            // It will be refused; the pool's lock may be held by a thread of the parent.
+            return ControlBlock::CopyStaged(StagingPool::new().stage(bytes, target));
+        }
         ControlBlock::CopyStaged(self.lane.staging.stage(bytes, target))
     }
 
@@ -122,6 +128,7 @@ impl FlexStream {
         peer: &Context,
         target: DeviceRange,
     ) -> Result<StreamPoint, Error> {
+        self.handle.scheduler.check_process()?;
         peer.allocator().check(target.handle, target.offset, target.bytes)?;
         let peer = Arc::clone(peer.hardware());
         self.submit([ControlBlock::CopyPeer(Box::new(CopyPeer { source, peer, target }))])
@@ -172,7 +179,7 @@ impl FlexStream {
     /// Has what is queued from now on wait for what the event stands for now. An event that was
     /// never recorded, or that has been reached, is not waited for.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
-        let Some((home, point)) = event.recorded_at() else { return Ok(()) };
+        let Some((home, point)) = event.recorded_at()? else { return Ok(()) };
         if !Arc::ptr_eq(home, &self.handle) {
             return Err(Error::ForeignEvent);
         }

@@ -83,12 +83,20 @@ impl StreamTable {
     }
 
     /// A lane that nobody has, and whether it is new; `None` if there are too many.
+    ///
+    /// One with blocks of its last owner in it is given out only if there is no other: if they
+    /// fail, the next owner's are cancelled.
     pub(crate) fn open(&self, priority: Priority, sizes: RingSizes) -> Option<(Arc<Lane>, bool)> {
         let mut free = self.free.lock();
-        if let Some(index) = free.by_priority[priority as usize].pop() {
+        let is_last = free.made == Self::STREAMS;
+        let is_idle =
+            |index: &StreamIndex| self.get(*index).is_some_and(|l| l.is_done(l.ring.reserved()));
+        let unused = &mut free.by_priority[priority as usize];
+        if let Some(at) = unused.iter().rposition(|index| is_idle(index) || is_last) {
+            let index = unused.remove(at);
             return self.get(index).map(|lane| (Arc::clone(lane), false));
         }
-        if free.made == Self::STREAMS {
+        if is_last {
             return None;
         }
         let lane = Arc::new(Lane::new(StreamIndex(free.made as u16), priority, sizes));

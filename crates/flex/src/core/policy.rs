@@ -14,8 +14,8 @@ const HIGH_TURNS: u32 = 15;
 pub(super) struct Listed {
     policy: Policy,
     streams: Vec<StreamIndex>,
-    /// Where to look first.
-    next: usize,
+    /// Where to look first: for low streams, and for high ones. Each kind has its own turns.
+    next: [usize; 2],
     /// Whose turn it was.
     current: Option<StreamIndex>,
     high_turns: u32,
@@ -23,7 +23,7 @@ pub(super) struct Listed {
 
 impl Listed {
     pub(super) fn new(policy: Policy) -> Self {
-        Self { policy, streams: Vec::new(), next: 0, current: None, high_turns: 0 }
+        Self { policy, streams: Vec::new(), next: [0; 2], current: None, high_turns: 0 }
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy) {
@@ -37,7 +37,7 @@ impl Listed {
     pub(super) fn remove(&mut self, stream: StreamIndex) {
         if let Some(at) = self.streams.iter().position(|&listed| listed == stream) {
             self.streams.remove(at);
-            self.next -= usize::from(at < self.next);
+            self.next = self.next.map(|next| next - usize::from(at < next));
         }
     }
 
@@ -59,7 +59,7 @@ impl Core {
         let listed = &mut self.listed;
         if listed.streams.len() > 1 {
             let at = listed.streams.iter().position(|&listed| listed == stream).unwrap_or(0);
-            listed.next = (at + 1) % listed.streams.len();
+            listed.next[usize::from(is_high)] = (at + 1) % listed.streams.len();
             listed.high_turns = if is_high { listed.high_turns + 1 } else { 0 };
         }
         listed.current = Some(stream);
@@ -74,32 +74,39 @@ impl Core {
     #[inline]
     fn candidate(&mut self) -> Option<(StreamIndex, bool)> {
         match self.listed.policy {
-            Policy::RoundRobin => self.first_ready(|_, _| true).map(|stream| (stream, false)),
+            Policy::RoundRobin => {
+                self.first_ready(false, |_, _| true).map(|stream| (stream, false))
+            }
             Policy::DrainOne => {
                 let current = self.listed.current;
                 let same = current.filter(|&stream| self.stream(stream).is_ready());
-                same.or_else(|| self.first_ready(|_, _| true)).map(|stream| (stream, false))
+                same.or_else(|| self.first_ready(false, |_, _| true)).map(|stream| (stream, false))
             }
             Policy::Priority => {
-                let is_low_turn = self.listed.high_turns >= HIGH_TURNS;
-                let first = self.first_ready(|core, stream| core.is_high(stream) != is_low_turn);
-                let found = first.or_else(|| self.first_ready(|_, _| true))?;
-                Some((found, self.is_high(found)))
+                let first = self.listed.high_turns < HIGH_TURNS;
+                self.first_of(first).or_else(|| self.first_of(!first))
             }
         }
+    }
+
+    #[inline]
+    fn first_of(&mut self, is_high: bool) -> Option<(StreamIndex, bool)> {
+        let found = self.first_ready(is_high, |core, stream| core.is_high(stream) == is_high)?;
+        Some((found, is_high))
     }
 
     /// The first stream from the cursor on that has a block to start and is wanted.
     #[inline]
     fn first_ready(
         &mut self,
+        is_high: bool,
         is_wanted: impl Fn(&Self, StreamIndex) -> bool,
     ) -> Option<StreamIndex> {
         let mut at = 0;
         let mut empty = None;
         let mut found = None;
         while at < self.listed.streams.len() {
-            let place = (self.listed.next + at) % self.listed.streams.len();
+            let place = (self.listed.next[usize::from(is_high)] + at) % self.listed.streams.len();
             let stream = self.listed.streams[place];
             let state = &mut self.streams[usize::from(stream.0)];
             if state.is_ready() {

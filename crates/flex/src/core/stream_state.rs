@@ -134,13 +134,20 @@ impl StreamState {
         if severity > Severity::Data {
             self.lane.is_refusing.store(true, Ordering::Release);
         }
-        match self.failure.as_mut().filter(|failure| failure.is_open()) {
-            Some(known) if known.cause.fault.severity() >= severity.min(Severity::Structural) => {}
-            known => {
-                // A worse fault is told in the place of a data fault, from its own block on.
-                if let Some(known) = known {
-                    known.until = Some(from - 1);
-                }
+        match &mut self.failure {
+            // It was under way when the stream failed, and keeps a fault of its own.
+            Some(known) if known.is_open() && from < known.from => {
+                let until = Some(known.from - 1);
+                self.remember(Failure { cause, from, until });
+            }
+            Some(known) if known.is_open() && known.is_worsened_by(severity) => {
+                // What is behind a data fault so far has that one, and the worse is told next.
+                known.until = Some(from - 1);
+                self.retire();
+                self.failure = Some(Failure { cause, from, until: None });
+            }
+            Some(known) if known.is_open() => {}
+            _ => {
                 self.retire();
                 self.failure = Some(Failure { cause, from, until: None });
             }
@@ -190,10 +197,15 @@ impl StreamState {
 
     fn retire(&mut self) {
         if let Some(failure) = self.failure.take() {
-            if self.past.len() == REMEMBERED {
-                self.past.pop_front();
-            }
-            self.past.push_back(failure);
+            self.remember(failure);
         }
+    }
+
+    /// Oldest first.
+    fn remember(&mut self, failure: Failure) {
+        if self.past.len() == REMEMBERED {
+            self.past.pop_front();
+        }
+        self.past.push_back(failure);
     }
 }

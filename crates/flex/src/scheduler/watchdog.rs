@@ -6,13 +6,15 @@ use std::time::Duration;
 use super::Scheduler;
 use super::drive::wake;
 use crate::core::Overdue;
-use crate::sync::Ordering;
 
 impl Scheduler {
     /// Looks for blocks that have run too long: each is aborted, and if that does not help, the
     /// device is given up. Returns how many it found. A thread calls this if a limit is set.
     pub fn look_for_hung_blocks(&self) -> usize {
         let Some(limit) = self.settings.watchdog_nanoseconds else { return 0 };
+        if !self.process.is_current() {
+            return 0;
+        }
         let mut core = self.core.lock();
         let overdue = core.overdue(limit);
         let wakes = core.take_wakes();
@@ -21,7 +23,10 @@ impl Scheduler {
         for late in &overdue {
             match *late {
                 Overdue::Abort(engine) => self.hardware.abort(engine),
-                Overdue::Lost(_) => self.go_on(),
+                Overdue::Lost(_) => {
+                    self.go_on();
+                    self.end_lingering();
+                }
             }
         }
         overdue.len()
@@ -39,7 +44,7 @@ fn watch(scheduler: &Weak<Scheduler>, period: Duration) {
     loop {
         std::thread::park_timeout(period);
         let Some(scheduler) = scheduler.upgrade() else { return };
-        if scheduler.is_closing.load(Ordering::Acquire) {
+        if scheduler.is_at_its_end() {
             return;
         }
         scheduler.look_for_hung_blocks();
