@@ -5,28 +5,62 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use spyre_flex::{
-    Context, ControlBlockStream, Drive, Error, Event, FlexStream, Priority, SchedulerSettings,
+    Context, ControlBlockStream, Drive, Env, Error, Event, FlexStream, Machine, Priority,
+    SchedulerSettings, Settings,
 };
 use spyre_hal::{ControlBlock, DeviceHandle, Label, NullCard};
 use support::{open, until, whole};
 
-/// Counts what it is asked for, on all threads.
+/// Counts what it is asked for by the threads of a test: the one that submits, and the runtime's.
 struct Counting;
+
+thread_local! {
+    static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The machine, with threads that count.
+#[derive(Debug, Default)]
+struct Counted(Machine);
+
+impl Env for Counted {
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> bool {
+        let counted = move || {
+            IS_COUNTED.set(true);
+            body();
+        };
+        self.0.spawn(name, Box::new(counted))
+    }
+
+    fn park(&self) {
+        self.0.park();
+    }
+}
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+fn count() {
+    if IS_COUNTED.get() {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 // SAFETY: everything is passed on to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count();
         // SAFETY: the caller keeps to the contract.
         unsafe { System.alloc(layout) }
     }
@@ -37,7 +71,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count();
         // SAFETY: the caller keeps to the contract.
         unsafe { System.realloc(pointer, layout, bytes) }
     }
@@ -59,13 +93,19 @@ fn settings(drive: Drive) -> SchedulerSettings {
 
 /// What a warm round takes from the heap, `ROUNDS` times, until all of it has ended.
 fn allocations(
-    stream: &FlexStream,
+    (context, stream): (&Context, &FlexStream),
     mut round: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     for nth in 0..ROUNDS {
         round(nth)?;
     }
-    stream.synchronize()?;
+    context.synchronize()?;
+    // A worker's first sleep is not a warm one.
+    until("the worker sleeps", || context.scheduler().awake_workers() == 0);
+    for nth in 0..ROUNDS {
+        round(nth)?;
+    }
+    context.synchronize()?;
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     for nth in 0..ROUNDS {
         round(nth)?;
@@ -82,9 +122,11 @@ fn on_each_drive(
 ) -> Result<(), Error> {
     let _alone = alone();
     for drive in [Drive::Inline, Drive::Workers] {
-        let context = open(Arc::new(NullCard::new()), settings(drive));
+        let (card, env) = (Arc::new(NullCard::new()), Arc::new(Counted::default()));
+        let context = Context::open_with(card, Settings::default(), settings(drive), env)?;
         let stream = context.stream(Priority::Low)?;
         let program = stream.allocate(128)?;
+        IS_COUNTED.set(true);
         assert_eq!(test(&context, &stream, program)?, 0, "allocations with {drive:?}");
     }
     Ok(())
@@ -92,9 +134,9 @@ fn on_each_drive(
 
 #[test]
 fn a_warm_launch_takes_nothing_from_the_heap() -> Result<(), Error> {
-    on_each_drive(|_, stream, program| {
+    on_each_drive(|context, stream, program| {
         let label = Label::named("warm");
-        allocations(stream, |_| stream.launch_labelled(program, label).map(drop))
+        allocations((context, stream), |_| stream.launch_labelled(program, label).map(drop))
     })
 }
 
@@ -102,7 +144,7 @@ fn a_warm_launch_takes_nothing_from_the_heap() -> Result<(), Error> {
 fn a_warm_event_takes_nothing_from_the_heap() -> Result<(), Error> {
     on_each_drive(|context, stream, program| {
         let (other, events) = (context.stream(Priority::Low)?, [Event::new(), Event::new()]);
-        let counted = allocations(stream, |_| {
+        let counted = allocations((context, stream), |_| {
             other.wait(&events[1])?;
             other.launch(program)?;
             other.record(&events[0])?;
@@ -117,9 +159,10 @@ fn a_warm_event_takes_nothing_from_the_heap() -> Result<(), Error> {
 
 #[test]
 fn a_warm_batch_with_a_staged_copy_takes_nothing_from_the_heap() -> Result<(), Error> {
-    on_each_drive(|_, stream, program| {
+    on_each_drive(|context, stream, program| {
         let launch = || ControlBlock::Launch { program, label: Label::default() };
-        allocations(stream, |nth| {
+        warm_buffers(stream, program);
+        allocations((context, stream), |nth| {
             let staged = stream.stage(&[1; 64], whole(program, 64));
             let point = stream.submit([staged, launch(), launch()])?;
             // So many buffers are kept as can be under way in a launch or two.
@@ -133,7 +176,8 @@ fn a_warm_batch_with_a_staged_copy_takes_nothing_from_the_heap() -> Result<(), E
 
 #[test]
 fn a_warm_replay_takes_nothing_from_the_heap() -> Result<(), Error> {
-    on_each_drive(|_, stream, program| {
+    on_each_drive(|context, stream, program| {
+        warm_buffers(stream, program);
         let mut blocks = ControlBlockStream::new();
         for nth in 0..100 {
             blocks.append(match nth % 10 {
@@ -142,7 +186,7 @@ fn a_warm_replay_takes_nothing_from_the_heap() -> Result<(), Error> {
             })?;
         }
         blocks.finalize()?;
-        allocations(stream, |nth| {
+        allocations((context, stream), |nth| {
             let point = blocks.replay(stream)?;
             while nth % 4 == 0 && !stream.ticket(point).query()? {
                 std::hint::spin_loop();
@@ -152,9 +196,17 @@ fn a_warm_replay_takes_nothing_from_the_heap() -> Result<(), Error> {
     })
 }
 
-/// The worker sleeps, and nothing is under way.
+/// Has a stream keep as many buffers for staged copies as it ever does.
+fn warm_buffers(stream: &FlexStream, program: DeviceHandle) {
+    let staged: Vec<_> = (0..64).map(|_| stream.stage(&[1; 64], whole(program, 64))).collect();
+    drop(staged);
+}
+
+/// The worker sleeps, and nothing is under way. It says so a little before it does.
 fn wait_until_asleep(context: &Context) {
-    until("the worker sleeps", || context.scheduler().awake_workers() == 0);
+    until("the worker sleeps", || {
+        context.scheduler().awake_workers() == 0 && is_worker_in_the_kernel()
+    });
 }
 
 #[test]
@@ -179,7 +231,8 @@ fn a_sleeping_worker_is_woken_once() -> Result<(), Error> {
 #[test]
 fn an_awake_worker_is_not_woken() -> Result<(), Error> {
     let _alone = alone();
-    let settings = SchedulerSettings { spins: u32::MAX, ..settings(Drive::Workers) };
+    // A second or so: a worker that looked for longer would be seen to do so after its test.
+    let settings = SchedulerSettings { spins: 20_000_000, ..settings(Drive::Workers) };
     let context = open(Arc::new(NullCard::new()), settings);
     let stream = context.stream(Priority::Low)?;
     let program = stream.allocate(128)?;
@@ -230,8 +283,6 @@ fn launches_between_marks() -> Result<(), Error> {
     }
     if traced == "asleep" {
         wait_until_asleep(&context);
-        // It says so a little before it does.
-        until("it is in the kernel", is_worker_in_the_kernel);
     }
     mark();
     for _ in 0..rounds {
