@@ -20,7 +20,7 @@ use crate::arrivals::Arrivals;
 use crate::recorder::{FlightRecorder, Record, RecordState};
 use crate::ring::Cursor;
 use crate::stream_table::{Entry, Lane};
-use crate::sync::{Ordering, Thread, fence};
+use crate::sync::{Ordering, Thread, fence, often};
 use crate::{Env, Policy, Priority, StreamFault};
 use failure::Failure;
 use policy::Listed;
@@ -30,7 +30,7 @@ use stream_state::{Phase, StreamState};
 pub(crate) const RUN: usize = 8;
 
 /// Blocks that are started one after another on a lease, at most.
-pub(crate) const LEASED: usize = 64;
+pub(crate) const LEASED: usize = often(64, 4) as usize;
 
 /// Blocks of one stream that are carried out one after another.
 #[derive(Debug, Default)]

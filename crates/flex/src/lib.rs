@@ -22,6 +22,7 @@ mod allocator;
 mod arrivals;
 mod bell;
 mod budget;
+mod combiner;
 mod context;
 mod control_block_stream;
 mod core;

@@ -89,6 +89,8 @@ impl Scheduler {
         let reserved = lane.ring.reserved();
         let until = (reserved + blocks).saturating_sub(lane.ring.bound());
         let next = lane.completed() + 1;
+        // All may have ended, and the slots not be told free yet: then this does not wait.
+        spin_loop();
         match self.wait(lane, until.max(next).min(reserved)) {
             Err(Error::InsideCallback { stream }) => {
                 Err(Error::QueueFull { stream, bound: lane.ring.bound() })
