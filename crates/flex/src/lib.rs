@@ -31,6 +31,8 @@ mod env;
 mod environment;
 mod error;
 mod event;
+#[cfg(all(test, feature = "loom"))]
+mod loom_models;
 mod policy;
 mod process;
 mod recorder;
