@@ -235,6 +235,10 @@ impl Core {
             self.stream(stream).end_lease(cursor, first, ended + run.entries.len());
             self.arrivals.answer();
         }
+        if !run.entries.is_empty() {
+            // Taken and not started: behind a fault, or on a lease and not for the device.
+            self.stream(stream).put_back(&mut run.entries);
+        }
         let ended = if running.is_cancelled { RecordState::Cancelled } else { RecordState::Done };
         for (sequence, note) in (first..).zip(&run.notes) {
             self.recorder.add(stream, sequence, note, ended);
@@ -246,12 +250,8 @@ impl Core {
                 self.engines[usize::from(engine.0)].was_done = true;
                 self.advance_to(stream, last - 1);
             }
-            End::Failed(note, fault) => {
-                self.stream(stream).put_back(&mut run.entries);
-                self.end_with(stream, last, &note, Err(fault));
-            }
+            End::Failed(note, fault) => self.end_with(stream, last, &note, Err(fault)),
             End::Later(note) => {
-                self.stream(stream).put_back(&mut run.entries);
                 if last > first {
                     self.publish(stream, last - 1);
                 }
