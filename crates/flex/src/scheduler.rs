@@ -326,6 +326,7 @@ impl Scheduler {
     fn end_lingering(&self) {
         if self.is_closing.load(Ordering::Acquire) && self.core.lock().is_idle() {
             let me = self.lingering.lock().take();
+            self.callbacks.ring_all();
             drop(me);
         }
     }
