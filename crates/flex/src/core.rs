@@ -453,7 +453,9 @@ impl Core {
             self.arrivals.take(|stream| {
                 let state = &mut streams[usize::from(stream.0)];
                 state.empty_looks = 0;
-                if state.phase == Phase::Idle && !state.is_listed {
+                // A busy one, too: it may have been found without the list, as the last one's turn.
+                let is_ours = matches!(state.phase, Phase::Idle | Phase::Busy);
+                if is_ours && !state.is_listed {
                     state.is_listed = true;
                     listed.push(stream);
                 }
