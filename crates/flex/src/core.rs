@@ -378,6 +378,13 @@ impl Core {
             state.fail(Arc::clone(&cause), from);
         }
         self.unblock_all();
+        // Whoever takes blocks without the lock does not see that they are cancelled now.
+        self.arrivals.call();
+    }
+
+    /// Whether somebody takes a stream's blocks without the lock.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
     /// The device was reset: streams go on behind what was cancelled.
