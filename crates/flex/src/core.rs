@@ -6,6 +6,8 @@
 mod failure;
 mod policy;
 mod stream_state;
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,6 +80,7 @@ struct Running {
     blocks: u64,
     is_cancelled: bool,
     is_leased: bool,
+    is_timed: bool,
     first: Started,
     /// The device said that the first block will be done later.
     is_later: bool,
@@ -224,7 +227,8 @@ impl Core {
         let state = &mut self.engines[usize::from(engine.0)];
         let is_current = state.running.as_ref().is_some_and(|running| running.token == token.0);
         if !is_current {
-            // The watchdog gave it up, and what was not started with it.
+            // The watchdog gave it up, and what was not started with it. None of it counts.
+            *run = Run::default();
             return;
         }
         let Some(mut running) = state.running.take() else { return };
@@ -400,6 +404,10 @@ impl Core {
         let mut overdue = Vec::new();
         for (at, engine) in self.engines.iter_mut().enumerate() {
             let Some(running) = &mut engine.running else { continue };
+            if !running.is_later && !running.is_timed {
+                // In the hands of a thread, which a prompt device does not keep.
+                continue;
+            }
             let engine = EngineIndex(at as u16);
             let elapsed = now.saturating_sub(running.first.note.started_at);
             if elapsed > limit && !running.is_abort_asked {
@@ -525,6 +533,7 @@ impl Core {
             blocks: run.entries.len() as u64,
             is_cancelled,
             is_leased,
+            is_timed,
             first: Started { point, note: Note::new(run.next(), started_at) },
             is_later: false,
             early: None,

@@ -108,8 +108,11 @@ impl Scheduler {
             match started {
                 Started::Done(Ok(())) => {
                     run.notes.push(note);
-                    // Whoever spins for it need not wait for the rest of the run.
-                    lane.complete(picked.first_sequence + nth);
+                    // Whoever spins for it need not wait for the rest of the run. Where `start` may
+                    // hang there is no rest, and the stream may be past this block: given up.
+                    if !self.is_timed {
+                        lane.complete(picked.first_sequence + nth);
+                    }
                 }
                 Started::Done(Err(fault)) => return End::Failed(note, fault),
                 Started::Later => return End::Later(note),
