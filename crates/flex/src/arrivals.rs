@@ -2,9 +2,9 @@ use spyre_hal::StreamIndex;
 
 use crate::ring::Line;
 use crate::stream_table::Lane;
-use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, often};
 
-const WORDS: usize = 64;
+const WORDS: usize = often(64, 1) as usize;
 
 /// Streams that have blocks again, and that the scheduler does not look at yet.
 #[derive(Debug)]

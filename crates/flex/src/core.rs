@@ -6,6 +6,8 @@
 mod failure;
 mod policy;
 mod stream_state;
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use crate::arrivals::Arrivals;
 use crate::recorder::{FlightRecorder, Record, RecordState};
 use crate::ring::Cursor;
 use crate::stream_table::{Entry, Lane};
-use crate::sync::{Ordering, Thread, fence};
+use crate::sync::{Ordering, Thread, fence, often};
 use crate::{Env, Policy, Priority, StreamFault};
 use failure::Failure;
 use policy::Listed;
@@ -30,7 +32,7 @@ use stream_state::{Phase, StreamState};
 pub(crate) const RUN: usize = 8;
 
 /// Blocks that are started one after another on a lease, at most.
-pub(crate) const LEASED: usize = 64;
+pub(crate) const LEASED: usize = often(64, 4) as usize;
 
 /// Blocks of one stream that are carried out one after another.
 #[derive(Debug, Default)]
@@ -228,7 +230,7 @@ impl Core {
         let state = &mut self.engines[usize::from(engine.0)];
         let is_current = state.running.as_ref().is_some_and(|running| running.token == token.0);
         if !is_current {
-            // The watchdog gave it up, and what was not started with it.
+            // The watchdog gave it up, and what was not started with it. None of it counts.
             *run = Run::default();
             return;
         }
@@ -239,6 +241,10 @@ impl Core {
             let ended = run.notes.len() + usize::from(!matches!(end, End::Done));
             self.stream(stream).end_lease(cursor, first, ended + run.entries.len());
             self.arrivals.answer();
+        }
+        if !run.entries.is_empty() {
+            // Taken and not started: behind a fault, or on a lease and not for the device.
+            self.stream(stream).put_back(&mut run.entries);
         }
         let ended = if running.is_cancelled { RecordState::Cancelled } else { RecordState::Done };
         for (sequence, note) in (first..).zip(&run.notes) {
@@ -253,12 +259,8 @@ impl Core {
                 self.engines[usize::from(engine.0)].was_done = true;
                 self.advance_to(stream, last - 1);
             }
-            End::Failed(note, fault) => {
-                self.stream(stream).put_back(&mut run.entries);
-                self.end_with(stream, last, &note, Err(fault));
-            }
+            End::Failed(note, fault) => self.end_with(stream, last, &note, Err(fault)),
             End::Later(note) => {
-                self.stream(stream).put_back(&mut run.entries);
                 if last > first {
                     self.publish(stream, last - 1);
                 }
@@ -385,6 +387,13 @@ impl Core {
             state.fail(Arc::clone(&cause), from);
         }
         self.unblock_all();
+        // Whoever takes blocks without the lock does not see that they are cancelled now.
+        self.arrivals.call();
+    }
+
+    /// Whether somebody takes a stream's blocks without the lock.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
     /// The device was reset: streams go on behind what was cancelled.
@@ -460,7 +469,9 @@ impl Core {
             self.arrivals.take(|stream| {
                 let state = &mut streams[usize::from(stream.0)];
                 state.empty_looks = 0;
-                if state.phase == Phase::Idle && !state.is_listed {
+                // A busy one, too: it may have been found without the list, as the last one's turn.
+                let is_ours = matches!(state.phase, Phase::Idle | Phase::Busy);
+                if is_ours && !state.is_listed {
                     state.is_listed = true;
                     listed.push(stream);
                 }

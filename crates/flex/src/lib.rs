@@ -22,6 +22,7 @@ mod allocator;
 mod arrivals;
 mod bell;
 mod budget;
+mod combiner;
 mod context;
 mod control_block_stream;
 mod core;
@@ -30,6 +31,8 @@ mod env;
 mod environment;
 mod error;
 mod event;
+#[cfg(all(test, feature = "loom"))]
+mod loom_models;
 mod policy;
 mod process;
 mod recorder;

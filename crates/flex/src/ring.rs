@@ -8,7 +8,7 @@
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use crate::sync::{AtomicU64, AtomicUsize, Cell, Mutex, Ordering, spin_loop};
+use crate::sync::{AtomicU64, AtomicUsize, Cell, Mutex, Ordering, often, spin_loop};
 
 /// How large a ring starts, and how large it may grow. Both are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct RingSizes {
 }
 
 /// Doublings from one slot to the largest bound.
-const SEGMENTS: usize = 24;
+const SEGMENTS: usize = often(24, 4) as usize;
 
 /// Set in a segment's tail when no more slots are given out.
 const CLOSED: u64 = 1 << 63;

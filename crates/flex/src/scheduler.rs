@@ -15,15 +15,17 @@ use spyre_hal::{
 use crate::allocator::Uses;
 use crate::arrivals::Arrivals;
 use crate::bell::Bell;
+use crate::combiner::Combiner;
 use crate::core::Core;
 use crate::process::Process;
 use crate::recorder::Record;
-use crate::ring::{Full, Line, Reservation, RingSizes};
+use crate::ring::{Full, Reservation, RingSizes};
 use crate::stream_table::{Entry, Lane, StreamTable};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, fence};
 use crate::{Env, Error, FlexAllocator, Policy, Priority};
 
 pub(crate) use checks::check_shape;
+pub(crate) use drive::wake;
 
 /// Who starts blocks on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,12 +85,12 @@ pub struct Scheduler {
     table: Arc<StreamTable>,
     arrivals: Arc<Arrivals>,
     core: Mutex<Core>,
-    /// Calls to `combine` that somebody has yet to look after.
-    combining: Line<AtomicU64>,
+    combiner: Combiner,
     workers: Bell,
     awake_workers: AtomicU32,
     callbacks: Bell,
     has_callback_thread: OnceLock<bool>,
+    starting_callbacks: Mutex<()>,
     is_tracing: AtomicBool,
     is_closing: AtomicBool,
     resetting: Mutex<()>,
@@ -130,11 +132,12 @@ impl Scheduler {
             table,
             arrivals,
             core: Mutex::new(core),
-            combining: Line::default(),
+            combiner: Combiner::default(),
             workers: Bell::default(),
             awake_workers: AtomicU32::new(0),
             callbacks: Bell::default(),
             has_callback_thread: OnceLock::new(),
+            starting_callbacks: Mutex::default(),
             is_tracing: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             resetting: Mutex::default(),
@@ -337,6 +340,7 @@ impl Scheduler {
         if self.is_closing.load(Ordering::Acquire) && self.core.lock().is_idle() {
             self.callbacks.ring_all();
             let me = self.lingering.lock().take();
+            self.callbacks.ring_all();
             drop(me);
         }
     }
@@ -353,7 +357,7 @@ impl Completions for Sink {
         core.complete(engine, token, outcome);
         let wakes = core.take_wakes();
         drop(core);
-        drive::wake(wakes);
+        wake(wakes);
         scheduler.go_on();
         scheduler.end_lingering();
     }

@@ -5,8 +5,13 @@
 
 pub(crate) use imp::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, Thread, current, fence, park,
-    spawn, spin_loop,
+    spawn, spin_loop, thread_local,
 };
+
+/// How often something is done: less often where a model checker follows every step.
+pub(crate) const fn often(usual: u32, in_models: u32) -> u32 {
+    if cfg!(any(feature = "loom", feature = "shuttle")) { in_models } else { usual }
+}
 
 /// Memory that an atomic beside it hands from one thread to another.
 #[derive(Debug, Default)]
@@ -32,6 +37,7 @@ mod imp {
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
     pub(crate) use std::thread::{Thread, current, park};
+    pub(crate) use std::thread_local;
 
     pub(crate) use parking_lot::Mutex;
 
@@ -48,11 +54,37 @@ mod imp {
 #[cfg(feature = "loom")]
 mod imp {
     pub(crate) use loom::cell::UnsafeCell;
-    use loom::sync::MutexGuard;
+    pub(crate) use loom::thread_local;
+    use std::sync::Arc;
+
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    pub(crate) use loom::thread::{Thread, current, park, yield_now as spin_loop};
+    use loom::sync::{MutexGuard, Notify};
+    pub(crate) use loom::thread::yield_now as spin_loop;
+
+    /// Loom's own `unpark` also wakes a thread that waits for a lock, which that cannot bear. This
+    /// one does not, and its `park` ends once for no reason at all, as it may.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Thread(Arc<Notify>);
+
+    loom::thread_local! {
+        static OWN: Thread = Thread(Arc::default());
+    }
+
+    impl Thread {
+        pub(crate) fn unpark(&self) {
+            self.0.notify();
+        }
+    }
+
+    pub(crate) fn current() -> Thread {
+        OWN.with(Thread::clone)
+    }
+
+    pub(crate) fn park() {
+        current().0.wait();
+    }
 
     pub(crate) fn with_mut<T, R>(cell: &UnsafeCell<T>, access: impl FnOnce(*mut T) -> R) -> R {
         cell.with_mut(access)
@@ -75,6 +107,7 @@ mod imp {
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
     pub(crate) use shuttle::thread::{Thread, current, park, yield_now as spin_loop};
+    pub(crate) use shuttle::thread_local;
 
     pub(crate) fn with_mut<T, R>(cell: &UnsafeCell<T>, access: impl FnOnce(*mut T) -> R) -> R {
         access(cell.get())

@@ -2,9 +2,10 @@ use spyre_hal::StreamIndex;
 
 use super::Core;
 use crate::Policy;
+use crate::sync::often;
 
 /// Looks at an empty stream before it is taken off the list.
-const EMPTY_LOOKS: u32 = 64;
+const EMPTY_LOOKS: u32 = often(64, 2);
 
 /// Turns of high streams in a row before a low one gets its own.
 const HIGH_TURNS: u32 = 15;

@@ -190,6 +190,7 @@ impl StreamState {
     pub(super) fn clear(&mut self) {
         let reserved = self.lane.ring.reserved();
         if let Some(failure) = self.failure.as_mut().filter(|failure| failure.is_open()) {
+            // A lost device fails streams from their next block on, which need not be queued yet.
             failure.until = Some(reserved);
         }
         self.lane.is_refusing.store(false, Ordering::Release);

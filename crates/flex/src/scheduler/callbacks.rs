@@ -9,24 +9,34 @@ use spyre_hal::{Fault, HostCallback, Outcome};
 
 use super::Scheduler;
 use super::drive::wake;
+use crate::sync;
 
-thread_local! {
-    static IS_IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+sync::thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's are made when they are used")]
+    static IS_IN_CALLBACK: Cell<bool> = Cell::new(false);
 }
 
 /// Whether this thread is running a callback, so that it may not wait for blocks.
 pub(crate) fn is_in_callback() -> bool {
-    IS_IN_CALLBACK.get()
+    IS_IN_CALLBACK.with(Cell::get)
 }
 
 impl Scheduler {
     /// Has somebody run the callbacks that wait.
     #[cold]
     pub(super) fn call_for_callbacks(&self) {
-        let has_thread = self.has_callback_thread.get_or_init(|| self.start_callback_thread());
-        if *has_thread {
+        if self.has_callback_thread() {
             self.callbacks.ring();
         }
+    }
+
+    fn has_callback_thread(&self) -> bool {
+        let known = self.has_callback_thread.get().copied();
+        known.unwrap_or_else(|| {
+            // A lock that models know of: who starts the thread may be interrupted.
+            let _starting = self.starting_callbacks.lock();
+            *self.has_callback_thread.get_or_init(|| self.start_callback_thread())
+        })
     }
 
     fn start_callback_thread(&self) -> bool {
@@ -60,9 +70,9 @@ impl Scheduler {
 }
 
 fn call(callback: HostCallback) -> Outcome {
-    let outer = IS_IN_CALLBACK.replace(true);
+    let outer = IS_IN_CALLBACK.with(|is_in| is_in.replace(true));
     let result = catch_unwind(AssertUnwindSafe(|| callback.call()));
-    IS_IN_CALLBACK.set(outer);
+    IS_IN_CALLBACK.with(|is_in| is_in.set(outer));
     let message = match result {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(message)) => message,

@@ -8,25 +8,16 @@ use spyre_hal::{ControlBlock, EngineIndex, EventCell, Fault, Started, StreamInde
 use super::{Drive, Scheduler};
 use crate::core::{End, LEASED, Note, Picked, Run};
 use crate::stream_table::{Entry, Lane};
-use crate::sync::{Ordering, Thread, spin_loop};
+use crate::sync::{Ordering, Thread, often, spin_loop};
 
 /// How often a worker looks for the next block of a leased stream.
-const PATIENCE: u32 = 64;
+const PATIENCE: u32 = often(64, 2);
 
 impl Scheduler {
     /// Carries out blocks until there are none, unless another thread is at it: then that one sees
     /// to these, too.
     pub(super) fn combine(&self) {
-        if self.combining.0.fetch_add(1, Ordering::AcqRel) > 0 {
-            return;
-        }
-        loop {
-            let seen = self.combining.0.load(Ordering::Acquire);
-            self.drive_all();
-            if self.combining.0.fetch_sub(seen, Ordering::AcqRel) == seen {
-                return;
-            }
-        }
+        self.combiner.run(|| self.drive_all());
     }
 
     fn drive_all(&self) {
@@ -112,8 +103,11 @@ impl Scheduler {
                 Started::Done(Err(fault)) => return End::Failed(note, fault),
                 Started::Later => return End::Later(note),
             }
-            // Whoever spins for it need not wait for the rest of the run.
-            lane.complete(picked.first_sequence + nth);
+            // Whoever spins for it need not wait for the rest of the run. Where `start` may hang
+            // there is no rest, and the stream may be past this block: given up.
+            if !self.is_timed {
+                lane.complete(picked.first_sequence + nth);
+            }
             nth += 1;
         }
         End::Done
@@ -211,6 +205,6 @@ fn cancel(run: &mut Run, now: u64) -> End {
     End::Done
 }
 
-pub(super) fn wake(threads: Vec<Thread>) {
+pub(crate) fn wake(threads: Vec<Thread>) {
     threads.into_iter().for_each(|thread| thread.unpark());
 }

@@ -7,6 +7,7 @@ use spyre_hal::{BlockKind, Fault, Label, StreamIndex, StreamPoint};
 use super::Scheduler;
 use super::callbacks::is_in_callback;
 use super::drive::wake;
+use crate::sync::spin_loop;
 use crate::{Error, StreamFault};
 
 impl Scheduler {
@@ -30,6 +31,11 @@ impl Scheduler {
         self.hardware.reset();
         for lane in self.lanes() {
             self.wait(&lane, lane.ring.reserved())?;
+        }
+        // A lease from before would also take what is queued only now, and start it on the new
+        // device. It was called back, and a prompt device keeps nobody.
+        while self.core.lock().is_leased() {
+            spin_loop();
         }
         self.allocator.reset();
         self.core.lock().revive();

@@ -7,7 +7,7 @@ use spyre_hal::{EngineIndex, StreamIndex, StreamPoint};
 use super::callbacks::is_in_callback;
 use super::{Drive, Scheduler};
 use crate::stream_table::Lane;
-use crate::sync::{Ordering, current, spin_loop};
+use crate::sync::{Ordering, current, often, spin_loop};
 use crate::{Error, StreamFault};
 
 /// Runs that a waiting host carries out before it looks up.
@@ -98,6 +98,8 @@ impl Scheduler {
         }
         let (reserved, bound) = (lane.ring.reserved(), lane.ring.bound());
         let until = (reserved + blocks).saturating_sub(bound).max(lane.completed() + 1);
+        // All may have ended, and the slots not be told free yet: then this does not wait.
+        spin_loop();
         match self.wait(lane, until.min(reserved)) {
             Err(Error::InsideCallback { stream }) => Err(Error::QueueFull { stream, bound }),
             other => other,
@@ -137,7 +139,7 @@ impl Scheduler {
 /// Whether entries are being taken just now. A queue that is kept short stays in the caches.
 fn is_being_emptied(lane: &Lane) -> bool {
     /// A few microseconds: a consumer tells what it took in batches.
-    const LOOKS: u32 = 200;
+    const LOOKS: u32 = often(200, 1);
     let freed = lane.ring.freed();
     (0..LOOKS).any(|_| {
         spin_loop();

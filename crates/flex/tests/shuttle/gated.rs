@@ -1,0 +1,80 @@
+use std::sync::Arc;
+
+use shuttle::sync::atomic::{AtomicBool, Ordering};
+use shuttle::thread::yield_now;
+use spyre_hal::{
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, MemoryMode,
+    NullCard, Outcome, Region, RegionId, Regions, Started, Token,
+};
+
+/// A card of two engines whose first block stays in `start` until the gate is opened, whoever asks
+/// it to end.
+#[derive(Debug)]
+pub(crate) struct Gated {
+    card: NullCard,
+    has_started: AtomicBool,
+    is_open: AtomicBool,
+}
+
+impl Gated {
+    pub(crate) fn new() -> Self {
+        let card = NullCard::with_engines(2);
+        Self { card, has_started: AtomicBool::new(false), is_open: AtomicBool::new(false) }
+    }
+
+    /// Waits until a block hangs.
+    pub(crate) fn wait_for_start(&self) {
+        while !self.has_started.load(Ordering::SeqCst) {
+            yield_now();
+        }
+    }
+
+    pub(crate) fn open(&self) {
+        self.is_open.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Regions for Gated {
+    fn mode(&self) -> MemoryMode {
+        self.card.mode()
+    }
+
+    fn try_allocate(&self, bytes: u64) -> Option<Region> {
+        self.card.try_allocate(bytes)
+    }
+
+    fn release(&self, region: RegionId) {
+        self.card.release(region);
+    }
+}
+
+impl Hardware for Gated {
+    fn description(&self) -> Description {
+        Description { is_prompt: false, ..self.card.description() }
+    }
+
+    fn connect(&self, completions: Arc<dyn Completions>) {
+        self.card.connect(completions);
+    }
+
+    fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
+        if !self.has_started.swap(true, Ordering::SeqCst) {
+            while !self.is_open.load(Ordering::SeqCst) {
+                yield_now();
+            }
+        }
+        self.card.start(engine, token, block)
+    }
+
+    fn abort(&self, engine: EngineIndex) {
+        self.card.abort(engine);
+    }
+
+    fn reset(&self) {
+        self.card.reset();
+    }
+
+    fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
+        self.card.accept(target, bytes)
+    }
+}
