@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use spyre_card::{SoftwareCard, Threads};
 use spyre_flex::{Context, FlexStream, Priority};
-use spyre_hal::{DeviceRange, HostSource, HostTarget, MemoryMode};
-use spyre_layout::Crew;
+use spyre_hal::{ControlBlock, CopyToDevice, DeviceRange, HostSource, HostTarget, MemoryMode};
+use spyre_layout::{Crew, DmaNest, Endpoint, SpyreTensorLayout, View};
+use spyre_numerics::DataFormat::IeeeFp32;
 
 use crate::peer::Plain;
 use crate::{Bar, Benchmark, Buffer};
@@ -19,19 +20,34 @@ const BYTES: usize = 64 << 20;
 /// # Panics
 /// If the card cannot be opened.
 pub fn all(crew: &dyn Crew) -> Vec<Benchmark<'_>> {
-    vec![to_device(crew), from_device(crew)]
+    vec![to_device(crew, None), from_device(crew), to_device(crew, Some(tiling()))]
 }
 
-fn to_device(crew: &dyn Crew) -> Benchmark<'_> {
-    let (stream, range) = open(crew.threads());
-    let source = Arc::new(Buffer::new(BYTES));
+/// As they are, or by a nest.
+fn to_device(crew: &dyn Crew, nest: Option<Arc<DmaNest>>) -> Benchmark<'_> {
+    let (stream, target) = open(crew.threads());
+    let buffer = Arc::new(Buffer::new(BYTES));
+    let name = match nest {
+        None => "copy_to_device of 64 MiB",
+        Some(_) => "copy_to_device of 64 MiB, tiled",
+    };
     let copy = move || {
         // SAFETY: the buffer is kept alive, and nobody writes it.
-        let source = unsafe { HostSource::foreign(source.as_ptr(), BYTES, source.clone()) };
-        stream.copy_to_device(source, range).expect("a legal copy");
+        let source = unsafe { HostSource::foreign(buffer.as_ptr(), BYTES, buffer.clone()) };
+        let copy = CopyToDevice { source, target, nest: nest.clone() };
+        let block = ControlBlock::CopyToDevice(Box::new(copy));
+        stream.submit([block]).expect("a legal copy");
         stream.synchronize().expect("no fault");
     };
-    beside_plain("copy_to_device of 64 MiB", crew, copy)
+    beside_plain(name, crew, copy)
+}
+
+/// A matrix of 4096 by 4096 floats, from rows to sticks.
+fn tiling() -> Arc<DmaNest> {
+    let view = View::contiguous(&[4096, 4096]).expect("a view");
+    let layout = SpyreTensorLayout::contiguous(view.size(), IeeeFp32).expect("a layout");
+    let ends = (Endpoint::host(&view, IeeeFp32), Endpoint::device(&view, &layout));
+    Arc::new(DmaNest::derive(ends.0, ends.1).expect("a legal copy"))
 }
 
 fn from_device(crew: &dyn Crew) -> Benchmark<'_> {
