@@ -7,6 +7,7 @@
 pub mod allocations;
 mod bare_ring;
 mod buffer;
+pub mod card;
 mod compare;
 pub mod copies;
 pub mod launches;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use spyre_bench::{Effort, Report, allocations, copies, launches};
+use spyre_bench::{Effort, Report, allocations, card, copies, launches};
 use spyre_layout::{Crew, Solo};
 
 /// Ratios against the best peer, measured in the same run.
@@ -32,6 +32,13 @@ fn main() -> ExitCode {
     for mut benchmark in fixed {
         if benchmark.name().contains(&arguments.filter) {
             println!("{}", report.add(&mut benchmark, effort));
+        }
+    }
+    for crew in crews {
+        for mut benchmark in card::all(crew) {
+            if benchmark.name().contains(&arguments.filter) {
+                println!("{}", report.add(&mut benchmark, effort));
+            }
         }
     }
     for copy in copies::table() {

@@ -4,6 +4,7 @@
 //! of the nest with both buffers once; below it every address is inside them.
 #![allow(unsafe_code, reason = "strided copies with vector instructions")]
 
+mod plain;
 mod rows;
 mod scatter;
 mod stream;
@@ -18,12 +19,13 @@ use spyre_numerics::{Converter, Tier};
 
 use crate::nest::plan::Kind;
 use crate::{Crew, DmaBox, DmaLoop, DmaNest, Error};
+pub use plain::copy_past_cache;
 
 /// Less than this is not worth a second thread.
 const BYTES_PER_THREAD: usize = 256 << 10;
 
 /// From this on, results are too many to stay in a cache: they are written past it.
-const STREAM_BYTES: usize = 4 << 20;
+pub const STREAM_BYTES: usize = 4 << 20;
 
 /// What one round of all boxes touches, so that boxes that share cache lines find them there.
 const ROUND_BYTES: usize = 256 << 10;

@@ -36,6 +36,7 @@ mod tensor_layout;
 mod view;
 
 pub use arrangement::ElementArrangement;
+pub use copy::{STREAM_BYTES, copy_past_cache};
 pub use crew::{Crew, Solo};
 pub use error::Error;
 pub use nest::{DmaBox, DmaLoop, DmaNest, Endpoint};

@@ -1,0 +1,145 @@
+//! The copy engine: blocks that move bytes.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use spyre_hal::{
+    CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, DeviceRange, Fault, Outcome, Pattern,
+};
+use spyre_layout::{Crew, DmaNest, Error, STREAM_BYTES};
+
+use crate::memory::{Way, Window};
+use crate::watched::Watched;
+use crate::work::Work;
+
+/// What goes to another card at a time, by way of a buffer that stays in the cache.
+const PEER_BYTES: usize = 256 << 10;
+
+impl Work<'_> {
+    pub(crate) fn copy_to_device(&self, copy: &CopyToDevice) -> Outcome {
+        let source = copy.source.bytes();
+        match &copy.nest {
+            None => self.write(copy.target, source.get(..length(copy.target)).unwrap_or(source)),
+            Some(nest) => {
+                let target = self.memory.window(copy.target)?;
+                self.run(nest, |crew| target.gather(nest, source, crew))
+            }
+        }
+    }
+
+    pub(crate) fn copy_from_device(&self, copy: &mut CopyFromDevice) -> Outcome {
+        let source = self.memory.window(copy.source)?;
+        let target = copy.target.bytes_mut();
+        match &copy.nest {
+            None => {
+                same_length(copy.source.bytes, target.len().min(source.bytes()) as u64)?;
+                self.read(&source, &mut target[..source.bytes()])
+            }
+            Some(nest) => self.run(nest, |crew| source.scatter(nest, target, crew)),
+        }
+    }
+
+    pub(crate) fn copy_on_device(&self, copy: &CopyDevice) -> Outcome {
+        let (source, target) = (self.memory.window(copy.source)?, self.memory.window(copy.target)?);
+        if source.overlaps(&target) {
+            return Err(failed(format!("{} and {} overlap", copy.source, copy.target)));
+        }
+        match &copy.nest {
+            Some(nest) => self.run(nest, |crew| source.permute_to(&target, nest, crew)),
+            None => {
+                same_length(copy.source.bytes, copy.target.bytes)?;
+                let way = way(source.bytes());
+                self.in_pieces(source.bytes(), |at, bytes| source.copy_to(&target, at, bytes, way))
+            }
+        }
+    }
+
+    /// By way of a buffer: the other card may be this one, and what it is given must not change.
+    ///
+    /// What goes wrong on the other card is a failed copy here: that the other is lost does not
+    /// mean that this one is.
+    pub(crate) fn copy_to_peer(&self, copy: &CopyPeer) -> Outcome {
+        same_length(copy.source.bytes, copy.target.bytes)?;
+        let source = self.memory.window(copy.source)?;
+        let mut buffer = vec![0; source.bytes().min(PEER_BYTES)];
+        for at in (0..source.bytes()).step_by(PEER_BYTES) {
+            if self.turn.is_to_end() {
+                return Err(self.turn.cut_short());
+            }
+            let buffer = &mut buffer[..PEER_BYTES.min(source.bytes() - at)];
+            source.read(at, buffer, Way::Cached);
+            let accepted = copy.peer.accept(piece(copy.target, at, buffer.len()), buffer);
+            accepted.map_err(|fault| failed(format!("on the other card, {fault}")))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fill(&self, target: DeviceRange, pattern: Pattern) -> Outcome {
+        let target = self.memory.window(target)?;
+        self.in_pieces(target.bytes(), |at, bytes| target.fill(at, bytes, pattern))
+    }
+
+    /// Writes as many bytes to a range.
+    pub(crate) fn write(&self, target: DeviceRange, source: &[u8]) -> Outcome {
+        let window = self.memory.window(target)?;
+        same_length(source.len() as u64, target.bytes)?;
+        let way = way(source.len());
+        self.in_pieces(source.len(), |at, bytes| window.write(at, &source[at..][..bytes], way))
+    }
+
+    fn read(&self, source: &Window, target: &mut [u8]) -> Outcome {
+        let (way, watched) = (way(target.len()), self.watched(target.len()));
+        let bytes = watched.piece_bytes();
+        if watched.pieces() <= 1 {
+            source.read(0, target, way);
+            return Ok(());
+        }
+        // Each is taken once; the locks only show that no two threads have the same.
+        let pieces: Vec<Mutex<&mut [u8]>> = target.chunks_mut(bytes).map(Mutex::new).collect();
+        watched.run(pieces.len(), &|at| source.read(at * bytes, &mut pieces[at].lock(), way));
+        watched.outcome()
+    }
+
+    /// Calls `act` with the start and the length of every piece of so many bytes.
+    fn in_pieces(&self, bytes: usize, act: impl Fn(usize, usize) + Sync) -> Outcome {
+        let watched = self.watched(bytes);
+        let piece = watched.piece_bytes();
+        watched.run(watched.pieces(), &|nth| act(nth * piece, piece.min(bytes - nth * piece)));
+        watched.outcome()
+    }
+
+    fn run(
+        &self,
+        nest: &Arc<DmaNest>,
+        copy: impl FnOnce(&Watched<'_>) -> Result<(), Error>,
+    ) -> Outcome {
+        let width = nest.target_format().element_bytes().unwrap_or(1);
+        let watched = self.watched(nest.elements() * width);
+        copy(&watched).map_err(|error| failed(error.to_string()))?;
+        watched.outcome()
+    }
+}
+
+/// A piece of a range.
+fn piece(range: DeviceRange, at: usize, bytes: usize) -> DeviceRange {
+    DeviceRange { offset: range.offset.saturating_add(at as u64), bytes: bytes as u64, ..range }
+}
+
+fn length(range: DeviceRange) -> usize {
+    usize::try_from(range.bytes).unwrap_or(usize::MAX)
+}
+
+fn way(bytes: usize) -> Way {
+    if bytes >= STREAM_BYTES { Way::PastCache } else { Way::Cached }
+}
+
+fn same_length(source_bytes: u64, target_bytes: u64) -> Outcome {
+    if source_bytes == target_bytes {
+        return Ok(());
+    }
+    Err(failed(format!("{source_bytes} bytes do not fill {target_bytes}")))
+}
+
+fn failed(why: String) -> Fault {
+    Fault::CopyFailed { why: why.into() }
+}

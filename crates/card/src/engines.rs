@@ -1,0 +1,153 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+use spyre_hal::{EngineIndex, Fault, Outcome, Severity};
+
+/// Who is at work on a card, and how they are told to stop.
+#[derive(Debug)]
+pub(crate) struct Engines {
+    engines: Vec<Engine>,
+    state: Mutex<State>,
+    /// Told when a turn has ended.
+    has_ended: Condvar,
+    /// One reset at a time: a second one would otherwise wait for blocks of the next life.
+    resetting: Mutex<()>,
+}
+
+/// Raised when the engine's block is to end.
+#[derive(Debug, Default)]
+struct Engine {
+    is_to_end: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    lost: Option<Fault>,
+    /// Whether each engine has a block.
+    is_busy: Vec<bool>,
+    /// Blocks, and bytes from other cards, that are under way.
+    turns: usize,
+}
+
+/// The right to touch device memory: a reset waits for its end.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    engines: &'a Engines,
+    /// None for bytes from another card.
+    engine: Option<EngineIndex>,
+    began: Instant,
+    is_over: bool,
+}
+
+impl Engines {
+    pub(crate) fn new(engines: u16) -> Self {
+        let engines = usize::from(engines.max(1));
+        let state = State { lost: None, is_busy: vec![false; engines], turns: 0 };
+        Self {
+            engines: (0..engines).map(|_| Engine::default()).collect(),
+            state: Mutex::new(state),
+            has_ended: Condvar::new(),
+            resetting: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn count(&self) -> u16 {
+        self.engines.len() as u16
+    }
+
+    /// Begins a turn, unless the card is lost.
+    pub(crate) fn enter(&self, engine: Option<EngineIndex>) -> Result<Turn<'_>, Fault> {
+        let mut state = self.state.lock();
+        if let Some(fault) = &state.lost {
+            return Err(fault.clone());
+        }
+        if let Some(EngineIndex(engine)) = engine {
+            let is_busy = &mut state.is_busy[usize::from(engine)];
+            debug_assert!(!*is_busy, "engine {engine} is busy");
+            *is_busy = true;
+            self.engines[usize::from(engine)].is_to_end.store(false, Ordering::Relaxed);
+        }
+        state.turns += 1;
+        Ok(Turn { engines: self, engine, began: Instant::now(), is_over: false })
+    }
+
+    /// Has the engine's block end, if there is one.
+    pub(crate) fn abort(&self, engine: EngineIndex) {
+        let at = usize::from(engine.0);
+        let state = self.state.lock();
+        if state.is_busy.get(at) == Some(&true) {
+            self.engines[at].is_to_end.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on, every block ends with the first fault that was given.
+    pub(crate) fn lose(&self, fault: Fault) {
+        self.lose_locked(&mut self.state.lock(), fault);
+    }
+
+    /// Ends every turn, has `act` done while there is none, and goes on as new.
+    pub(crate) fn reset(&self, act: impl FnOnce()) {
+        let _resetting = self.resetting.lock();
+        let mut state = self.state.lock();
+        self.lose_locked(&mut state, Fault::DeviceLost { why: "it is being reset".into() });
+        self.has_ended.wait_while(&mut state, |state| state.turns > 0);
+        act();
+        state.lost = None;
+    }
+
+    fn lose_locked(&self, state: &mut State, fault: Fault) {
+        state.lost.get_or_insert(fault);
+        for engine in &self.engines {
+            engine.is_to_end.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Whether somebody wants the block to end.
+    pub(crate) fn is_to_end(&self) -> bool {
+        let Some(EngineIndex(engine)) = self.engine else { return false };
+        self.engines.engines[usize::from(engine)].is_to_end.load(Ordering::Relaxed)
+    }
+
+    /// How a block ends that did not come to its own end. If the card was lost, `leave` says so.
+    pub(crate) fn cut_short(&self) -> Fault {
+        Fault::Hung { milliseconds: self.began.elapsed().as_millis() as u64 }
+    }
+
+    /// Ends it. A block that comes to its end on a lost card is lost with it.
+    pub(crate) fn leave(mut self, outcome: Outcome) -> Outcome {
+        self.close(outcome)
+    }
+
+    fn close(&mut self, outcome: Outcome) -> Outcome {
+        self.is_over = true;
+        let mut state = self.engines.state.lock();
+        if let Err(fault) = &outcome
+            && fault.severity() == Severity::Lost
+        {
+            self.engines.lose_locked(&mut state, fault.clone());
+        }
+        if let Some(EngineIndex(engine)) = self.engine {
+            state.is_busy[usize::from(engine)] = false;
+        }
+        state.turns -= 1;
+        let lost = state.lost.clone();
+        let is_last = state.turns == 0;
+        drop(state);
+        if is_last {
+            self.engines.has_ended.notify_all();
+        }
+        lost.map_or(outcome, Err)
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// The block's code panicked.
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.close(Ok(())));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The only code of this crate that touches device memory.
+//!
+//! Blocks of two streams may touch the same bytes at the same time, if their program forgot to have
+//! one wait for the other. On a device, what they then read or leave there is unspecified, and so it
+//! is here. It is never worse than that: where an access goes is decided by the window's bounds and
+//! by nests that were derived and checked on the host, never by bytes that lie in the window, and
+//! every value of a byte is a value. Strictly, two such blocks are a data race, which Rust leaves
+//! undefined; what it means here is what loads and stores of the machine do, as nothing is read
+//! twice in the belief that it stayed the same. Whoever reads more than bytes out of a window, such
+//! as a program, copies them first and looks at the copy.
+#![allow(unsafe_code, reason = "device memory is known by address")]
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use spyre_hal::Pattern;
+use spyre_layout::{Crew, DmaNest, Error, copy_past_cache};
+
+use super::mapping::Mapping;
+
+/// Some bytes of a region, for as long as one block needs them: they are not unmapped before, even
+/// if the region is released or the card is reset.
+pub(crate) struct Window {
+    mapping: Arc<Mapping>,
+    range: Range<usize>,
+}
+
+/// How bytes are written that are copied as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Into the cache.
+    Cached,
+    /// Past it: they are too many to stay there.
+    PastCache,
+}
+
+/// What a fill writes at a time: a whole number of every pattern, small enough for the first cache.
+const TILE_BYTES: usize = 12 << 10;
+
+impl Window {
+    /// So many bytes from `start` on, if they lie inside the region.
+    pub(super) fn open(mapping: Arc<Mapping>, start: u64, bytes: u64) -> Option<Self> {
+        let end = start.checked_add(bytes).filter(|end| *end <= mapping.bytes())?;
+        mapping.enter();
+        Some(Self { mapping, range: start as usize..end as usize })
+    }
+
+    /// How many bytes it shows.
+    pub(crate) fn bytes(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether the two share a byte.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let (a, b) = (&self.range, &other.range);
+        Arc::ptr_eq(&self.mapping, &other.mapping) && a.start.max(b.start) < a.end.min(b.end)
+    }
+
+    /// Copies bytes from `at` on out of it.
+    pub(crate) fn read(&self, at: usize, target: &mut [u8], way: Way) {
+        let source = self.address(at, target.len());
+        // SAFETY: the bytes lie in the window, and the target is not device memory.
+        unsafe { carry(source, target.as_mut_ptr(), target.len(), way) };
+    }
+
+    /// Copies bytes into it, from `at` on.
+    pub(crate) fn write(&self, at: usize, source: &[u8], way: Way) {
+        let target = self.address(at, source.len());
+        // SAFETY: the bytes lie in the window, and the source is not device memory.
+        unsafe { carry(source.as_ptr(), target, source.len(), way) };
+    }
+
+    /// Copies bytes to the same place of another window, which it does not overlap.
+    pub(crate) fn copy_to(&self, target: &Self, at: usize, bytes: usize, way: Way) {
+        debug_assert!(!self.overlaps(target));
+        let (source, target) = (self.address(at, bytes), target.address(at, bytes));
+        // SAFETY: the bytes lie in both windows, which do not overlap.
+        unsafe { carry(source, target, bytes, way) };
+    }
+
+    /// Writes a pattern again and again. `at` is where the pattern begins anew.
+    pub(crate) fn fill(&self, at: usize, bytes: usize, pattern: Pattern) {
+        let target = self.address(at, bytes);
+        if let [byte] = pattern.bytes() {
+            // SAFETY: the bytes lie in the window.
+            return unsafe { target.write_bytes(*byte, bytes) };
+        }
+        let mut tile = [0; TILE_BYTES];
+        let tile = &mut tile[..bytes.min(TILE_BYTES)];
+        pattern.fill(tile);
+        for done in (0..bytes).step_by(TILE_BYTES) {
+            let piece = TILE_BYTES.min(bytes - done);
+            // SAFETY: the bytes lie in the window, and the tile is no device memory.
+            unsafe { carry(tile.as_ptr(), target.add(done), piece, Way::Cached) };
+        }
+    }
+
+    /// Runs a nest from the host to here.
+    pub(crate) fn gather(
+        &self,
+        nest: &DmaNest,
+        source: &[u8],
+        crew: &dyn Crew,
+    ) -> Result<(), Error> {
+        // SAFETY: see the top of the file.
+        nest.copy(source, unsafe { self.slice_mut() }, crew)
+    }
+
+    /// Runs a nest from here to the host.
+    pub(crate) fn scatter(
+        &self,
+        nest: &DmaNest,
+        target: &mut [u8],
+        crew: &dyn Crew,
+    ) -> Result<(), Error> {
+        // SAFETY: see the top of the file.
+        nest.copy(unsafe { self.slice() }, target, crew)
+    }
+
+    /// Runs a nest from here to another window, which it does not overlap.
+    pub(crate) fn permute_to(
+        &self,
+        target: &Self,
+        nest: &DmaNest,
+        crew: &dyn Crew,
+    ) -> Result<(), Error> {
+        debug_assert!(!self.overlaps(target));
+        // SAFETY: they do not overlap; for the rest, see the top of the file.
+        unsafe { nest.copy(self.slice(), target.slice_mut(), crew) }
+    }
+
+    /// Where so many bytes from `at` on lie on the host.
+    fn address(&self, at: usize, bytes: usize) -> *mut u8 {
+        assert!(at <= self.bytes() && bytes <= self.bytes() - at, "inside the window");
+        // SAFETY: the window lies inside the mapping, and `at` inside the window.
+        unsafe { self.mapping.start().add(self.range.start + at) }
+    }
+
+    /// # Safety
+    /// For copies only: other blocks may write the bytes meanwhile.
+    unsafe fn slice(&self) -> &[u8] {
+        // SAFETY: the bytes are mapped for as long as the window lives.
+        unsafe { std::slice::from_raw_parts(self.address(0, self.bytes()), self.bytes()) }
+    }
+
+    /// # Safety
+    /// For copies only: other blocks may use the bytes meanwhile. This block has no other reference.
+    #[expect(clippy::mut_from_ref, reason = "device memory is shared by its nature")]
+    unsafe fn slice_mut(&self) -> &mut [u8] {
+        // SAFETY: the bytes are mapped for as long as the window lives.
+        unsafe { std::slice::from_raw_parts_mut(self.address(0, self.bytes()), self.bytes()) }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.mapping.leave();
+    }
+}
+
+/// Says how long it is, not where.
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window({} bytes)", self.bytes())
+    }
+}
+
+/// # Safety
+/// Both ends hold so many bytes, and do not overlap.
+unsafe fn carry(source: *const u8, target: *mut u8, bytes: usize, way: Way) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match way {
+            Way::Cached => std::ptr::copy_nonoverlapping(source, target, bytes),
+            Way::PastCache => copy_past_cache(source, target, bytes),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use spyre_hal::{
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
+    Outcome, Region, RegionId, Regions, Started, Token,
+};
+
+use crate::Threads;
+use crate::engines::{Engines, Turn};
+use crate::memory::Memory;
+use crate::mxcsr::UsualRounding;
+use crate::work::Work;
+
+/// A card that is the host's memory and cores.
+///
+/// It has no thread of its own: `start` carries the block out. To open one takes no memory, and
+/// regions take only what is written to them; all of it goes back when the card is dropped.
+///
+/// ```
+/// use spyre_card::{SoftwareCard, Threads};
+/// use spyre_hal::{Hardware, MemoryMode};
+///
+/// let card = SoftwareCard::new(MemoryMode::Pf)
+///     .with_engines(2)
+///     .with_regions(4, 1 << 30)
+///     .with_threads(Threads::new(2));
+/// assert_eq!(card.description().engines, 2);
+/// ```
+#[derive(Debug)]
+pub struct SoftwareCard {
+    memory: Memory,
+    engines: Engines,
+    threads: Arc<Threads>,
+}
+
+impl SoftwareCard {
+    /// One engine, 8 regions of up to 12 GB, and the threads of the process.
+    pub fn new(mode: MemoryMode) -> Self {
+        Self {
+            memory: Memory::new(mode, 8, 12 << 30),
+            engines: Engines::new(1),
+            threads: Threads::of_process(),
+        }
+    }
+
+    /// The same, with so many engines.
+    #[must_use]
+    pub fn with_engines(self, engines: u16) -> Self {
+        Self { engines: Engines::new(engines), ..self }
+    }
+
+    /// The same, with up to so many regions at a time, each of up to so many bytes.
+    #[must_use]
+    pub fn with_regions(self, regions: u16, region_bytes: u64) -> Self {
+        Self { memory: self.memory.with_regions(regions, region_bytes), ..self }
+    }
+
+    /// The same, with other threads for large copies.
+    #[must_use]
+    pub fn with_threads(self, threads: Arc<Threads>) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// The same, with addresses that start here rather than at a random place: for tests. It is
+    /// rounded down to a multiple of 4096.
+    #[must_use]
+    pub fn with_base_address(self, base_address: u64) -> Self {
+        Self { memory: self.memory.with_base_address(base_address), ..self }
+    }
+
+    /// The same, with memory that can be reached only while a block runs: for tests. Whoever touches
+    /// it by a side door ends the process.
+    #[must_use]
+    pub fn guarded(self) -> Self {
+        Self { memory: self.memory.guarded(), ..self }
+    }
+
+    /// Loses the card, until it is reset: for tests.
+    pub fn lose(&self, why: &str) {
+        self.engines.lose(Fault::DeviceLost { why: why.into() });
+    }
+
+    fn work<'a>(&'a self, turn: &'a Turn<'a>) -> Work<'a> {
+        Work { memory: &self.memory, threads: &self.threads, turn }
+    }
+}
+
+impl Default for SoftwareCard {
+    fn default() -> Self {
+        Self::new(MemoryMode::default())
+    }
+}
+
+impl Regions for SoftwareCard {
+    fn mode(&self) -> MemoryMode {
+        self.memory.mode()
+    }
+
+    fn try_allocate(&self, bytes: u64) -> Option<Region> {
+        self.memory.try_allocate(bytes)
+    }
+
+    fn release(&self, region: RegionId) {
+        self.memory.release(region);
+    }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.memory.discard(region, offset_bytes, bytes);
+    }
+}
+
+impl Hardware for SoftwareCard {
+    fn description(&self) -> Description {
+        let engines = self.engines.count();
+        Description { name: "software".to_owned(), engines, is_prompt: false }
+    }
+
+    /// Nothing is reported later.
+    fn connect(&self, _: Arc<dyn Completions>) {}
+
+    fn start(&self, engine: EngineIndex, _: Token, block: ControlBlock) -> Started {
+        let turn = match self.engines.enter(Some(engine)) {
+            Ok(turn) => turn,
+            Err(fault) => {
+                drop(block);
+                return Started::Done(Err(fault));
+            }
+        };
+        let usual = UsualRounding::begin();
+        let outcome = self.work(&turn).carry_out(block);
+        drop(usual);
+        Started::Done(turn.leave(outcome))
+    }
+
+    fn abort(&self, engine: EngineIndex) {
+        self.engines.abort(engine);
+    }
+
+    fn reset(&self) {
+        self.engines.reset(|| self.memory.release_all());
+    }
+
+    fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
+        let turn = self.engines.enter(None)?;
+        let outcome = self.work(&turn).write(target, bytes);
+        turn.leave(outcome)
+    }
+}
