@@ -80,7 +80,8 @@ impl Bell {
         }
     }
 
-    fn register(&self, sleeper: usize) {
+    /// Notes which thread a sleeper is, once. Best done before there is work: it takes memory.
+    pub(crate) fn register(&self, sleeper: usize) {
         let mut threads = self.threads.lock();
         if threads.len() <= sleeper {
             threads.resize_with(sleeper + 1, || None);

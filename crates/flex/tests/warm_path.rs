@@ -85,6 +85,10 @@ fn alone() -> MutexGuard<'static, ()> {
 
 const ROUNDS: u64 = 10_000;
 
+/// The first time that a thread has to wait for a lock, because its owner lost its core just then,
+/// the lock's table of waiting threads is made. It is made once for each thread.
+const TRIES: u32 = 4;
+
 /// Rings as large as they get, so that they do not grow while we count.
 fn settings(drive: Drive) -> SchedulerSettings {
     let queue_blocks = 1 << 16;
@@ -106,15 +110,22 @@ fn allocations(
         round(nth)?;
     }
     context.synchronize()?;
-    let before = ALLOCATIONS.load(Ordering::SeqCst);
-    for nth in 0..ROUNDS {
-        round(nth)?;
+    let mut least = u64::MAX;
+    for _ in 0..TRIES {
+        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        for nth in 0..ROUNDS {
+            round(nth)?;
+        }
+        // To sleep takes a little; to ask takes nothing.
+        while !stream.query()? {
+            std::hint::spin_loop();
+        }
+        least = least.min(ALLOCATIONS.load(Ordering::SeqCst) - before);
+        if least == 0 {
+            break;
+        }
     }
-    // To sleep takes a little; to ask takes nothing.
-    while !stream.query()? {
-        std::hint::spin_loop();
-    }
-    Ok(ALLOCATIONS.load(Ordering::SeqCst) - before)
+    Ok(least)
 }
 
 fn on_each_drive(

@@ -1,6 +1,7 @@
 use spyre_hal::StreamIndex;
 
 use super::Core;
+use super::stream_state::Phase;
 use crate::Policy;
 use crate::sync::often;
 
@@ -116,7 +117,7 @@ impl Core {
                     found = Some(stream);
                     break;
                 }
-            } else if state.phase == super::Phase::Idle {
+            } else if state.phase == Phase::Idle {
                 state.empty_looks += 1;
                 if state.empty_looks >= EMPTY_LOOKS {
                     empty = Some(stream);

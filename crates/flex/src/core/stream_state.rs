@@ -4,7 +4,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spyre_hal::{Severity, StreamIndex, StreamPoint};
 
-use super::{Failure, RUN};
+use super::RUN;
+use super::failure::Failure;
 use crate::StreamFault;
 use crate::ring::Cursor;
 use crate::stream_table::{Entry, Lane};

@@ -1,10 +1,11 @@
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use spyre_hal::{DeviceHandle, HandleTag, VFDeviceHandle};
+use spyre_hal::{ControlBlock, DeviceHandle, HandleTag, Label, VFDeviceHandle};
 
 use super::*;
+use crate::Priority;
 use crate::ring::RingSizes;
-use crate::stream_table::StreamTable;
+use crate::stream_table::{Entry, StreamTable};
 
 const ENGINE: EngineIndex = EngineIndex(0);
 const LIMIT: u64 = 10;

@@ -161,6 +161,7 @@ impl Scheduler {
 
     /// A worker's life.
     fn work(&self, engine: EngineIndex) {
+        self.workers.register(usize::from(engine.0));
         self.awake_workers.fetch_add(1, Ordering::AcqRel);
         while !self.is_at_its_end() {
             self.look_for_blocks(engine);

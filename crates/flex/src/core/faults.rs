@@ -1,0 +1,107 @@
+//! What becomes of streams, and of the device, when a block fails.
+
+use std::sync::Arc;
+
+use spyre_hal::{Fault, Severity, StreamIndex, StreamPoint};
+
+use super::stream_state::{Phase, StreamState};
+use super::{Core, Note};
+use crate::StreamFault;
+
+/// How far the block at a point has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Pending,
+    Done,
+    Failed(Arc<StreamFault>),
+}
+
+impl Core {
+    /// How far the block at a point has come.
+    pub(crate) fn progress(&self, point: StreamPoint) -> Progress {
+        let Some(state) = self.streams.get(usize::from(point.stream.0)) else {
+            return Progress::Done;
+        };
+        if !state.lane.is_done(point.sequence) {
+            return Progress::Pending;
+        }
+        state.cause_at(point.sequence).map_or(Progress::Done, Progress::Failed)
+    }
+
+    /// The fault of a stream that nobody was told yet; a data fault is told once.
+    pub(crate) fn raise(&mut self, stream: StreamIndex) -> Option<Arc<StreamFault>> {
+        self.stream(stream).raise()
+    }
+
+    /// The fault that a block ended with, if it did; tells it.
+    pub(crate) fn raise_at(&mut self, point: StreamPoint) -> Option<Arc<StreamFault>> {
+        let state = self.stream(point.stream);
+        let cause = state.cause_at(point.sequence)?;
+        if state.is_pending(&cause) {
+            state.raise();
+        }
+        Some(cause)
+    }
+
+    /// The fault that makes a stream refuse new blocks.
+    pub(crate) fn refusal(&self, stream: StreamIndex) -> Option<Arc<StreamFault>> {
+        let state = self.streams.get(usize::from(stream.0))?;
+        self.lost.clone().or_else(|| state.failure.as_ref().map(|f| Arc::clone(&f.cause)))
+    }
+
+    /// Lets a stream go on after a structural fault; `Err` if the whole device is lost.
+    pub(crate) fn reset_stream(&mut self, stream: StreamIndex) -> Result<(), Arc<StreamFault>> {
+        match &self.lost {
+            Some(cause) => Err(Arc::clone(cause)),
+            None => {
+                self.stream(stream).clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// Declares the device lost. The first cause stays.
+    pub(crate) fn lose(&mut self, cause: Arc<StreamFault>) {
+        let cause = Arc::clone(self.lost.get_or_insert(cause));
+        for state in &mut self.streams {
+            let from = state.taken() + 1;
+            state.fail(Arc::clone(&cause), from);
+        }
+        self.unblock_all();
+        // Whoever takes blocks without the lock does not see that they are cancelled now.
+        self.arrivals.call();
+    }
+
+    /// The device was reset: streams go on behind what was cancelled.
+    pub(crate) fn revive(&mut self) {
+        self.lost = None;
+        self.streams.iter_mut().for_each(StreamState::clear);
+    }
+
+    pub(super) fn fail(&mut self, stream: StreamIndex, sequence: u64, note: &Note, fault: Fault) {
+        let point = StreamPoint { stream, sequence };
+        let severity = fault.severity();
+        let mut cause = Arc::new(StreamFault { point, kind: note.kind, label: note.label, fault });
+        if severity == Severity::Lost {
+            cause = Arc::clone(self.lost.get_or_insert(cause));
+        }
+        self.stream(stream).fail(Arc::clone(&cause), sequence);
+        if severity == Severity::Lost {
+            self.lose(cause);
+        }
+    }
+
+    pub(super) fn unblock_all(&mut self) {
+        for at in 0..self.streams.len() {
+            self.streams[at].waiters.clear();
+            self.resume(StreamIndex(at as u16));
+        }
+        let waiting: Vec<StreamIndex> = self.callbacks.drain(..).collect();
+        for stream in waiting {
+            let state = self.stream(stream);
+            state.phase = Phase::Idle;
+            state.is_listed = true;
+            self.listed.push(stream);
+        }
+    }
+}

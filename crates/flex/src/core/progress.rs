@@ -1,0 +1,112 @@
+//! How streams come along, and who wants to know.
+
+use smallvec::SmallVec;
+use spyre_hal::{Outcome, StreamIndex, StreamPoint};
+
+use super::stream_state::Phase;
+use super::{Core, Note};
+use crate::recorder::RecordState;
+use crate::sync::Thread;
+
+#[derive(Debug)]
+pub(super) struct Sleeper {
+    pub(super) point: StreamPoint,
+    pub(super) thread: Thread,
+}
+
+impl Core {
+    /// A thread that wants to be woken when a point is reached; `false` if it has been.
+    pub(crate) fn add_sleeper(&mut self, point: StreamPoint, thread: Thread) -> bool {
+        let state = self.stream(point.stream);
+        if state.lane.is_done(point.sequence) {
+            return false;
+        }
+        state.sleepers += 1;
+        self.sleepers.push(Sleeper { point, thread });
+        self.arrivals.call();
+        true
+    }
+
+    /// Threads that are to be woken once the lock is free.
+    #[inline]
+    pub(crate) fn take_wakes(&mut self) -> Vec<Thread> {
+        std::mem::take(&mut self.wakes)
+    }
+
+    /// A run is done up to `last`: the stream is free.
+    #[inline]
+    pub(super) fn advance_to(&mut self, stream: StreamIndex, last: u64) {
+        self.stream(stream).phase = Phase::Idle;
+        self.publish(stream, last);
+    }
+
+    /// A block has ended, well or badly: the stream is free.
+    pub(super) fn end_with(
+        &mut self,
+        stream: StreamIndex,
+        sequence: u64,
+        note: &Note,
+        outcome: Outcome,
+    ) {
+        let ended = if outcome.is_ok() { RecordState::Done } else { RecordState::Failed };
+        self.recorder.add(stream, sequence, note, ended);
+        if let Err(fault) = outcome {
+            self.fail(stream, sequence, note, fault);
+        }
+        let state = self.stream(stream);
+        state.phase = Phase::Idle;
+        if !state.is_listed {
+            state.is_listed = true;
+            self.listed.push(stream);
+        }
+        self.publish(stream, sequence);
+    }
+
+    /// Makes it known that a stream has come so far.
+    #[inline]
+    pub(super) fn publish(&mut self, stream: StreamIndex, sequence: u64) {
+        let state = &mut self.streams[usize::from(stream.0)];
+        state.lane.complete(sequence);
+        if !state.waiters.is_empty() {
+            self.unblock(stream, sequence);
+        }
+        if self.streams[usize::from(stream.0)].sleepers > 0 {
+            self.rouse(stream, sequence);
+        }
+    }
+
+    #[cold]
+    pub(super) fn unblock(&mut self, stream: StreamIndex, sequence: u64) {
+        let waiters = &mut self.stream(stream).waiters;
+        let reached: SmallVec<[StreamIndex; 8]> = waiters
+            .iter()
+            .filter(|(until, _)| *until <= sequence)
+            .map(|(_, waiter)| *waiter)
+            .collect();
+        waiters.retain(|(until, _)| *until > sequence);
+        reached.into_iter().for_each(|waiter| self.resume(waiter));
+    }
+
+    /// Lets a stream that waited look at its next block again.
+    pub(super) fn resume(&mut self, stream: StreamIndex) {
+        let state = self.stream(stream);
+        if !matches!(state.phase, Phase::Waiting(_)) {
+            return;
+        }
+        state.phase = Phase::Idle;
+        if !state.is_listed {
+            state.is_listed = true;
+            self.listed.push(stream);
+        }
+    }
+
+    #[cold]
+    pub(super) fn rouse(&mut self, stream: StreamIndex, sequence: u64) {
+        let is_reached = |sleeper: &mut Sleeper| {
+            sleeper.point.stream == stream && sleeper.point.sequence <= sequence
+        };
+        let reached: Vec<Sleeper> = self.sleepers.extract_if(.., is_reached).collect();
+        self.stream(stream).sleepers -= reached.len();
+        self.wakes.extend(reached.into_iter().map(|sleeper| sleeper.thread));
+    }
+}
