@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use spyre_hal::{DeviceHandle, Hardware, Regions};
 
+use crate::peer::Peer;
 use crate::scheduler::{Scheduler, SchedulerSettings};
 use crate::stream_table::StreamTable;
 use crate::{Env, Error, FlexAllocator, FlexStream, Machine, Priority, Settings, Timelines};
@@ -81,6 +82,12 @@ impl Context {
     /// The device.
     pub fn hardware(&self) -> &Arc<dyn Hardware> {
         self.handle.scheduler.hardware()
+    }
+
+    /// The card as others copy to it.
+    pub(crate) fn as_peer(&self) -> Arc<dyn Hardware> {
+        let scheduler = &self.handle.scheduler;
+        Arc::new(Peer::new(Arc::clone(scheduler.hardware()), Arc::clone(scheduler.allocator())))
     }
 
     /// Gives an allocation back. Blocks that are queued may still use it.

@@ -33,6 +33,7 @@ mod error;
 mod event;
 #[cfg(all(test, feature = "loom"))]
 mod loom_models;
+mod peer;
 mod policy;
 mod process;
 mod recorder;

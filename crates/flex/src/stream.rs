@@ -121,7 +121,7 @@ impl FlexStream {
     }
 
     /// Device memory to the memory of another card. The target must be a live allocation there, and
-    /// stay so until the copy is done.
+    /// stay so: if it is gone when the bytes come, the copy fails.
     pub fn copy_to_peer(
         &self,
         source: DeviceRange,
@@ -130,7 +130,7 @@ impl FlexStream {
     ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.check_process()?;
         peer.allocator().check(target.handle, target.offset, target.bytes)?;
-        let peer = Arc::clone(peer.hardware());
+        let peer = peer.as_peer();
         self.submit([ControlBlock::CopyPeer(Box::new(CopyPeer { source, peer, target }))])
     }
 

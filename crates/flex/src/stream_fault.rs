@@ -2,9 +2,9 @@ use spyre_hal::{BlockKind, Fault, Label, StreamPoint};
 
 /// A fault, and the block that it happened to: the first cause of everything that was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {fault}", self.place())]
+#[error("{}{fault}", self.place())]
 pub struct StreamFault {
-    /// The block.
+    /// The block; number 0 if it was none of them.
     pub point: StreamPoint,
     /// What it was.
     pub kind: BlockKind,
@@ -17,10 +17,13 @@ pub struct StreamFault {
 impl StreamFault {
     fn place(&self) -> String {
         let Self { point, kind, label, .. } = self;
+        if point.sequence == 0 {
+            return String::new();
+        }
         let place = format!("stream {}, block {} ({kind}", point.stream.0, point.sequence);
         match label.name() {
-            None => format!("{place})"),
-            Some(name) => format!("{place} {name:?})"),
+            None => format!("{place}): "),
+            Some(name) => format!("{place} {name:?}): "),
         }
     }
 }

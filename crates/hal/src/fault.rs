@@ -29,6 +29,10 @@ pub enum Fault {
     #[error("ended by the watchdog after {milliseconds} ms")]
     Hung { milliseconds: u64 },
 
+    /// The device was started anew before the block could be carried out.
+    #[error("cancelled, as the device was reset")]
+    DeviceReset,
+
     /// The device is gone, until it is reset.
     #[error("the device is lost: {why}. Reset it; its memory is gone")]
     DeviceLost { why: Box<str> },
@@ -58,7 +62,7 @@ impl Fault {
             Self::BadProgram { .. } | Self::IllegalAccess { .. } | Self::Hung { .. } => {
                 Severity::Structural
             }
-            Self::DeviceLost { .. } => Severity::Lost,
+            Self::DeviceLost { .. } | Self::DeviceReset => Severity::Lost,
         }
     }
 }

@@ -59,9 +59,10 @@ pub trait Completions: Debug + Send + Sync {
 /// 7. *prompt*: a device that says it is prompt never waits in `start`.
 /// 8. *abort*: after `abort`, the engine's block ends; if none is running, nothing happens.
 /// 9. *lost*: after a block has ended with [`Fault::DeviceLost`](crate::Fault::DeviceLost), all
-///    others do, until `reset`.
-/// 10. *reset*: when `reset` returns, every block has been reported, the device is usable, and all
-///     regions are released and read as zero when they are acquired again.
+///    others do, until `reset`. That a peer is lost is a failed copy, no more.
+/// 10. *reset*: when `reset` returns, every block has been reported, or is about to be by a `start`
+///     that no longer touches memory; the device is usable, and all regions are released and read
+///     as zero when they are acquired again. A block that is started meanwhile is lost.
 /// 11. *regions*: regions do not overlap, start at multiples of 128 bytes, and read as zero when
 ///     they are acquired.
 /// 12. *trust nothing*: a program that is no program ends in a fault, never in anything worse.

@@ -1,4 +1,4 @@
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 /// The two ways in which a card gives out memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub enum MemoryMode {
 pub struct RegionId(pub u16);
 
 /// A large piece of device memory that an allocator carves blocks from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// Which one.
     pub id: RegionId,
@@ -23,6 +23,13 @@ pub struct Region {
     pub base_address: u64,
     /// How long it is.
     pub bytes: u64,
+}
+
+/// Without the address, which is nobody's business in VF mode.
+impl Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({}, {} bytes)", self.id.0, self.bytes)
+    }
 }
 
 /// The part of a card that memory comes from.

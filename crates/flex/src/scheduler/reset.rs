@@ -27,7 +27,7 @@ impl Scheduler {
             return Err(Error::InsideCallback { stream: StreamIndex(0) });
         }
         let _resetting = self.resetting.lock();
-        self.lose("it is being reset");
+        self.lose(Fault::DeviceReset);
         self.hardware.reset();
         for lane in self.lanes() {
             self.wait(&lane, lane.ring.reserved())?;
@@ -42,12 +42,12 @@ impl Scheduler {
         Ok(())
     }
 
-    fn lose(&self, why: &str) {
+    fn lose(&self, fault: Fault) {
         let cause = StreamFault {
             point: StreamPoint { stream: StreamIndex(0), sequence: 0 },
             kind: BlockKind::Launch,
             label: Label::default(),
-            fault: Fault::DeviceLost { why: why.into() },
+            fault,
         };
         let mut core = self.core.lock();
         core.lose(Arc::new(cause));

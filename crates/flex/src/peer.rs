@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use spyre_hal::{
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
+    Outcome, Region, RegionId, Regions, Started, Token,
+};
+
+use crate::FlexAllocator;
+
+/// Another card, as a copy to it sees it: it accepts bytes for what is live there when they come,
+/// which need not be what was live when the copy was queued.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    hardware: Arc<dyn Hardware>,
+    allocator: Arc<FlexAllocator>,
+}
+
+impl Peer {
+    pub(crate) fn new(hardware: Arc<dyn Hardware>, allocator: Arc<FlexAllocator>) -> Self {
+        Self { hardware, allocator }
+    }
+}
+
+impl Regions for Peer {
+    fn mode(&self) -> MemoryMode {
+        self.hardware.mode()
+    }
+
+    fn try_allocate(&self, bytes: u64) -> Option<Region> {
+        self.hardware.try_allocate(bytes)
+    }
+
+    fn release(&self, region: RegionId) {
+        self.hardware.release(region);
+    }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.hardware.discard(region, offset_bytes, bytes);
+    }
+}
+
+impl Hardware for Peer {
+    fn description(&self) -> Description {
+        self.hardware.description()
+    }
+
+    fn connect(&self, completions: Arc<dyn Completions>) {
+        self.hardware.connect(completions);
+    }
+
+    fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
+        self.hardware.start(engine, token, block)
+    }
+
+    fn abort(&self, engine: EngineIndex) {
+        self.hardware.abort(engine);
+    }
+
+    fn reset(&self) {
+        self.hardware.reset();
+    }
+
+    fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
+        let DeviceRange { handle, offset, bytes: length } = target;
+        match self.allocator.check(handle, offset, length) {
+            Ok(()) => self.hardware.accept(target, bytes),
+            Err(_) => Err(Fault::IllegalAccess { range: target }),
+        }
+    }
+}
