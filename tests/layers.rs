@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
@@ -12,6 +12,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
     ("spyre-picture", &["spyre-layout", "spyre-numerics"]),
     ("spyre", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics", "spyre-picture"]),
     ("spyre-bench", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
 ];
 
 /// The dependencies of every crate on crates of ours, as cargo sees them.
