@@ -243,6 +243,8 @@ impl Core {
         run.notes.clear();
         match end {
             End::Done => {
+                // A lease ends early at a block that is not for the device.
+                self.stream(stream).put_back(&mut run.entries);
                 self.engines[usize::from(engine.0)].was_done = true;
                 self.advance_to(stream, last - 1);
             }
