@@ -225,6 +225,7 @@ impl Core {
         let is_current = state.running.as_ref().is_some_and(|running| running.token == token.0);
         if !is_current {
             // The watchdog gave it up, and what was not started with it.
+            *run = Run::default();
             return;
         }
         let Some(mut running) = state.running.take() else { return };
