@@ -78,6 +78,8 @@ struct Running {
     blocks: u64,
     is_cancelled: bool,
     is_leased: bool,
+    /// A start on this device takes time, and may hang.
+    is_timed: bool,
     first: Started,
     /// The device said that the first block will be done later.
     is_later: bool,
@@ -395,7 +397,8 @@ impl Core {
         let now = self.env.now();
         let mut overdue = Vec::new();
         for (at, engine) in self.engines.iter_mut().enumerate() {
-            let Some(running) = &mut engine.running else { continue };
+            let running = engine.running.as_mut().filter(|running| running.is_watched());
+            let Some(running) = running else { continue };
             let engine = EngineIndex(at as u16);
             let elapsed = now.saturating_sub(running.first.note.started_at);
             if elapsed > limit && !running.is_abort_asked {
@@ -519,6 +522,7 @@ impl Core {
             blocks: run.entries.len() as u64,
             is_cancelled,
             is_leased,
+            is_timed,
             first: Started { point, note: Note::new(run.next(), started_at) },
             is_later: false,
             early: None,
@@ -735,6 +739,14 @@ impl Core {
     fn unlist(&mut self, stream: StreamIndex) {
         self.stream(stream).is_listed = false;
         self.listed.remove(stream);
+    }
+}
+
+impl Running {
+    /// Whether it is known since when its first block has been running: a prompt device has the
+    /// time taken only when a block is to be done later.
+    fn is_watched(&self) -> bool {
+        self.is_later || self.is_timed
     }
 }
 
