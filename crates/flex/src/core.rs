@@ -416,6 +416,12 @@ impl Core {
         overdue
     }
 
+    /// Whether the block that an engine has is one that was found to be overdue.
+    pub(crate) fn is_abort_asked(&self, engine: EngineIndex) -> bool {
+        let running = self.engines[usize::from(engine.0)].running.as_ref();
+        running.is_some_and(|running| running.is_abort_asked)
+    }
+
     /// A thread that wants to be woken when a point is reached; `false` if it has been.
     pub(crate) fn add_sleeper(&mut self, point: StreamPoint, thread: Thread) -> bool {
         let state = self.stream(point.stream);
