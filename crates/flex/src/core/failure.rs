@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use spyre_hal::Severity;
+
 use crate::StreamFault;
 
 /// Why, and which, blocks of a stream are cancelled.
@@ -20,5 +22,10 @@ impl Failure {
     /// Whether nobody was told yet.
     pub(super) fn is_open(&self) -> bool {
         self.until.is_none()
+    }
+
+    /// Whether a fault that severe is told in its place.
+    pub(super) fn gives_way_to(&self, severity: Severity) -> bool {
+        self.cause.fault.severity() == Severity::Data && severity > Severity::Data
     }
 }

@@ -128,17 +128,26 @@ impl StreamState {
     /// Notes a failure from a block on; the first cause stays.
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
-        let is_known = self.failure.as_ref().is_some_and(Failure::is_open);
         self.lane.has_failed.store(true, Ordering::Release);
         if severity > Severity::Data {
             self.lane.is_refusing.store(true, Ordering::Release);
         }
-        if !is_known {
-            self.retire();
-            self.failure = Some(Failure { cause, from, until: None });
-        } else if severity > Severity::Data {
-            // What comes behind a data fault stays cancelled, and the worse fault is told next.
-            self.failure = self.failure.take().map(|known| worse(known, cause));
+        match self.failure.as_mut().filter(|failure| failure.is_open()) {
+            // It was running when the device was lost: that is why it failed, and nothing else.
+            Some(known) if from < known.from => {
+                self.remember(Failure { cause, from, until: Some(from) });
+            }
+            // The worse fault is told next; what is queued behind the first keeps its cause.
+            Some(known) if known.gives_way_to(severity) => {
+                known.until = Some(self.lane.ring.reserved());
+                self.retire();
+                self.failure = Some(Failure { cause, from, until: None });
+            }
+            Some(_) => {}
+            None => {
+                self.retire();
+                self.failure = Some(Failure { cause, from, until: None });
+            }
         }
     }
 
@@ -153,10 +162,10 @@ impl StreamState {
         is_covered
     }
 
-    /// The fault that a block ended with, if it did.
+    /// The fault that a block ended with, if it did: the first of those that it could be.
     pub(super) fn cause_at(&self, sequence: u64) -> Option<Arc<StreamFault>> {
-        let failures = self.failure.iter().chain(&self.past);
-        failures.into_iter().find(|f| f.covers(sequence)).map(|f| Arc::clone(&f.cause))
+        let mut oldest_first = self.past.iter().rev().chain(&self.failure);
+        oldest_first.find(|f| f.covers(sequence)).map(|f| Arc::clone(&f.cause))
     }
 
     pub(super) fn is_pending(&self, cause: &Arc<StreamFault>) -> bool {
@@ -184,16 +193,12 @@ impl StreamState {
 
     fn retire(&mut self) {
         if let Some(failure) = self.failure.take() {
-            self.past.push_front(failure);
-            self.past.truncate(REMEMBERED);
+            self.remember(failure);
         }
     }
-}
 
-/// A worse fault after one that nobody was told: the first cause is kept for its own block.
-fn worse(known: Failure, cause: Arc<StreamFault>) -> Failure {
-    match known.cause.fault.severity() {
-        Severity::Data => Failure { cause, ..known },
-        _ => known,
+    fn remember(&mut self, failure: Failure) {
+        self.past.push_front(failure);
+        self.past.truncate(REMEMBERED);
     }
 }
