@@ -204,6 +204,9 @@ impl Scheduler {
             opened.ok_or(Error::TooManyStreams { streams: StreamTable::STREAMS })?;
         if is_new {
             core.add(Arc::clone(&lane));
+        } else {
+            // What went wrong after its last owner had left; a lost device stays lost.
+            drop(core.reset_stream(lane.index));
         }
         Ok(lane)
     }

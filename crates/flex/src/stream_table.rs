@@ -48,6 +48,11 @@ impl Lane {
     pub(crate) fn is_done(&self, sequence: u64) -> bool {
         self.completed() >= sequence
     }
+
+    /// Whether everything that was queued has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_done(self.ring.reserved())
+    }
 }
 
 /// Streams in a row that are made together.
@@ -83,12 +88,20 @@ impl StreamTable {
     }
 
     /// A lane that nobody has, and whether it is new; `None` if there are too many.
+    ///
+    /// One that still has blocks of its last owner is left alone: their faults are not the next
+    /// owner's. Only where there is no other, it is used again as it is.
     pub(crate) fn open(&self, priority: Priority, sizes: RingSizes) -> Option<(Arc<Lane>, bool)> {
         let mut free = self.free.lock();
-        if let Some(index) = free.by_priority[priority as usize].pop() {
+        let is_full = free.made == Self::STREAMS;
+        let free_lanes = &mut free.by_priority[priority as usize];
+        let is_idle =
+            |index: &StreamIndex| is_full || self.get(*index).is_some_and(|l| l.is_idle());
+        if let Some(at) = free_lanes.iter().rposition(is_idle) {
+            let index = free_lanes.swap_remove(at);
             return self.get(index).map(|lane| (Arc::clone(lane), false));
         }
-        if free.made == Self::STREAMS {
+        if is_full {
             return None;
         }
         let lane = Arc::new(Lane::new(StreamIndex(free.made as u16), priority, sizes));
@@ -99,7 +112,7 @@ impl StreamTable {
         Some((lane, true))
     }
 
-    /// Gives a lane back. Its blocks may still be queued: the next owner's come behind them.
+    /// Gives a lane back. Its blocks may still be queued.
     pub(crate) fn close(&self, lane: &Lane) {
         self.free.lock().by_priority[lane.priority as usize].push(lane.index);
     }
