@@ -93,9 +93,10 @@ impl Context {
     pub fn synchronize(&self) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
-        let results: Vec<Result<(), Error>> =
-            scheduler.lanes().iter().map(|lane| scheduler.synchronize(lane)).collect();
-        results.into_iter().collect()
+        let lanes = scheduler.lanes();
+        lanes.iter().try_for_each(|lane| scheduler.wait(lane, lane.ring.reserved()))?;
+        // One fault is told at a time: the other streams keep theirs for the next call.
+        lanes.iter().try_for_each(|lane| scheduler.raise(lane))
     }
 
     /// Starts the device anew, after it was lost or for its own sake. Everything that is queued or
