@@ -201,7 +201,7 @@ impl Oracle {
         let lane = self.lane(stream);
         lane.front = sequence;
         lane.pinned = lane.pinned.max(sequence);
-        self.settle(stream)
+        self.settle_all()
     }
 
     /// The device is lost: what was not taken in hand is cancelled. The flight recorder has just
@@ -262,7 +262,7 @@ impl Oracle {
     pub(crate) fn told_at(&mut self, point: StreamPoint) {
         let cause = self.outcome(point).and_then(State::cause);
         let lane = self.lane(point.stream);
-        if lane.open().is_some_and(|doom| Some(doom.cause) == cause) {
+        if lane.open_for_certain().is_some_and(|doom| Some(doom.cause) == cause) {
             lane.tell();
         }
     }

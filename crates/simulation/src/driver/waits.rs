@@ -156,6 +156,8 @@ impl Driver {
                 _ => broken(Promise::RightFault, "an event that was not recorded is not reached"),
             };
         };
+        // To tell a fault ends it; but only one that the scheduler knows of.
+        self.make_certain(point.stream);
         let state = &mut *self.world.state();
         if result == Ok(false) {
             let is_quiet = state.pending.is_empty();
