@@ -143,7 +143,9 @@ fn faults_of_several_streams_are_told_one_by_one() {
     card.script(Trigger::Every(BlockKind::Fill), failed("a bad cable"));
     let context = open(card, &Arc::default());
     let streams = [0; 3].map(|_| context.stream(Priority::Low).expect("a stream"));
-    streams.each_ref().map(|stream| stream.submit([fill(stream)]).expect("queued"));
+    for stream in &streams {
+        stream.submit([fill(stream)]).expect("queued");
+    }
 
     let faults = [0; 4].map(|_| told(context.synchronize()));
 

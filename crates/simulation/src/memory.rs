@@ -98,6 +98,15 @@ impl CardMemory {
         Ok(Vec::new())
     }
 
+    /// Changes a byte that a block has just touched.
+    pub(crate) fn spoil(&mut self, block: &ControlBlock) {
+        for range in block.ranges().into_iter().flatten().filter(|range| range.bytes > 0) {
+            if let Ok([byte, ..]) = self.bytes(range) {
+                *byte ^= 1;
+            }
+        }
+    }
+
     fn place(&self, range: DeviceRange) -> (usize, usize) {
         let (region, start) = match (range.handle.location(), self.mode) {
             (Location::Vf(place), MemoryMode::Vf) => (u64::from(place.region_id), place.vf_offset),

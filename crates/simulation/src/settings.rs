@@ -48,8 +48,6 @@ pub enum Sabotage {
     SwapOrder,
     /// The driver claims that memory was given out that a stream still uses.
     ReuseEarly,
-    /// The card aborts a block that nobody asked it to.
-    AbortEarly,
 }
 
 impl Settings {
@@ -80,6 +78,12 @@ impl Settings {
             streams: random.pick(&[1, 2, 4, 8]),
             pace_percent: random.pick(&[30, 100, 200, 400]),
         }
+    }
+
+    /// The same, with other faults.
+    #[must_use]
+    pub fn with_faults(self, faults: FaultPlan) -> Self {
+        Self { faults, ..self }
     }
 
     /// The same, with something broken.

@@ -196,6 +196,9 @@ impl World {
             state = self.state();
         }
         let outcome = state.carry_out(pending, fault);
+        if self.settings.sabotage == Some(Sabotage::WrongByte) && state.random.one_in(50) {
+            state.memory.spoil(&pending.block);
+        }
         let (engine, point) = (pending.engine.0, pending.point);
         let told = name(&outcome);
         state.log.add(self.now(), Step::Ended { engine, point, outcome: told });

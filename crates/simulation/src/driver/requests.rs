@@ -128,9 +128,8 @@ impl Driver {
             return Ok(());
         }
         if is_live {
-            let blocks = composed.blocks.clone();
-            let models = composed.models.clone();
-            self.queue(at, models, |stream| blocks.replay(stream).map(Some))?;
+            let replay = |stream: &FlexStream| composed.blocks.replay(stream).map(Some);
+            self.queue(at, &composed.models, replay)?;
             self.composed.push(composed);
             return Ok(());
         }
@@ -152,19 +151,19 @@ impl Driver {
             blocks.push(block);
             models.push(model);
         }
-        self.queue(at, models, |stream| stream.submit(blocks).map(Some))
+        self.queue(at, &models, |stream| stream.submit(blocks).map(Some))
     }
 
     pub(super) fn queue(
         &mut self,
         at: usize,
-        models: Vec<Block>,
+        models: &[Block],
         call: impl FnOnce(&FlexStream) -> Result<Option<StreamPoint>, Error>,
     ) -> Checked<Option<StreamPoint>> {
         let stream = self.streams[at].index();
         let refusal = self.refusal(stream);
         let mut state = self.world.state();
-        let Some(sequence) = state.oracle.announce(stream, &models) else { return Ok(None) };
+        let Some(sequence) = state.oracle.announce(stream, models) else { return Ok(None) };
         let point = StreamPoint { stream, sequence };
         let kind = models.last().map_or(BlockKind::Launch, |model| model.kind);
         state.log.add(self.world.now(), Step::Queued { kind, point });

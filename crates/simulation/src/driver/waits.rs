@@ -64,8 +64,7 @@ impl Driver {
         let (at, which) = (self.stream_at(), self.random.index(self.events.len()));
         let recorded = std::mem::take(&mut self.events[which]);
         let model = Block::new(BlockKind::RecordEvent, None, Effect::None);
-        let point =
-            self.queue(at, vec![model], |stream| stream.record(&recorded.event).map(Some))?;
+        let point = self.queue(at, &[model], |stream| stream.record(&recorded.event).map(Some))?;
         let times = point.map(|p| self.world.state().oracle.lane(p.stream).doomed_times);
         self.events[which] = recorded;
         if let (Some(point), Some(times)) = (point, times) {
@@ -88,7 +87,7 @@ impl Driver {
         let recorded = std::mem::take(&mut self.events[which]);
         let model = Block::new(BlockKind::WaitEvent, None, Effect::WaitFor(point));
         let wait = |stream: &spyre_flex::FlexStream| stream.wait(&recorded.event).map(|()| None);
-        self.queue(at, vec![model], wait)?;
+        self.queue(at, &[model], wait)?;
         self.events[which] = recorded;
         Ok(())
     }
@@ -97,14 +96,14 @@ impl Driver {
         let which = self.random.index(self.events.len());
         self.log(Step::Call("query an event", which as u64));
         let result = told("query an event", self.events[which].event.query())?;
-        self.check_query(self.events[which].point, result)
+        self.check_query(self.events[which].point, &result)
     }
 
     pub(super) fn synchronize_event(&mut self) -> Checked {
         let which = self.random.index(self.events.len());
         self.log(Step::Call("synchronize an event", which as u64));
         let result = told("synchronize an event", self.events[which].event.synchronize())?;
-        self.check_query(self.events[which].point, result.map(|()| true))
+        self.check_query(self.events[which].point, &result.map(|()| true))
     }
 
     pub(super) fn query_ticket(&mut self) -> Checked {
@@ -112,7 +111,7 @@ impl Driver {
         let Some((ticket, times)) = self.tickets.get(which).cloned() else { return Ok(()) };
         self.log(Step::Call("query a ticket", which as u64));
         let result = told("query a ticket", ticket.query())?;
-        self.check_query(Some((ticket.point(), times)), result)
+        self.check_query(Some((ticket.point(), times)), &result)
     }
 
     pub(super) fn wait_for_ticket(&mut self) -> Checked {
@@ -120,7 +119,7 @@ impl Driver {
         let Some((ticket, times)) = self.tickets.get(which).cloned() else { return Ok(()) };
         self.log(Step::Call("wait for a ticket", which as u64));
         let result = told("wait for a ticket", ticket.wait())?;
-        self.check_query(Some((ticket.point(), times)), result.map(|()| true))
+        self.check_query(Some((ticket.point(), times)), &result.map(|()| true))
     }
 
     pub(super) fn synchronize_all(&mut self) -> Checked {
@@ -148,7 +147,7 @@ impl Driver {
     fn check_query(
         &self,
         point: Option<(StreamPoint, u64)>,
-        result: Result<bool, Arc<StreamFault>>,
+        result: &Result<bool, Arc<StreamFault>>,
     ) -> Checked {
         let Some((point, times)) = point else {
             return match result {
@@ -159,7 +158,7 @@ impl Driver {
         // To tell a fault ends it; but only one that the scheduler knows of.
         self.make_certain(point.stream);
         let state = &mut *self.world.state();
-        if result == Ok(false) {
+        if *result == Ok(false) {
             let is_quiet = state.pending.is_empty();
             return check_not_ended(state, point, is_quiet);
         }
