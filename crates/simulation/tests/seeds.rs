@@ -17,7 +17,7 @@ fn no_promise_is_broken_in_the_first_hundred_seeds() -> Result<(), Box<Violation
     assert_eq!(report.operations, 1_000_000);
     assert!(report.faults > 2000 && report.told > 2000, "{report:?}");
     assert!(report.resets > 100 && report.losses > 20 && report.hangs > 100, "{report:?}");
-    assert!(report.reused > 100 && report.compared_bytes > 100_000, "{report:?}");
+    assert!(report.reused > 1000 && report.compared_bytes > 100_000, "{report:?}");
     Ok(())
 }
 
@@ -34,7 +34,7 @@ fn no_promise_is_broken_where_faults_are_common() -> Result<(), Box<Violation>> 
         let settings = Settings::of_seed(seed, 3000).with_faults(FaultPlan::stormy());
         report += simulate(&settings)?.report;
     }
-    assert!(report.faults > 3000 && report.resets > 200, "{report:?}");
+    assert!(report.faults > 2000 && report.resets > 50, "{report:?}");
     Ok(())
 }
 

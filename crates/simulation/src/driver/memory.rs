@@ -12,8 +12,11 @@ const STALE: usize = 32;
 
 impl Driver {
     pub(super) fn allocate(&mut self) -> Checked {
-        let at = self.stream_at();
-        let bytes = self.allocation_bytes();
+        let (at, bytes) = (self.stream_at(), self.allocation_bytes());
+        self.allocate_on(at, bytes)
+    }
+
+    fn allocate_on(&mut self, at: usize, bytes: u64) -> Checked {
         let stream = self.streams[at].index();
         self.log(Step::Call("allocate", bytes));
         match self.streams[at].allocate(bytes) {
@@ -71,14 +74,25 @@ impl Driver {
         }
         let at = self.random.index(self.live.len());
         let id = self.live.swap_remove(at);
+        let (bytes, user) = self.free_one(id)?;
+        // The next to ask for as many bytes is who should not get them too early.
+        match self.streams.iter().position(|stream| Some(stream.index()) == user) {
+            Some(at) if !self.random.one_in(3) => self.allocate_on(at, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says how long it was, and who used it.
+    pub(super) fn free_one(&mut self, id: usize) -> Checked<(u64, Option<StreamIndex>)> {
         let mut state = self.world.state();
-        let handle = state.oracle.allocations.get(id).handle;
+        let Allocation { handle, bytes, ref uses, .. } = *state.oracle.allocations.get(id);
+        let user = uses.first().map(|(stream, _)| *stream);
         state.oracle.allocations.free(id);
         state.log.add(self.world.now(), Step::Freed { allocation: id as u64 });
         drop(state);
         self.remember_stale(handle);
         match self.context.free(handle) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok((bytes, user)),
             Err(error) => unexpected("free", &error),
         }
     }

@@ -183,6 +183,10 @@ impl Driver {
                 state.report.told += 1;
                 state.oracle.check_told(Some(cause), Some(&told))?;
                 state.oracle.retract(stream)?;
+                drop(state);
+                if self.random.one_in(6) {
+                    self.reset_stream_at(at)?;
+                }
                 Ok(None)
             }
             (result, refusal) => {

@@ -35,6 +35,10 @@ impl Driver {
 
     pub(super) fn reset_stream(&mut self) -> Checked {
         let at = self.stream_at();
+        self.reset_stream_at(at)
+    }
+
+    pub(super) fn reset_stream_at(&mut self, at: usize) -> Checked {
         let index = self.streams[at].index();
         self.log(Step::Call("reset a stream", index.0.into()));
         self.make_certain(index);
@@ -92,8 +96,8 @@ impl Driver {
             self.reset_device()?;
         }
         self.tickets.clear();
-        while !self.live.is_empty() {
-            self.free()?;
+        while let Some(id) = self.live.pop() {
+            self.free_one(id)?;
         }
         match self.random.one_in(2) {
             true => self.finish_together(),
