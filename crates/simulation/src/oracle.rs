@@ -9,10 +9,12 @@ mod records;
 mod window;
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 use spyre_flex::StreamFault;
 use spyre_hal::{BlockKind, Fault, Outcome, Severity, StreamIndex, StreamPoint};
 
+use crate::log::Fingerprint;
 use crate::violation::{Promise, Violation};
 pub(crate) use allocation::{Allocation, Place};
 use allocations::Allocations;
@@ -29,7 +31,7 @@ pub(crate) struct Oracle {
     lanes: Vec<Lane>,
     pub(crate) allocations: Allocations,
     /// Blocks that the card may be given, by what it recognises them by.
-    identities: HashMap<u64, (StreamIndex, u32)>,
+    identities: HashMap<u64, (StreamIndex, u32), BuildHasherDefault<Fingerprint>>,
     causes: Vec<Cause>,
     lost: Option<CauseId>,
     /// Blocks that wait for room, and are not in the queue yet.

@@ -1,16 +1,18 @@
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 
 use spyre_flex::{BlockInfo, BlockState, Statistics};
 use spyre_hal::{DeviceHandle, StreamIndex};
 
 use super::allocation::{Allocation, Place};
 use super::{Checked, Effect, Oracle, Span, broken, payload};
+use crate::log::Fingerprint;
 use crate::violation::Promise;
 
 /// All memory that was given out, and what it must hold.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
-    all: HashMap<usize, Box<Allocation>>,
+    all: HashMap<usize, Box<Allocation>, BuildHasherDefault<Fingerprint>>,
     next: usize,
     by_place: BTreeMap<Place, usize>,
     /// Freed, and perhaps still used.
