@@ -26,9 +26,9 @@ struct Arguments {
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
-        Ok(line) => {
+        Ok((line, different)) => {
             println!("{line}");
-            ExitCode::SUCCESS
+            if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(violation) => {
             eprintln!("{violation}");
@@ -37,7 +37,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<String, Box<Violation>> {
+/// The last line, and how many seeds were not the same when they were run again.
+fn run(arguments: &Arguments) -> Result<(String, u64), Box<Violation>> {
     let start = Instant::now();
     let mut report = Report::default();
     let mut fingerprints = Vec::new();
@@ -51,21 +52,23 @@ fn run(arguments: &Arguments) -> Result<String, Box<Violation>> {
             println!("{report}: {} operations/s", rate(&report, start));
         }
     }
-    let replay = replay(arguments, &fingerprints)?;
+    let rate = rate(&report, start);
+    let different = replay(arguments, &fingerprints)?;
+    let seeds = fingerprints.len();
+    let replay = match different {
+        0 => format!("replay identical ({seeds} seeds twice)"),
+        _ => format!("{different} of {seeds} seeds DIFFER when they are replayed"),
+    };
     let found = "0 use after free, 0 lost, 0 doubled, 0 reordered";
-    Ok(format!("{report}: {found}, {replay} ({} operations/s)", rate(&report, start)))
+    Ok((format!("{report}: {found}, {replay} ({rate} operations/s)"), different))
 }
 
-fn replay(arguments: &Arguments, fingerprints: &[u64]) -> Result<String, Box<Violation>> {
+fn replay(arguments: &Arguments, fingerprints: &[u64]) -> Result<u64, Box<Violation>> {
     let mut different = 0;
     for (nth, fingerprint) in (0..).zip(fingerprints) {
         different += u64::from(simulate(&settings(arguments, nth))?.fingerprint != *fingerprint);
     }
-    let seeds = fingerprints.len();
-    match different {
-        0 => Ok(format!("replay identical ({seeds} seeds twice)")),
-        _ => Ok(format!("{different} of {seeds} seeds DIFFER when they are replayed")),
-    }
+    Ok(different)
 }
 
 fn settings(arguments: &Arguments, nth: u64) -> Settings {

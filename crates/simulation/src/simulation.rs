@@ -29,7 +29,7 @@ pub struct Run {
 /// let run = simulate(&Settings::of_seed(7, 500))?;
 /// assert_eq!(run.report.operations, 500);
 /// assert_eq!(simulate(&Settings::of_seed(7, 500))?, run);
-/// # Ok::<(), spyre_simulation::Violation>(())
+/// # Ok::<(), Box<spyre_simulation::Violation>>(())
 /// ```
 pub fn simulate(settings: &Settings) -> Result<Run, Box<Violation>> {
     let world = World::new(settings.clone());
