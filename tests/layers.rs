@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
@@ -23,6 +23,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("spyre-bench", &["spyre-card", "spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
 ];
 
 /// The dependencies of every crate on crates of ours, as cargo sees them.

@@ -85,6 +85,12 @@ impl Core {
         self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
+    /// Whether the block that an engine has is one that was found to be overdue.
+    pub(crate) fn is_abort_asked(&self, engine: EngineIndex) -> bool {
+        let running = self.engines[usize::from(engine.0)].running.as_ref();
+        running.is_some_and(|running| running.is_abort_asked)
+    }
+
     /// Engines whose block has been running for longer than `limit` nanoseconds; one that did not
     /// heed an abort after as long again is given up, and the device with it.
     pub(crate) fn overdue(&mut self, limit: u64) -> Vec<Overdue> {

@@ -142,8 +142,8 @@ impl StreamState {
                 self.remember(Failure { cause, from, until });
             }
             Some(known) if known.is_open() && known.is_worsened_by(severity) => {
-                // What is behind a data fault so far has that one, and the worse is told next.
-                known.until = Some(from - 1);
+                // What is queued behind a data fault so far has that one; the worse is told next.
+                known.until = Some(self.lane.ring.reserved());
                 self.retire();
                 self.failure = Some(Failure { cause, from, until: None });
             }

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use spyre_hal::EngineIndex;
+
 use super::Scheduler;
 use super::drive::wake;
 use crate::core::Overdue;
@@ -22,7 +24,7 @@ impl Scheduler {
         wake(wakes);
         for late in &overdue {
             match *late {
-                Overdue::Abort(engine) => self.hardware.abort(engine),
+                Overdue::Abort(engine) => self.abort(engine),
                 Overdue::Lost(_) => {
                     self.go_on();
                     self.end_lingering();
@@ -30,6 +32,15 @@ impl Scheduler {
             }
         }
         overdue.len()
+    }
+
+    /// Aborts an engine's block, unless it has ended since it was found: to end another engine's
+    /// may have carried out any number of blocks.
+    fn abort(&self, engine: EngineIndex) {
+        let is_still_there = self.core.lock().is_abort_asked(engine);
+        if is_still_there {
+            self.hardware.abort(engine);
+        }
     }
 
     pub(super) fn start_watchdog(self: &Arc<Self>) {

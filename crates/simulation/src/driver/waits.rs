@@ -1,0 +1,189 @@
+//! Calls that tell how far streams have come, and what went wrong.
+
+use std::sync::Arc;
+
+use spyre_flex::{Error, StreamFault};
+use spyre_hal::{BlockKind, ControlBlock, StreamPoint};
+
+use super::{Checked, Driver, broken, unexpected};
+use crate::log::Step;
+use crate::oracle::{Block, Effect, State};
+use crate::violation::Promise;
+
+/// What a call that may tell a fault gave.
+fn told<T>(what: &str, result: Result<T, Error>) -> Checked<Result<T, Arc<StreamFault>>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(Error::Stream(fault)) => Ok(Err(fault)),
+        Err(error) => unexpected(what, &error),
+    }
+}
+
+impl Driver {
+    pub(super) fn synchronize(&mut self) -> Checked {
+        let at = self.stream_at();
+        let stream = self.streams[at].index();
+        self.log(Step::Call("synchronize", stream.0.into()));
+        let result = told("synchronize", self.streams[at].synchronize())?;
+        let state = &mut *self.world.state();
+        state.oracle.check_all_ended(stream)?;
+        let expected = state.oracle.lane(stream).tell();
+        state.report.told += u64::from(expected.is_some());
+        state.oracle.check_told(expected, result.err().as_deref())
+    }
+
+    pub(super) fn query(&mut self) -> Checked {
+        let at = self.stream_at();
+        let stream = self.streams[at].index();
+        self.log(Step::Call("query", stream.0.into()));
+        self.make_certain(stream);
+        let expected = {
+            let mut state = self.world.state();
+            let is_open = state.oracle.lane(stream).open_for_certain().is_some();
+            is_open.then(|| state.oracle.lane(stream).tell()).flatten()
+        };
+        let result = told("query", self.streams[at].query())?;
+        let state = &mut *self.world.state();
+        state.report.told += u64::from(expected.is_some());
+        match result {
+            Err(fault) => state.oracle.check_told(expected, Some(&fault)),
+            Ok(true) => {
+                state.oracle.check_told(expected, None)?;
+                state.oracle.check_all_ended(stream)
+            }
+            Ok(false) => {
+                state.oracle.check_told(expected, None)?;
+                let is_quiet = state.pending.is_empty();
+                let reserved = state.oracle.lane(stream).reserved;
+                check_not_ended(state, StreamPoint { stream, sequence: reserved }, is_quiet)
+            }
+        }
+    }
+
+    pub(super) fn record(&mut self) -> Checked {
+        let (at, which) = (self.stream_at(), self.random.index(self.events.len()));
+        let recorded = std::mem::take(&mut self.events[which]);
+        let model = Block::new(BlockKind::RecordEvent, None, Effect::None);
+        let point = self.queue(at, &[model], |stream| stream.record(&recorded.event).map(Some))?;
+        let times = point.map(|p| self.world.state().oracle.lane(p.stream).doomed_times);
+        self.events[which] = recorded;
+        if let (Some(point), Some(times)) = (point, times) {
+            self.events[which].point = Some((point, times));
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait_for_event(&mut self) -> Checked {
+        let (at, which) = (self.stream_at(), self.random.index(self.events.len()));
+        let Some((point, times)) = self.events[which].point else {
+            return match self.streams[at].wait(&self.events[which].event) {
+                Ok(()) => Ok(()),
+                Err(error) => unexpected("wait for an event that was not recorded", &error),
+            };
+        };
+        if !self.world.state().oracle.is_remembered(point, times) {
+            return self.record();
+        }
+        let model = Block::new(BlockKind::WaitEvent, None, Effect::WaitFor(point));
+        // As a block: `FlexStream::wait` queues nothing if the event was reached.
+        self.queue(at, &[model], |stream| {
+            stream.submit([ControlBlock::WaitEvent(point)]).map(Some)
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn query_event(&mut self) -> Checked {
+        let which = self.random.index(self.events.len());
+        self.log(Step::Call("query an event", which as u64));
+        let result = told("query an event", self.events[which].event.query())?;
+        self.check_query(self.events[which].point, &result)
+    }
+
+    pub(super) fn synchronize_event(&mut self) -> Checked {
+        let which = self.random.index(self.events.len());
+        self.log(Step::Call("synchronize an event", which as u64));
+        let result = told("synchronize an event", self.events[which].event.synchronize())?;
+        self.check_query(self.events[which].point, &result.map(|()| true))
+    }
+
+    pub(super) fn query_ticket(&mut self) -> Checked {
+        let which = self.random.index(self.tickets.len());
+        let Some((ticket, times)) = self.tickets.get(which).cloned() else { return Ok(()) };
+        self.log(Step::Call("query a ticket", which as u64));
+        let result = told("query a ticket", ticket.query())?;
+        self.check_query(Some((ticket.point(), times)), &result)
+    }
+
+    pub(super) fn wait_for_ticket(&mut self) -> Checked {
+        let which = self.random.index(self.tickets.len());
+        let Some((ticket, times)) = self.tickets.get(which).cloned() else { return Ok(()) };
+        self.log(Step::Call("wait for a ticket", which as u64));
+        let result = told("wait for a ticket", ticket.wait())?;
+        self.check_query(Some((ticket.point(), times)), &result.map(|()| true))
+    }
+
+    pub(super) fn synchronize_all(&mut self) -> Checked {
+        self.synchronize_all_once().map(drop)
+    }
+
+    /// Says whether a fault was told.
+    pub(super) fn synchronize_all_once(&mut self) -> Checked<bool> {
+        self.log(Step::Call("synchronize all", 0));
+        let result = told("synchronize all", self.context.synchronize())?;
+        let state = &mut *self.world.state();
+        let lanes: Vec<_> = state.oracle.lanes().collect();
+        for &lane in &lanes {
+            state.oracle.check_all_ended(lane)?;
+        }
+        // The first that it finds; what the other streams have to tell, they still do.
+        let expected = lanes.into_iter().find_map(|lane| state.oracle.lane(lane).tell());
+        state.report.told += u64::from(expected.is_some());
+        let told = result.err();
+        state.oracle.check_told(expected, told.as_deref())?;
+        Ok(told.is_some())
+    }
+
+    /// Compares what was said about one block.
+    fn check_query(
+        &self,
+        point: Option<(StreamPoint, u64)>,
+        result: &Result<bool, Arc<StreamFault>>,
+    ) -> Checked {
+        let Some((point, times)) = point else {
+            return match result {
+                Ok(true) => Ok(()),
+                _ => broken(Promise::RightFault, "an event that was not recorded is not reached"),
+            };
+        };
+        // To tell a fault ends it; but only one that the scheduler knows of.
+        self.make_certain(point.stream);
+        let state = &mut *self.world.state();
+        if *result == Ok(false) {
+            let is_quiet = state.pending.is_empty();
+            return check_not_ended(state, point, is_quiet);
+        }
+        state.oracle.check_ended(point)?;
+        let Some(outcome) = state.oracle.outcome(point) else { return Ok(()) };
+        if state.oracle.is_remembered(point, times) {
+            let expected = outcome.cause();
+            state.report.told += u64::from(expected.is_some());
+            state.oracle.check_told(expected, result.as_ref().err().map(|fault| &**fault))?;
+        }
+        if result.is_err() {
+            state.oracle.told_at(point);
+        }
+        Ok(())
+    }
+}
+
+/// With nothing under way on the card, whatever can end has ended.
+fn check_not_ended(world: &mut crate::world::State, point: StreamPoint, is_quiet: bool) -> Checked {
+    let lane = world.oracle.lane(point.stream);
+    let (front, pinned) = (lane.front, lane.pinned);
+    if pinned >= point.sequence || (is_quiet && front >= point.sequence) {
+        let outcome = world.oracle.outcome(point).map(State::is_ended);
+        let message = format!("{point:?} has ended ({outcome:?}), and is said not to have");
+        return broken(Promise::NoneLost, message);
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+use std::fmt;
+use std::ops::AddAssign;
+
+/// What happened in one run, or in many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Calls that the driver made.
+    pub operations: u64,
+    /// Runs.
+    pub seeds: u64,
+    /// Blocks that were queued.
+    pub blocks: u64,
+    /// Blocks that ended with a fault of their own.
+    pub faults: u64,
+    /// Faults that a call told.
+    pub told: u64,
+    /// Blocks that hung and were ended.
+    pub hangs: u64,
+    /// Devices that were lost.
+    pub losses: u64,
+    /// Resets of the device.
+    pub resets: u64,
+    /// Bad calls that were refused.
+    pub refused: u64,
+    /// Allocations that were given out.
+    pub allocations: u64,
+    /// Of these, memory that another allocation had before.
+    pub reused: u64,
+    /// Bytes that were read and compared.
+    pub compared_bytes: u64,
+}
+
+impl AddAssign for Report {
+    fn add_assign(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.seeds += other.seeds;
+        self.blocks += other.blocks;
+        self.faults += other.faults;
+        self.told += other.told;
+        self.hangs += other.hangs;
+        self.losses += other.losses;
+        self.resets += other.resets;
+        self.refused += other.refused;
+        self.allocations += other.allocations;
+        self.reused += other.reused;
+        self.compared_bytes += other.compared_bytes;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} operations, {} seeds, {} blocks, {} faults, {} hangs, {} losses, {} resets, \
+             {} bad inputs refused",
+            grouped(self.operations),
+            grouped(self.seeds),
+            grouped(self.blocks),
+            grouped(self.faults),
+            grouped(self.hangs),
+            grouped(self.losses),
+            grouped(self.resets),
+            grouped(self.refused),
+        )
+    }
+}
+
+/// A number with a comma after every three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(20_000_000), "20,000,000");
+    }
+}
