@@ -4,13 +4,24 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
+    ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
     ("spyre-flex", &["spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-picture", &["spyre-layout", "spyre-numerics"]),
-    ("spyre", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics", "spyre-picture"]),
+    (
+        "spyre",
+        &[
+            "spyre-artifact",
+            "spyre-flex",
+            "spyre-hal",
+            "spyre-layout",
+            "spyre-numerics",
+            "spyre-picture",
+        ],
+    ),
     ("spyre-bench", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
 ];
 

@@ -1,0 +1,26 @@
+//! What a compiler hands to the runtime, and what lies in device memory.
+//!
+//! Above [`spyre_layout`] and [`spyre_numerics`]; it knows no device. Three floors:
+//! a [`Program`] is code of the tile instruction set, an image is how code and its patched words lie
+//! in device memory ([`CodeImage`], [`EntryImage`], [`CorrectionImage`]), and a `CompilerOutput` is a
+//! whole plan as files.
+//!
+//! Every `decode` takes hostile bytes: it never panics, and takes memory only for what is there.
+
+mod error;
+mod image;
+mod isa;
+mod wire;
+
+pub use error::{Error, Expected, OperandFlaw};
+pub use image::{
+    Code, CodeImage, CorrectionImage, EntryHeader, EntryImage, HEADER_BYTES, HandleWords,
+    IMAGE_VERSION, Image, MAX_IMAGE_BYTES, MAX_TABLE_WORDS, OPERAND_WORDS, OperandField,
+    OperandWords, TableShape,
+};
+pub use isa::{
+    Access, BinaryOp, CompareOp, Constant, CorrectionProgram, Dim, Draft, INSTRUCTION_BYTES,
+    Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS,
+    MAX_SKIP_DEPTH, Operand, OperandType, Patch, Program, ProgramBuilder, ReduceOp, Refusal,
+    Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+};
