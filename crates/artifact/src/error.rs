@@ -47,6 +47,14 @@ pub enum Error {
     #[error("{what}: {found}, but the program needs {expected}")]
     Mismatch { what: &'static str, found: u64, expected: u64 },
 
+    /// An intermediate whose length nobody knows.
+    #[error("intermediate {name:?}: dim {dim} has no usable extent here")]
+    UnknownExtent { name: String, dim: String },
+
+    /// A file of a plan holds an image that is refused.
+    #[error("{file}: {error}")]
+    Image { file: String, error: Box<Self> },
+
     /// A part of a plan breaks a rule; `path` says which, as in `steps[0].bindings[2]`.
     #[error("{file}, {path}: {reason}")]
     Plan { file: String, path: String, reason: String },

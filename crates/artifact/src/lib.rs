@@ -2,14 +2,15 @@
 //!
 //! Above [`spyre_layout`] and [`spyre_numerics`]; it knows no device. Three floors:
 //! a [`Program`] is code of the tile instruction set, an image is how code and its patched words lie
-//! in device memory ([`CodeImage`], [`EntryImage`], [`CorrectionImage`]), and a `CompilerOutput` is a
-//! whole plan as files.
+//! in device memory ([`CodeImage`], [`EntryImage`], [`CorrectionImage`]), and a [`CompilerOutput`] is
+//! a whole plan as files.
 //!
 //! Every `decode` takes hostile bytes: it never panics, and takes memory only for what is there.
 
 mod error;
 mod image;
 mod isa;
+mod output;
 mod wire;
 
 pub use error::{Error, Expected, OperandFlaw};
@@ -23,4 +24,9 @@ pub use isa::{
     Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS,
     MAX_SKIP_DEPTH, Operand, OperandType, Patch, Program, ProgramBuilder, ReduceOp, Refusal,
     Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+};
+pub use output::{
+    Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedDim,
+    ExpectedSize, FORMAT_VERSION, ImageId, InitPacket, InitTarget, Intermediate, IntermediateDim,
+    MAX_PLAN_BYTES, Role, Step, TensorMetadata, TileFlag,
 };
