@@ -180,11 +180,10 @@ impl Parts {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        let [mut program, mut constants] = [0; 2];
         reader.expect_u32("program offset", HEADER_BYTES as u32)?;
-        program += reader.u32_up_to("program bytes", MAX_IMAGE_BYTES)?;
+        let program = reader.u32_up_to("program bytes", MAX_IMAGE_BYTES)?;
         let constants_at = reader.u32("constants offset")?;
-        constants += reader.u32_up_to("constants bytes", MAX_IMAGE_BYTES)?;
+        let constants = reader.u32_up_to("constants bytes", MAX_IMAGE_BYTES)?;
         let parts = Self { program, constants };
         match parts.fields()[2] {
             expected if expected == constants_at => Ok(parts),

@@ -99,10 +99,11 @@ impl CorrectionImage {
         let needed = program_at + header::padded(program_bytes);
         header::check_bytes(PART, bytes, image_bytes, needed)?;
         header::check(PART, bytes, program_at..needed)?;
-        let input = words(&bytes[HEADER_BYTES..][..input_words * 8]).collect();
-        let mut body = Reader::new(PART, &bytes[program_at..], program_at);
-        let program =
-            CorrectionProgram::decode_at(body.take("program", program_bytes)?, program_at)?;
+        let mut body = Reader::new(PART, &bytes[HEADER_BYTES..], HEADER_BYTES);
+        let input = words(body.take("input", input_words * size_of::<u64>())?).collect();
+        body.pad_to(ALIGN_BYTES)?;
+        let code = body.take("program", program_bytes)?;
+        let program = CorrectionProgram::decode_at(code, program_at)?;
         body.pad_to(ALIGN_BYTES)?;
         check_input(input_words, &program)?;
         Ok(Self { target, program, input })

@@ -124,8 +124,11 @@ impl CorrectionProgram {
     }
 
     fn check_patches(&self) -> Result<(), Error> {
+        let mut patched = vec![false; self.table_words as usize];
         for (at, instruction) in self.instructions().enumerate() {
-            self.check_patch(self.patches[at]).map_err(|refusal| Error::Instruction {
+            let checked = self.check_patch(self.patches[at]);
+            let claimed = checked.and_then(|()| claim(&mut patched, self.patches[at]));
+            claimed.map_err(|refusal| Error::Instruction {
                 at,
                 instruction: instruction.to_string(),
                 refusal,
@@ -160,6 +163,16 @@ impl fmt::Display for CorrectionProgram {
         writeln!(f, "input {} words, table {} words", self.input_words, self.table_words)?;
         self.instructions().try_for_each(|patch| writeln!(f, "{patch}"))
     }
+}
+
+/// Marks the words that a patch writes; none may be marked already.
+fn claim(patched: &mut [bool], patch: Patch) -> Result<(), Refusal> {
+    for word in patch.target_word..patch.target_word + patch.words {
+        if std::mem::replace(&mut patched[word as usize], true) {
+            return Err(Refusal::PatchTwice { word });
+        }
+    }
+    Ok(())
 }
 
 fn patch(at: usize, instruction: &Instruction) -> Result<Patch, Error> {

@@ -39,7 +39,8 @@ use crate::{Error, Expected, TableShape};
 /// 11. **Parallel loops.** Inside one, no register is written that held a value when the loop began,
 ///     and every operand that is stored spans its dim: tiles can then run in any order, each with
 ///     its own registers.
-/// 12. **Patches** stay inside the input area and the word table, and move at least one word.
+/// 12. **Patches** stay inside the input area and the word table, move at least one word, and write
+///     no table word twice: their order does not matter.
 ///
 /// The text form is stable: declarations, then one instruction per line.
 ///

@@ -74,4 +74,6 @@ pub enum Refusal {
     PatchOutside { what: &'static str, end: u64, words: u32 },
     #[error("rule 12: a patch of no words; leave it out")]
     PatchNothing,
+    #[error("rule 12: table word {word} is patched twice")]
+    PatchTwice { word: u32 },
 }

@@ -14,7 +14,11 @@ use crate::{Error, OperandField};
 /// Names are for people: long enough for any, short enough for a line.
 const MAX_NAME_BYTES: usize = 256;
 
+/// Far past any plan, and few enough that checks of all against all stay quick.
+const MAX_ENTRIES: usize = 4096;
+
 pub(super) fn check(plan: &CompilerOutput) -> Result<(), Error> {
+    check_counts(plan)?;
     let sizes = check_tensors(plan)?;
     check_intermediates(plan, &sizes)?;
     let (steps, metadata) = (plan.steps.len(), plan.correction_metadata.len());
@@ -29,6 +33,22 @@ pub(super) fn check(plan: &CompilerOutput) -> Result<(), Error> {
         check_step(plan, at, &sizes)?;
     }
     Ok(())
+}
+
+fn check_counts(plan: &CompilerOutput) -> Result<(), Error> {
+    let counts = [
+        ("images", plan.images.len()),
+        ("tensor_input_metadata", plan.tensor_input_metadata.len()),
+        ("intermediates", plan.intermediates.len()),
+        ("steps", plan.steps.len()),
+        ("init_packets", plan.init_packets.len()),
+    ];
+    match counts.into_iter().find(|(_, count)| *count > MAX_ENTRIES) {
+        None => Ok(()),
+        Some((list, count)) => {
+            refuse(list.into(), format!("{count} entries, at most {MAX_ENTRIES}"))
+        }
+    }
 }
 
 /// The size of each named dim.

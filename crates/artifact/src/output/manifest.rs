@@ -1,5 +1,7 @@
 //! `plan.json`: everything of a plan but the bytes of its images.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -103,11 +105,12 @@ impl Manifest {
     }
 
     fn check_files(&self) -> Result<(), Error> {
+        let mut names = BTreeSet::new();
         for (at, image) in self.images.iter().enumerate() {
             let path = format!("images[{at}]");
             check_file_name(&image.file)
                 .map_err(|reason| refuse(&format!("{path}.file"), reason))?;
-            if self.images[..at].iter().any(|earlier| earlier.file == image.file) {
+            if !names.insert(&image.file) {
                 return Err(refuse(&format!("{path}.file"), format!("{:?} twice", image.file)));
             }
             let sizes = HEADER_BYTES as u64..=MAX_IMAGE_BYTES as u64;
