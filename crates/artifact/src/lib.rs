@@ -6,6 +6,29 @@
 //! a whole plan as files.
 //!
 //! Every `decode` takes hostile bytes: it never panics, and takes memory only for what is there.
+//!
+//! ```
+//! use spyre_artifact::{Access, Code, CodeImage, EntryImage, HandleWords, ProgramBuilder, UnaryOp};
+//! use spyre_numerics::DataFormat::IeeeFp16;
+//!
+//! let mut code = ProgramBuilder::new();
+//! let n = code.dim();
+//! let (x, y) = (
+//!     code.operand(IeeeFp16, Access::Read, [n]),
+//!     code.operand(IeeeFp16, Access::Write, [n]),
+//! );
+//! code.each_parallel(n, 4096, |code| {
+//!     let tile = code.load(x);
+//!     let root = code.unary(UnaryOp::Sqrt, tile);
+//!     code.store(y, root);
+//! });
+//! let program = code.build()?;
+//!
+//! let entry = EntryImage::new(HandleWords([1, 2, 3]), program.table_shape(), 0)?;
+//! let image = CodeImage::new(Code::Compute(program), Vec::new())?;
+//! assert_eq!((image.encode().len(), entry.encode().len()), (256, 640));
+//! # Ok::<(), spyre_artifact::Error>(())
+//! ```
 
 mod error;
 mod image;

@@ -121,3 +121,20 @@ fn an_entry_of_another_shape_is_refused() -> Result<(), Error> {
     );
     Ok(())
 }
+
+#[test]
+fn random_programs_use_every_instruction() -> Result<(), Error> {
+    let mut opcodes = std::collections::BTreeSet::new();
+    let mut state = 1_u32;
+    for _ in 0..500 {
+        let mut next = || {
+            state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+            (state >> 16) as u16
+        };
+        let tape: Vec<u16> = (0..400).map(|_| next()).collect();
+        let program = random::program(&tape)?;
+        opcodes.extend(program.instructions().iter().map(|code| code.encode()[0]));
+    }
+    assert_eq!(opcodes.len(), 16, "all but patch: {opcodes:x?}");
+    Ok(())
+}
