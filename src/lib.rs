@@ -14,6 +14,7 @@
 //! # Ok::<(), spyre::layout::Error>(())
 //! ```
 
+pub use spyre_artifact as artifact;
 pub use spyre_card as card;
 pub use spyre_flex as flex;
 pub use spyre_hal as hal;

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
+    ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
-    ("spyre-card", &["spyre-hal", "spyre-layout", "spyre-numerics"]),
+    ("spyre-card", &["spyre-artifact", "spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-flex", &["spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-picture", &["spyre-layout", "spyre-numerics"]),
     (
         "spyre",
         &[
+            "spyre-artifact",
             "spyre-card",
             "spyre-flex",
             "spyre-hal",

@@ -184,6 +184,12 @@ impl SpyreTensorLayout {
         &self.stride_map
     }
 
+    /// The stride map that places elements: [`SpyreTensorLayout::stride_map`] with -1 for a dimension
+    /// that is known to be padding. An explicit layout made from it places every element alike.
+    pub fn placing_map(&self) -> &[i64] {
+        &self.placing_map
+    }
+
     /// The format of an element on the device.
     pub fn device_dtype(&self) -> DataFormat {
         self.device_dtype

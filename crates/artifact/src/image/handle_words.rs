@@ -1,0 +1,26 @@
+use std::fmt;
+
+use crate::Error;
+use crate::wire::Reader;
+
+/// A device handle as three words, opaque here: whoever makes handles says what they mean.
+///
+/// All zeros names nothing.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct HandleWords(pub [u64; 3]);
+
+impl HandleWords {
+    /// Names nothing.
+    pub const NONE: Self = Self([0; 3]);
+
+    pub(super) fn read(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, Error> {
+        Ok(Self([reader.u64(field)?, reader.u64(field)?, reader.u64(field)?]))
+    }
+}
+
+impl fmt::Debug for HandleWords {
+    /// No address is shown: on a shared card it is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::NONE { "HandleWords(none)" } else { "HandleWords(..)" })
+    }
+}

@@ -1,0 +1,242 @@
+//! Instructions as 16 bytes each: opcode, a, b, c, d (32 bits), e (64 bits), little-endian.
+//!
+//! Opcodes leave room between families: 0x01 control, 0x10 memory, 0x18 sources, 0x20 elementwise,
+//! 0x30 reductions, 0x40 correction. 0x00 and 0xFF never get a meaning, so that empty and erased
+//! memory is refused. Every field without a meaning must be zero: an instruction has one encoding.
+
+use spyre_numerics::DataFormat;
+
+use super::{
+    BinaryOp, CompareOp, Constant, Dim, INSTRUCTION_BYTES, Instruction, Operand, ReduceOp,
+    Register, ScalarWord, Tile, UnaryOp,
+};
+use crate::wire::Reader;
+use crate::{Error, Expected};
+
+const BEGIN: u8 = 0x01;
+const END: u8 = 0x02;
+const SKIP_UNLESS: u8 = 0x03;
+const LOAD: u8 = 0x10;
+const STORE: u8 = 0x11;
+const CONSTANT: u8 = 0x18;
+const SCALAR: u8 = 0x19;
+const INDEX: u8 = 0x1A;
+const UNARY: u8 = 0x20;
+const BINARY: u8 = 0x21;
+const COMPARE: u8 = 0x22;
+const SELECT: u8 = 0x23;
+const CONVERT: u8 = 0x24;
+const ROUND: u8 = 0x25;
+const REDUCE: u8 = 0x30;
+const DOT: u8 = 0x31;
+const PATCH: u8 = 0x40;
+
+/// The fields of one encoded instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Fields {
+    opcode: u8,
+    a: u8,
+    b: u8,
+    c: u8,
+    d: u32,
+    e: u64,
+}
+
+impl Instruction {
+    /// Its 16 bytes.
+    pub fn encode(&self) -> [u8; INSTRUCTION_BYTES] {
+        self.fields().bytes()
+    }
+
+    /// The instruction in 16 bytes. `offset` is where they begin, for errors.
+    pub fn decode(bytes: &[u8; INSTRUCTION_BYTES], offset: usize) -> Result<Self, Error> {
+        let fields = Fields::read(bytes)?;
+        let instruction = fields.instruction(offset)?;
+        fields.check_spare(instruction.fields(), offset)?;
+        Ok(instruction)
+    }
+
+    fn fields(&self) -> Fields {
+        let zero = Fields::default();
+        match *self {
+            Self::Begin { dim, tile, is_parallel } => Fields {
+                opcode: BEGIN,
+                a: dim.0,
+                b: is_parallel.into(),
+                d: tile.elements(),
+                ..zero
+            },
+            Self::End => Fields { opcode: END, ..zero },
+            Self::SkipUnless { scalar, instructions } => {
+                Fields { opcode: SKIP_UNLESS, a: scalar.0, d: instructions, ..zero }
+            }
+            Self::Load { target, source } => {
+                Fields { opcode: LOAD, a: target.0, b: source.0, ..zero }
+            }
+            Self::Store { target, source } => {
+                Fields { opcode: STORE, a: target.0, b: source.0, ..zero }
+            }
+            Self::Constant { target, value } => {
+                Fields { opcode: CONSTANT, a: target.0, b: value.code(), e: value.word(), ..zero }
+            }
+            Self::Scalar { target, scalar } => {
+                Fields { opcode: SCALAR, a: target.0, b: scalar.0, ..zero }
+            }
+            Self::Index { target, dim } => Fields { opcode: INDEX, a: target.0, b: dim.0, ..zero },
+            Self::Unary { op, target, source } => {
+                Fields { opcode: UNARY, a: target.0, b: source.0, d: op as u32, ..zero }
+            }
+            Self::Binary { op, target, left, right } => {
+                Fields { opcode: BINARY, a: target.0, b: left.0, c: right.0, d: op as u32, e: 0 }
+            }
+            Self::Compare { op, target, left, right } => {
+                Fields { opcode: COMPARE, a: target.0, b: left.0, c: right.0, d: op as u32, e: 0 }
+            }
+            Self::Select { target, condition, yes, no } => {
+                let d = no.0.into();
+                Fields { opcode: SELECT, a: target.0, b: condition.0, c: yes.0, d, e: 0 }
+            }
+            Self::Convert { target, source } => {
+                Fields { opcode: CONVERT, a: target.0, b: source.0, ..zero }
+            }
+            Self::Round { target, source, format } => {
+                Fields { opcode: ROUND, a: target.0, b: source.0, d: format as u32, ..zero }
+            }
+            Self::Reduce { op, target, source } => {
+                Fields { opcode: REDUCE, a: target.0, b: source.0, d: op as u32, ..zero }
+            }
+            Self::Dot { target, left, right, k } => {
+                Fields { opcode: DOT, a: target.0, b: left.0, c: right.0, d: k.0.into(), e: 0 }
+            }
+            Self::Patch { source_word, target_word, words } => {
+                let e = u64::from(words) << 32 | u64::from(target_word);
+                Fields { opcode: PATCH, d: source_word, e, ..zero }
+            }
+        }
+    }
+}
+
+impl Fields {
+    fn read(bytes: &[u8; INSTRUCTION_BYTES]) -> Result<Self, Error> {
+        let mut reader = Reader::new("instruction", bytes, 0);
+        Ok(Self {
+            opcode: reader.u8("opcode")?,
+            a: reader.u8("a")?,
+            b: reader.u8("b")?,
+            c: reader.u8("c")?,
+            d: reader.u32("d")?,
+            e: reader.u64("e")?,
+        })
+    }
+
+    fn bytes(self) -> [u8; INSTRUCTION_BYTES] {
+        let mut bytes = [self.opcode, self.a, self.b, self.c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes[4..8].copy_from_slice(&self.d.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.e.to_le_bytes());
+        bytes
+    }
+
+    fn instruction(self, offset: usize) -> Result<Instruction, Error> {
+        let Self { opcode, a, b, c, d, e } = self;
+        let (target, source) = (Register(a), Register(b));
+        let (left, right) = (Register(b), Register(c));
+        Ok(match opcode {
+            BEGIN => Instruction::Begin {
+                dim: Dim(a),
+                tile: Tile::from(d),
+                is_parallel: self.flag(offset)?,
+            },
+            END => Instruction::End,
+            SKIP_UNLESS => Instruction::SkipUnless { scalar: ScalarWord(a), instructions: d },
+            LOAD => Instruction::Load { target, source: Operand(b) },
+            STORE => Instruction::Store { target: Operand(a), source },
+            CONSTANT => Instruction::Constant { target, value: self.constant(offset)? },
+            SCALAR => Instruction::Scalar { target, scalar: ScalarWord(b) },
+            INDEX => Instruction::Index { target, dim: Dim(b) },
+            UNARY => {
+                let op = self.code("unary operation", UnaryOp::from_code, offset)?;
+                Instruction::Unary { op, target, source }
+            }
+            BINARY => {
+                let op = self.code("binary operation", BinaryOp::from_code, offset)?;
+                Instruction::Binary { op, target, left, right }
+            }
+            COMPARE => {
+                let op = self.code("comparison", CompareOp::from_code, offset)?;
+                Instruction::Compare { op, target, left, right }
+            }
+            SELECT => {
+                let no = self.code("register", |code| Some(Register(code)), offset)?;
+                Instruction::Select { target, condition: source, yes: Register(c), no }
+            }
+            CONVERT => Instruction::Convert { target, source },
+            ROUND => {
+                let format = self.code("format", format_from_code, offset)?;
+                Instruction::Round { target, source, format }
+            }
+            REDUCE => {
+                let op = self.code("reduction", ReduceOp::from_code, offset)?;
+                Instruction::Reduce { op, target, source }
+            }
+            DOT => {
+                let k = self.code("dim", |code| Some(Dim(code)), offset)?;
+                Instruction::Dot { target, left: Operand(b), right: Operand(c), k }
+            }
+            PATCH => Instruction::Patch {
+                source_word: d,
+                target_word: e as u32,
+                words: (e >> 32) as u32,
+            },
+            _ => return Err(refuse("opcode", offset, opcode.into(), "a known opcode")),
+        })
+    }
+
+    fn flag(self, offset: usize) -> Result<bool, Error> {
+        match self.b {
+            0 | 1 => Ok(self.b == 1),
+            found => Err(refuse("loop flags", offset + 2, found.into(), "0 or 1 (parallel)")),
+        }
+    }
+
+    fn constant(self, offset: usize) -> Result<Constant, Error> {
+        let wanted = "0 (float), 1 (integer) or 2 (truth value, its word 0 or 1)";
+        Constant::from_code(self.b, self.e)
+            .ok_or_else(|| refuse("constant kind", offset + 2, self.b.into(), wanted))
+    }
+
+    /// The meaning of field d, which holds one byte in most instructions.
+    fn code<T>(
+        self,
+        field: &'static str,
+        meaning: impl Fn(u8) -> Option<T>,
+        offset: usize,
+    ) -> Result<T, Error> {
+        let known = u8::try_from(self.d).ok().and_then(meaning);
+        known.ok_or_else(|| refuse(field, offset + 4, self.d.into(), "a known code"))
+    }
+
+    /// Refuses bits that the instruction does not use.
+    fn check_spare(self, used: Self, offset: usize) -> Result<(), Error> {
+        let (found, used) = (self.bytes(), used.bytes());
+        match (0..INSTRUCTION_BYTES).find(|&at| found[at] != used[at]) {
+            None => Ok(()),
+            Some(at) => Err(Error::Unexpected {
+                part: "instruction",
+                offset: offset + at,
+                field: "unused byte",
+                found: found[at].into(),
+                expected: Expected::Exactly(used[at].into()),
+            }),
+        }
+    }
+}
+
+fn refuse(field: &'static str, offset: usize, found: u64, expected: &'static str) -> Error {
+    let expected = Expected::Kind(expected);
+    Error::Unexpected { part: "instruction", offset, field, found, expected }
+}
+
+/// The format of this code.
+pub(crate) fn format_from_code(code: u8) -> Option<DataFormat> {
+    DataFormat::ALL.into_iter().find(|&format| format as u8 == code)
+}

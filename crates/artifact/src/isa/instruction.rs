@@ -1,0 +1,118 @@
+use std::fmt;
+use std::num::NonZeroU32;
+
+use spyre_numerics::DataFormat;
+
+use super::{BinaryOp, CompareOp, Constant, Dim, Operand, ReduceOp, Register, ScalarWord, UnaryOp};
+
+/// Bytes of one encoded instruction.
+pub const INSTRUCTION_BYTES: usize = 16;
+
+/// How a loop cuts its dim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tile {
+    /// One tile, as long as the dim.
+    All,
+    /// Tiles of so many elements; the last one may be shorter.
+    Of(NonZeroU32),
+}
+
+impl From<u32> for Tile {
+    /// Zero means all.
+    fn from(elements: u32) -> Self {
+        NonZeroU32::new(elements).map_or(Self::All, Self::Of)
+    }
+}
+
+impl Tile {
+    /// Elements of a whole tile; zero means all.
+    pub fn elements(self) -> u32 {
+        match self {
+            Self::All => 0,
+            Self::Of(elements) => elements.get(),
+        }
+    }
+}
+
+/// What a device does with whole tiles. [`Program`](super::Program) has the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the fields' types say what they are")]
+pub enum Instruction {
+    /// The body up to its `End` runs once per tile of `dim`; tiles of a parallel loop in any order.
+    Begin { dim: Dim, tile: Tile, is_parallel: bool },
+    /// The end of the innermost loop.
+    End,
+    /// The operand's current tile, converted to the register's lane.
+    Load { target: Register, source: Operand },
+    /// The register's tile, rounded once to the operand's format.
+    Store { target: Operand, source: Register },
+    /// The same value everywhere.
+    Constant { target: Register, value: Constant },
+    /// A patched word everywhere, read as a [`Constant`] of the register's lane.
+    Scalar { target: Register, scalar: ScalarWord },
+    /// Each element's coordinate along `dim`, counted from the launch's first.
+    Index { target: Register, dim: Dim },
+    /// One value in, one out.
+    Unary { op: UnaryOp, target: Register, source: Register },
+    /// Two values in, one out.
+    Binary { op: BinaryOp, target: Register, left: Register, right: Register },
+    /// Two values in, a truth value out.
+    Compare { op: CompareOp, target: Register, left: Register, right: Register },
+    /// `yes` where the condition is true, `no` elsewhere.
+    Select { target: Register, condition: Register, yes: Register, no: Register },
+    /// From lane to lane, as CPU PyTorch casts; within one lane it is a copy.
+    Convert { target: Register, source: Register },
+    /// To a storage format and back: what a store and a load would give.
+    Round { target: Register, source: Register, format: DataFormat },
+    /// Reduces the dims that `source` spans and `target` does not, combined with what it holds.
+    Reduce { op: ReduceOp, target: Register, source: Register },
+    /// Adds the matrix product of two operands' current tiles over `k` to what `target` holds.
+    Dot { target: Register, left: Operand, right: Operand, k: Dim },
+    /// Passes over the next `instructions` if the word is zero.
+    SkipUnless { scalar: ScalarWord, instructions: u32 },
+    /// Correction only: copies words of the input area into the word table.
+    Patch { source_word: u32, target_word: u32, words: u32 },
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Begin { dim, tile, is_parallel } => {
+                let parallel = if is_parallel { " parallel" } else { "" };
+                match tile {
+                    Tile::All => write!(f, "begin {dim} all{parallel}"),
+                    Tile::Of(elements) => write!(f, "begin {dim} tile {elements}{parallel}"),
+                }
+            }
+            Self::End => f.write_str("end"),
+            Self::Load { target, source } => write!(f, "{target} = load {source}"),
+            Self::Store { target, source } => write!(f, "store {target} {source}"),
+            Self::Constant { target, value } => write!(f, "{target} = constant {value}"),
+            Self::Scalar { target, scalar } => write!(f, "{target} = scalar {scalar}"),
+            Self::Index { target, dim } => write!(f, "{target} = index {dim}"),
+            Self::Unary { op, target, source } => write!(f, "{target} = {op} {source}"),
+            Self::Binary { op, target, left, right } => write!(f, "{target} = {op} {left} {right}"),
+            Self::Compare { op, target, left, right } => {
+                write!(f, "{target} = {op} {left} {right}")
+            }
+            Self::Select { target, condition, yes, no } => {
+                write!(f, "{target} = select {condition} {yes} {no}")
+            }
+            Self::Convert { target, source } => write!(f, "{target} = convert {source}"),
+            Self::Round { target, source, format } => {
+                write!(f, "{target} = round_to {} {source}", format.name())
+            }
+            Self::Reduce { op, target, source } => write!(f, "reduce {op} {target} {source}"),
+            Self::Dot { target, left, right, k } => {
+                write!(f, "dot {target} {left} {right} over {k}")
+            }
+            Self::SkipUnless { scalar, instructions } => {
+                write!(f, "skip {instructions} unless {scalar}")
+            }
+            Self::Patch { source_word, target_word, words } => {
+                write!(f, "patch {words} words from input {source_word} to table {target_word}")
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What instructions do to elements: lists that grow at their ends, since codes are in files.
+
+use std::fmt;
+
+use super::Lane;
+
+macro_rules! ops {
+    ($(#[$doc:meta])* $name:ident { $($(#[$op_doc:meta])* $op:ident = $code:literal $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$op_doc])* $op = $code,)*
+        }
+
+        impl $name {
+            /// Every one, in the order of its code.
+            pub const ALL: &[Self] = &[$(Self::$op,)*];
+
+            /// The name that disassembly gives it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$op => $text,)* }
+            }
+
+            /// The one of this code.
+            pub fn from_code(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$op),)* _ => None }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+ops! {
+    /// One value in, one out.
+    UnaryOp {
+        /// Minus; integers wrap.
+        Neg = 0 "neg",
+        /// Magnitude; integers wrap.
+        Abs = 1 "abs",
+        /// Square root.
+        Sqrt = 2 "sqrt",
+        /// One over the square root.
+        Rsqrt = 3 "rsqrt",
+        /// One over.
+        Reciprocal = 4 "reciprocal",
+        /// e to the power.
+        Exp = 5 "exp",
+        /// Natural logarithm.
+        Log = 6 "log",
+        /// Hyperbolic tangent.
+        Tanh = 7 "tanh",
+        /// Sine.
+        Sin = 8 "sin",
+        /// Cosine.
+        Cos = 9 "cos",
+        /// The error function.
+        Erf = 10 "erf",
+        /// Down to a whole number.
+        Floor = 11 "floor",
+        /// Up to a whole number.
+        Ceil = 12 "ceil",
+        /// To the nearest whole number, ties to even.
+        Round = 13 "round",
+        /// Towards zero to a whole number.
+        Trunc = 14 "trunc",
+        /// -1, 0 or 1; NaN stays.
+        Sign = 15 "sign",
+        /// False for true.
+        Not = 16 "not",
+        /// Every bit turned.
+        BitNot = 17 "bit_not",
+        /// Whether it is NaN.
+        IsNan = 18 "is_nan",
+        /// Negative numbers to zero; NaN stays.
+        Relu = 19 "relu",
+        /// Two to the power.
+        Exp2 = 20 "exp2",
+        /// e to the power, minus one.
+        Expm1 = 21 "expm1",
+        /// Logarithm to base two.
+        Log2 = 22 "log2",
+        /// Logarithm to base ten.
+        Log10 = 23 "log10",
+        /// Logarithm of one plus.
+        Log1p = 24 "log1p",
+        /// Tangent.
+        Tan = 25 "tan",
+        /// Arc sine.
+        Asin = 26 "asin",
+        /// Arc cosine.
+        Acos = 27 "acos",
+        /// Arc tangent.
+        Atan = 28 "atan",
+        /// Hyperbolic sine.
+        Sinh = 29 "sinh",
+        /// Hyperbolic cosine.
+        Cosh = 30 "cosh",
+        /// One over one plus e to the minus.
+        Sigmoid = 31 "sigmoid",
+        /// Whether it is an infinity.
+        IsInf = 32 "is_inf",
+    }
+}
+
+ops! {
+    /// Two values in, one out. Integer division by zero is a data fault.
+    BinaryOp {
+        /// Plus; integers wrap.
+        Add = 0 "add",
+        /// Minus; integers wrap.
+        Sub = 1 "sub",
+        /// Times; integers wrap.
+        Mul = 2 "mul",
+        /// Divided by; integers towards zero.
+        Div = 3 "div",
+        /// The smaller one; NaN wins.
+        Min = 4 "min",
+        /// The larger one; NaN wins.
+        Max = 5 "max",
+        /// To the power.
+        Pow = 6 "pow",
+        /// What is left of a division towards zero: C's `fmod` and `%`.
+        Rem = 7 "rem",
+        /// Both, bit by bit.
+        And = 8 "and",
+        /// One or both, bit by bit.
+        Or = 9 "or",
+        /// One and not both, bit by bit.
+        Xor = 10 "xor",
+        /// Shifted left; 64 or more gives zero.
+        ShiftLeft = 11 "shift_left",
+        /// Shifted right with the sign; 64 or more gives the sign.
+        ShiftRight = 12 "shift_right",
+        /// Divided by, down to a whole number: Python's `//`.
+        FloorDiv = 13 "floor_div",
+        /// What is left of a division downwards: Python's `%`.
+        Modulo = 14 "modulo",
+        /// The angle of a point, y first.
+        Atan2 = 15 "atan2",
+        /// The first one's magnitude with the second one's sign.
+        CopySign = 16 "copy_sign",
+        /// The smaller one; a number wins over NaN.
+        Fmin = 17 "fmin",
+        /// The larger one; a number wins over NaN.
+        Fmax = 18 "fmax",
+    }
+}
+
+ops! {
+    /// Two values in, a truth value out. NaN differs from everything.
+    CompareOp {
+        /// The same.
+        Equal = 0 "eq",
+        /// Not the same.
+        NotEqual = 1 "ne",
+        /// Smaller.
+        Less = 2 "lt",
+        /// Smaller or the same.
+        LessEqual = 3 "le",
+        /// Larger.
+        Greater = 4 "gt",
+        /// Larger or the same.
+        GreaterEqual = 5 "ge",
+    }
+}
+
+ops! {
+    /// Many values in, one out.
+    ReduceOp {
+        /// All together.
+        Sum = 0 "sum",
+        /// All multiplied.
+        Product = 1 "product",
+        /// The smallest; NaN wins.
+        Min = 2 "min",
+        /// The largest; NaN wins.
+        Max = 3 "max",
+        /// Whether one is true.
+        Any = 4 "any",
+        /// Whether all are true.
+        All = 5 "all",
+    }
+}
+
+impl UnaryOp {
+    /// What it gives for a source of this lane; `None` if it does not take it.
+    pub fn result(self, source: Lane) -> Option<Lane> {
+        match self {
+            Self::Neg | Self::Abs | Self::Sign | Self::Relu => number(source),
+            Self::Not => (source == Lane::Bool).then_some(Lane::Bool),
+            Self::BitNot => (source == Lane::I64).then_some(Lane::I64),
+            Self::IsNan | Self::IsInf => source.is_float().then_some(Lane::Bool),
+            _ => source.is_float().then_some(source),
+        }
+    }
+}
+
+impl BinaryOp {
+    /// What it gives for two sources of this lane; `None` if it does not take them.
+    pub fn result(self, sources: Lane) -> Option<Lane> {
+        match self {
+            Self::And | Self::Or | Self::Xor => (!sources.is_float()).then_some(sources),
+            Self::ShiftLeft | Self::ShiftRight => (sources == Lane::I64).then_some(sources),
+            Self::Atan2 | Self::CopySign | Self::Fmin | Self::Fmax => {
+                sources.is_float().then_some(sources)
+            }
+            _ => number(sources),
+        }
+    }
+}
+
+impl ReduceOp {
+    /// Whether it takes values of this lane.
+    pub fn takes(self, lane: Lane) -> bool {
+        match self {
+            Self::Any | Self::All => lane == Lane::Bool,
+            Self::Sum | Self::Product | Self::Min | Self::Max => number(lane).is_some(),
+        }
+    }
+}
+
+fn number(lane: Lane) -> Option<Lane> {
+    (lane != Lane::Bool).then_some(lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_their_places_in_the_list() {
+        for (at, &op) in UnaryOp::ALL.iter().enumerate() {
+            assert_eq!((op as usize, UnaryOp::from_code(at as u8)), (at, Some(op)));
+        }
+        for (at, &op) in BinaryOp::ALL.iter().enumerate() {
+            assert_eq!((op as usize, BinaryOp::from_code(at as u8)), (at, Some(op)));
+        }
+        assert_eq!((CompareOp::ALL.len(), ReduceOp::ALL.len()), (6, 6));
+        assert_eq!(UnaryOp::from_code(200), None);
+    }
+
+    #[test]
+    fn every_op_takes_some_lane() {
+        let takes_one = |takes: &dyn Fn(Lane) -> bool| Lane::ALL.into_iter().any(takes);
+        assert!(UnaryOp::ALL.iter().all(|op| takes_one(&|lane| op.result(lane).is_some())));
+        assert!(BinaryOp::ALL.iter().all(|op| takes_one(&|lane| op.result(lane).is_some())));
+        assert!(ReduceOp::ALL.iter().all(|op| takes_one(&|lane| op.takes(lane))));
+    }
+}

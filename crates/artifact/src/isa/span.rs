@@ -1,0 +1,100 @@
+use std::fmt;
+
+use super::{Dim, MAX_DIMS};
+
+/// A set of dims: those along which a register or an operand holds more than one value.
+///
+/// ```
+/// use spyre_artifact::{Dim, Span};
+///
+/// let (rows, columns) = (Span::of(&[Dim(0)]), Span::of(&[Dim(1)]));
+/// assert_eq!((rows | columns).to_string(), "[d0 d1]");
+/// assert!(rows.is_inside(rows | columns));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span(u8);
+
+impl Span {
+    /// No dims: one value.
+    pub const NONE: Self = Self(0);
+
+    /// These dims. A dim that no program can have (8 and up) is left out.
+    pub fn of(dims: &[Dim]) -> Self {
+        dims.iter().fold(Self::NONE, |span, &dim| span.with(dim))
+    }
+
+    /// The set whose bit i says whether dim i is in it.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Bit i says whether dim i is in it.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The same set and this dim.
+    #[must_use]
+    pub fn with(self, dim: Dim) -> Self {
+        Self(self.0 | 1_u8.checked_shl(dim.0.into()).unwrap_or(0))
+    }
+
+    /// The same set but for this dim.
+    #[must_use]
+    pub fn without(self, dim: Dim) -> Self {
+        Self(self.0 & !Self::NONE.with(dim).0)
+    }
+
+    /// Whether this dim is in it.
+    pub fn contains(self, dim: Dim) -> bool {
+        Self::NONE.with(dim).0 & self.0 != 0
+    }
+
+    /// Whether `other` has all of its dims.
+    pub fn is_inside(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// Whether it has no dims.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its dims, lowest first.
+    pub fn dims(self) -> impl Iterator<Item = Dim> {
+        (0..MAX_DIMS as u8).map(Dim).filter(move |&dim| self.contains(dim))
+    }
+}
+
+impl std::ops::BitOr for Span {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl<const N: usize> From<[Dim; N]> for Span {
+    fn from(dims: [Dim; N]) -> Self {
+        Self::of(&dims)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.dims().map(|dim| dim.to_string()).collect();
+        write!(f, "[{}]", dims.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dim_that_cannot_be_is_in_no_span() {
+        assert_eq!(Span::of(&[Dim(8), Dim(255)]), Span::NONE);
+        assert!(!Span::from_bits(0xFF).contains(Dim(8)));
+        assert_eq!(Span::from_bits(0xFF).dims().count(), 8);
+    }
+}

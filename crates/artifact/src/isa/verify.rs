@@ -1,0 +1,428 @@
+//! The rules of [`Program`](super::Program), checked in one pass over the code.
+
+use spyre_numerics::DataFormat;
+
+use super::{
+    BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS,
+    MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand, OperandType, ReduceOp,
+    Refusal, Register, RegisterType, ScalarWord, Span, UnaryOp,
+};
+use crate::Error;
+
+/// Refuses a draft that breaks a rule, naming the first instruction that does.
+pub(super) fn check(draft: &Draft) -> Result<(), Error> {
+    check_declarations(draft).map_err(Error::Program)?;
+    let mut scope = Scope::new(draft);
+    for (at, instruction) in draft.instructions.iter().enumerate() {
+        scope.step(at, instruction).map_err(|refusal| Error::Instruction {
+            at,
+            instruction: instruction.to_string(),
+            refusal,
+        })?;
+    }
+    scope.finish().map_err(Error::Program)
+}
+
+fn check_declarations(draft: &Draft) -> Result<(), Refusal> {
+    at_most("dims", draft.dims, MAX_DIMS)?;
+    at_most("registers", draft.registers.len(), MAX_REGISTERS)?;
+    at_most("operands", draft.operands.len(), MAX_OPERANDS)?;
+    at_most("scalars", draft.scalars, MAX_SCALARS)?;
+    at_most("instructions", draft.instructions.len(), MAX_INSTRUCTIONS)?;
+    let dims = draft.dims;
+    let all = Span::from_bits(u8::MAX.checked_shr(8 - dims as u32).unwrap_or(0));
+    let inside = |what: String, span: Span| match span.is_inside(all) {
+        true => Ok(()),
+        false => Err(Refusal::SpanOutside { what, span, dims }),
+    };
+    for (at, register) in draft.registers.iter().enumerate() {
+        inside(Register(at as u8).to_string(), register.span)?;
+    }
+    for (at, &OperandType { format, span, .. }) in draft.operands.iter().enumerate() {
+        let operand = Operand(at as u8);
+        inside(operand.to_string(), span)?;
+        Lane::of(format).ok_or(Refusal::OperandFormat { operand, format })?;
+    }
+    Ok(())
+}
+
+fn at_most(what: &'static str, given: usize, most: usize) -> Result<(), Refusal> {
+    if given <= most { Ok(()) } else { Err(Refusal::TooMany { what, given, most }) }
+}
+
+/// What is open and known at one place of the code.
+#[derive(Debug)]
+struct Scope<'a> {
+    draft: &'a Draft,
+    blocks: Vec<Block>,
+    open: Span,
+    /// Bit i: register i has been written on every path to here.
+    written: u64,
+}
+
+/// A loop or a skip that is still open.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    kind: BlockKind,
+    /// What was written when it began, and so what is known to be when it ends.
+    written: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum BlockKind {
+    Loop { dim: Dim, is_parallel: bool },
+    Skip { to: usize },
+}
+
+impl<'a> Scope<'a> {
+    fn new(draft: &'a Draft) -> Self {
+        Self { draft, blocks: Vec::new(), open: Span::NONE, written: 0 }
+    }
+
+    fn step(&mut self, at: usize, instruction: &Instruction) -> Result<(), Refusal> {
+        self.close_skips(at)?;
+        match *instruction {
+            Instruction::Begin { dim, is_parallel, .. } => self.begin(dim, is_parallel),
+            Instruction::End => self.end(),
+            Instruction::SkipUnless { scalar, instructions } => self.skip(at, scalar, instructions),
+            Instruction::Load { target, source } => self.load(target, source),
+            Instruction::Store { target, source } => self.store(target, source),
+            Instruction::Constant { target, value } => self.constant(target, value),
+            Instruction::Scalar { target, scalar } => self.scalar(target, scalar),
+            Instruction::Index { target, dim } => self.index(target, dim),
+            Instruction::Unary { op, target, source } => self.unary(op, target, source),
+            Instruction::Binary { op, target, left, right } => self.binary(op, target, left, right),
+            Instruction::Compare { op, target, left, right } => {
+                self.compare(op, target, left, right)
+            }
+            Instruction::Select { target, condition, yes, no } => {
+                self.select(target, condition, yes, no)
+            }
+            Instruction::Convert { target, source } => self.convert(target, source),
+            Instruction::Round { target, source, format } => self.round(target, source, format),
+            Instruction::Reduce { op, target, source } => self.reduce(op, target, source),
+            Instruction::Dot { target, left, right, k } => self.dot(target, left, right, k),
+            Instruction::Patch { .. } => Err(Refusal::PatchInProgram),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Refusal> {
+        self.close_skips(self.draft.instructions.len())?;
+        match self.blocks.len() {
+            0 => Ok(()),
+            open => Err(Refusal::BeginWithoutEnd { open }),
+        }
+    }
+
+    fn begin(&mut self, dim: Dim, is_parallel: bool) -> Result<(), Refusal> {
+        self.known_dim(dim)?;
+        if self.open.contains(dim) {
+            return Err(Refusal::DimOpenTwice { dim });
+        }
+        self.open = self.open.with(dim);
+        self.enter(BlockKind::Loop { dim, is_parallel });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Refusal> {
+        match self.blocks.pop() {
+            None => Err(Refusal::EndWithoutBegin),
+            Some(Block { kind: BlockKind::Skip { to }, .. }) => {
+                Err(Refusal::SkipLeavesBlock { to })
+            }
+            Some(Block { kind: BlockKind::Loop { dim, .. }, written }) => {
+                self.open = self.open.without(dim);
+                self.written = written;
+                Ok(())
+            }
+        }
+    }
+
+    fn skip(&mut self, at: usize, scalar: ScalarWord, count: u32) -> Result<(), Refusal> {
+        self.known_scalar(scalar)?;
+        let to = at + 1 + count as usize;
+        let skips = self.blocks.iter().filter_map(|block| match block.kind {
+            BlockKind::Skip { to } => Some(to),
+            BlockKind::Loop { .. } => None,
+        });
+        let end = skips.clone().min().unwrap_or(self.draft.instructions.len());
+        match count {
+            0 => Err(Refusal::SkipNothing),
+            _ if to > end => Err(Refusal::SkipLeavesBlock { to }),
+            _ if skips.count() >= MAX_SKIP_DEPTH => Err(Refusal::SkipsTooDeep),
+            _ => {
+                self.enter(BlockKind::Skip { to });
+                Ok(())
+            }
+        }
+    }
+
+    /// Leaves the skips that end here; a loop that began inside one must have ended.
+    fn close_skips(&mut self, at: usize) -> Result<(), Refusal> {
+        while let Some(&Block { kind: BlockKind::Skip { to }, written }) = self.blocks.last()
+            && to <= at
+        {
+            self.blocks.pop();
+            self.written = written;
+        }
+        let passed = self.blocks.iter().find_map(|block| match block.kind {
+            BlockKind::Skip { to } if to <= at => Some(to),
+            _ => None,
+        });
+        passed.map_or(Ok(()), |to| Err(Refusal::SkipLeavesBlock { to }))
+    }
+
+    fn enter(&mut self, kind: BlockKind) {
+        self.blocks.push(Block { kind, written: self.written });
+    }
+
+    fn load(&mut self, target: Register, source: Operand) -> Result<(), Refusal> {
+        let (register, operand) = (self.known_register(target)?, self.readable(source)?);
+        transfer(target, register, source, operand, operand.span.is_inside(register.span))?;
+        self.write(target)
+    }
+
+    fn store(&self, target: Operand, source: Register) -> Result<(), Refusal> {
+        let (operand, register) = (self.known_operand(target)?, self.read(source)?);
+        if !operand.access.writes() {
+            return Err(Refusal::Access { operand: target, access: operand.access.name() });
+        }
+        self.opened(|| target.to_string(), operand.span)?;
+        transfer(source, register, target, operand, register.span.is_inside(operand.span))?;
+        let shared = self.parallel().find(|(dim, _)| !operand.span.contains(*dim));
+        shared.map_or(Ok(()), |(dim, _)| Err(Refusal::ParallelStore { operand: target, dim }))
+    }
+
+    fn constant(&mut self, target: Register, value: Constant) -> Result<(), Refusal> {
+        let lane = self.known_register(target)?.lane;
+        let expected = match value {
+            Constant::Float(_) => "f32 or f64",
+            Constant::Int(_) => "i64",
+            Constant::Bool(_) => "bool",
+        };
+        expect_lane(target, lane, value.fits(lane), expected)?;
+        self.write(target)
+    }
+
+    fn scalar(&mut self, target: Register, scalar: ScalarWord) -> Result<(), Refusal> {
+        self.known_scalar(scalar)?;
+        self.write(target)
+    }
+
+    fn index(&mut self, target: Register, dim: Dim) -> Result<(), Refusal> {
+        self.known_dim(dim)?;
+        self.result(target, Span::NONE.with(dim), Some(Lane::I64))
+    }
+
+    fn unary(&mut self, op: UnaryOp, target: Register, source: Register) -> Result<(), Refusal> {
+        let input = self.read(source)?;
+        let lane = op.result(input.lane);
+        expect_lane(source, input.lane, lane.is_some(), "one that the operation takes")?;
+        self.result(target, input.span, lane)
+    }
+
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Refusal> {
+        let inputs = self.read_pair(left, right)?;
+        let lane = op.result(inputs.lane);
+        expect_lane(left, inputs.lane, lane.is_some(), "one that the operation takes")?;
+        self.result(target, inputs.span, lane)
+    }
+
+    fn compare(
+        &mut self,
+        _: CompareOp,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Refusal> {
+        let inputs = self.read_pair(left, right)?;
+        self.result(target, inputs.span, Some(Lane::Bool))
+    }
+
+    fn select(
+        &mut self,
+        target: Register,
+        condition: Register,
+        yes: Register,
+        no: Register,
+    ) -> Result<(), Refusal> {
+        let chooser = self.read(condition)?;
+        expect_lane(condition, chooser.lane, chooser.lane == Lane::Bool, "bool")?;
+        let inputs = self.read_pair(yes, no)?;
+        self.result(target, chooser.span | inputs.span, Some(inputs.lane))
+    }
+
+    fn convert(&mut self, target: Register, source: Register) -> Result<(), Refusal> {
+        let span = self.read(source)?.span;
+        self.result(target, span, None)
+    }
+
+    fn round(
+        &mut self,
+        target: Register,
+        source: Register,
+        format: DataFormat,
+    ) -> Result<(), Refusal> {
+        let RegisterType { lane, span } = self.read(source)?;
+        if !lane.fits(format) {
+            return Err(Refusal::TransferLane { register: source, lane, format });
+        }
+        self.result(target, span, Some(lane))
+    }
+
+    fn reduce(&mut self, op: ReduceOp, target: Register, source: Register) -> Result<(), Refusal> {
+        let input = self.read(source)?;
+        let held = self.read(target)?;
+        expect_lane(source, input.lane, op.takes(input.lane), "one that the operation takes")?;
+        expect_lane(target, held.lane, held.lane == input.lane, "the source's")?;
+        if !held.span.is_inside(input.span) || held.span == input.span {
+            let (span, source_span) = (held.span, input.span);
+            return Err(Refusal::ReduceSpan { target, span, source_span });
+        }
+        self.write(target)
+    }
+
+    fn dot(
+        &mut self,
+        target: Register,
+        left: Operand,
+        right: Operand,
+        k: Dim,
+    ) -> Result<(), Refusal> {
+        self.known_dim(k)?;
+        let held = self.read(target)?;
+        expect_lane(target, held.lane, held.lane.is_float(), "f32 or f64")?;
+        let (first, second) = (self.readable(left)?, self.readable(right)?);
+        for format in [first.format, second.format] {
+            if !held.lane.fits(format) {
+                return Err(Refusal::TransferLane { register: target, lane: held.lane, format });
+            }
+        }
+        if !(first.span.contains(k) && second.span.contains(k)) {
+            return Err(Refusal::DotDim { k, left, right });
+        }
+        self.result(target, (first.span | second.span).without(k), None)
+    }
+
+    /// Writes `target`, which must span exactly this and have this lane, if it is known.
+    fn result(&mut self, target: Register, span: Span, lane: Option<Lane>) -> Result<(), Refusal> {
+        let found = self.known_register(target)?;
+        if let Some(lane) = lane {
+            expect_lane(target, found.lane, found.lane == lane, lane.name())?;
+        }
+        if found.span != span {
+            return Err(Refusal::Span { target, span: found.span, expected: span });
+        }
+        self.write(target)
+    }
+
+    fn write(&mut self, target: Register) -> Result<(), Refusal> {
+        let span = self.known_register(target)?.span;
+        self.opened(|| target.to_string(), span)?;
+        let held = self.parallel().find(|(_, written)| has(*written, target));
+        if let Some((dim, _)) = held {
+            return Err(Refusal::ParallelWrite { register: target, dim });
+        }
+        self.written |= 1 << target.index();
+        Ok(())
+    }
+
+    fn read(&self, source: Register) -> Result<RegisterType, Refusal> {
+        let register = self.known_register(source)?;
+        match has(self.written, source) {
+            true => Ok(register),
+            false => Err(Refusal::ReadBeforeWrite { register: source }),
+        }
+    }
+
+    /// Two registers of one lane, as if they were one that spans both.
+    fn read_pair(&self, left: Register, right: Register) -> Result<RegisterType, Refusal> {
+        let (first, second) = (self.read(left)?, self.read(right)?);
+        expect_lane(right, second.lane, second.lane == first.lane, first.lane.name())?;
+        Ok(RegisterType { lane: first.lane, span: first.span | second.span })
+    }
+
+    fn readable(&self, source: Operand) -> Result<OperandType, Refusal> {
+        let operand = self.known_operand(source)?;
+        if !operand.access.reads() {
+            return Err(Refusal::Access { operand: source, access: operand.access.name() });
+        }
+        self.opened(|| source.to_string(), operand.span)?;
+        Ok(operand)
+    }
+
+    fn opened(&self, what: impl Fn() -> String, span: Span) -> Result<(), Refusal> {
+        match span.is_inside(self.open) {
+            true => Ok(()),
+            false => Err(Refusal::NotOpen { what: what(), span, open: self.open }),
+        }
+    }
+
+    /// The parallel loops around this place, with what was written when they began.
+    fn parallel(&self) -> impl Iterator<Item = (Dim, u64)> {
+        self.blocks.iter().filter_map(|block| match block.kind {
+            BlockKind::Loop { dim, is_parallel: true } => Some((dim, block.written)),
+            _ => None,
+        })
+    }
+
+    fn known_dim(&self, dim: Dim) -> Result<(), Refusal> {
+        let dims = self.draft.dims;
+        if dim.index() < dims { Ok(()) } else { Err(Refusal::NoSuchDim { dim, dims }) }
+    }
+
+    fn known_register(&self, register: Register) -> Result<RegisterType, Refusal> {
+        let registers = &self.draft.registers;
+        let found = registers.get(register.index()).copied();
+        found.ok_or(Refusal::NoSuchRegister { register, registers: registers.len() })
+    }
+
+    fn known_operand(&self, operand: Operand) -> Result<OperandType, Refusal> {
+        let operands = &self.draft.operands;
+        let found = operands.get(operand.index()).copied();
+        found.ok_or(Refusal::NoSuchOperand { operand, operands: operands.len() })
+    }
+
+    fn known_scalar(&self, scalar: ScalarWord) -> Result<(), Refusal> {
+        let scalars = self.draft.scalars;
+        match scalar.index() < scalars {
+            true => Ok(()),
+            false => Err(Refusal::NoSuchScalar { scalar, scalars }),
+        }
+    }
+}
+
+fn has(written: u64, register: Register) -> bool {
+    written >> register.index() & 1 == 1
+}
+
+fn expect_lane(
+    register: Register,
+    lane: Lane,
+    fits: bool,
+    expected: &'static str,
+) -> Result<(), Refusal> {
+    if fits { Ok(()) } else { Err(Refusal::Lane { register, lane, expected }) }
+}
+
+/// What loads and stores have in common.
+fn transfer(
+    register: Register,
+    of_register: RegisterType,
+    operand: Operand,
+    of_operand: OperandType,
+    spans_fit: bool,
+) -> Result<(), Refusal> {
+    let (RegisterType { lane, span }, format) = (of_register, of_operand.format);
+    if !spans_fit {
+        let operand_span = of_operand.span;
+        return Err(Refusal::TransferSpan { operand, operand_span, register, span });
+    }
+    if lane.fits(format) { Ok(()) } else { Err(Refusal::TransferLane { register, lane, format }) }
+}

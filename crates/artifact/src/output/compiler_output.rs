@@ -1,0 +1,116 @@
+use std::path::Path;
+
+use super::{
+    CompilerOptions, CorrectionMetadata, ImageId, InitPacket, Intermediate, Step, TensorMetadata,
+    check, folder,
+};
+use crate::{CodeImage, CorrectionProgram, Error, Program};
+
+/// The version of the plan's form.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A whole plan: steps, the images that they name, and what launches need to know.
+///
+/// As files it is a folder: `plan.json`, and one binary per image.
+///
+/// ```
+/// use spyre_artifact::*;
+/// use spyre_numerics::{DType, DataFormat::IeeeFp16};
+///
+/// let mut code = ProgramBuilder::new();
+/// let n = code.dim();
+/// let x = code.operand(IeeeFp16, Access::Both, [n]);
+/// code.each_parallel(n, 4096, |code| {
+///     let tile = code.load(x);
+///     let root = code.unary(UnaryOp::Sqrt, tile);
+///     code.store(x, root);
+/// });
+/// let program = code.build()?;
+///
+/// let (correction, metadata) = CompilerOutput::full_correction(&program)?;
+/// let plan = CompilerOutput {
+///     images: vec![
+///         CodeImage::new(Code::Compute(program), Vec::new())?,
+///         CodeImage::new(Code::Correction(correction), Vec::new())?,
+///     ],
+///     tensor_input_metadata: vec![TensorMetadata {
+///         name: "x".into(),
+///         dtype: DType::Float16,
+///         format: IeeeFp16,
+///         dims: vec![ExpectedDim { name: "n".into(), size: ExpectedSize::Any }],
+///         role: Role::Both,
+///     }],
+///     steps: vec![Step {
+///         name: "sqrt_".into(),
+///         compute: ImageId(0),
+///         correction: Some(ImageId(1)),
+///         dims: vec!["n".into()],
+///         bindings: vec![Binding::Tensor(0)],
+///         scratch_bytes: 0,
+///     }],
+///     correction_metadata: vec![metadata],
+///     ..CompilerOutput::default()
+/// };
+///
+/// let folder = std::env::temp_dir().join(format!("sqrt-plan-{}", std::process::id()));
+/// plan.save(&folder)?;
+/// assert_eq!(CompilerOutput::load(&folder)?, plan);
+/// # let _ = std::fs::remove_dir_all(&folder);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompilerOutput {
+    /// What the compiler was asked for.
+    pub options: CompilerOptions,
+    /// Shared code; [`ImageId`]s are places in this list.
+    pub images: Vec<CodeImage>,
+    /// The tensors that a launch is given, in order: the segment table.
+    pub tensor_input_metadata: Vec<TensorMetadata>,
+    /// Device memory of the plan's own.
+    pub intermediates: Vec<Intermediate>,
+    /// What runs, in order.
+    pub steps: Vec<Step>,
+    /// Per step, what its correction is given.
+    pub correction_metadata: Vec<CorrectionMetadata>,
+    /// What is written when an instance is made.
+    pub init_packets: Vec<InitPacket>,
+}
+
+impl CompilerOutput {
+    /// Refuses a plan whose parts do not belong together.
+    pub fn check(&self) -> Result<(), Error> {
+        check::check(self)
+    }
+
+    /// Writes the plan to a folder that is not there yet: all of it, or nothing.
+    pub fn save(&self, folder: impl AsRef<Path>) -> Result<(), Error> {
+        self.check()?;
+        folder::save(self, folder.as_ref())
+    }
+
+    /// Reads a plan and checks all of it.
+    pub fn load(folder: impl AsRef<Path>) -> Result<Self, Error> {
+        folder::load(folder.as_ref())
+    }
+
+    /// The compute program in an image.
+    pub fn program(&self, image: ImageId) -> Option<&Program> {
+        self.images.get(image.0 as usize)?.program()
+    }
+
+    /// The correction program in an image.
+    pub fn correction(&self, image: ImageId) -> Option<&CorrectionProgram> {
+        self.images.get(image.0 as usize)?.correction()
+    }
+
+    /// The correction that patches a program's whole table, in the order of the table.
+    pub fn full_correction(
+        program: &Program,
+    ) -> Result<(CorrectionProgram, CorrectionMetadata), Error> {
+        let shape = program.table_shape();
+        let metadata = CorrectionMetadata::full(shape);
+        let words = shape.words() as u32;
+        let patch = crate::Patch { source_word: 0, target_word: 0, words };
+        Ok((CorrectionProgram::new(words, words, vec![patch])?, metadata))
+    }
+}

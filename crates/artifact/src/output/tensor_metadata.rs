@@ -1,0 +1,100 @@
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use spyre_numerics::{DType, DataFormat};
+
+use super::text;
+
+/// A tensor that a launch is given: one row of the segment table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorMetadata {
+    /// For people.
+    pub name: String,
+    /// What the framework calls its elements.
+    #[serde(with = "text::dtype")]
+    pub dtype: DType,
+    /// How its elements lie in device memory.
+    #[serde(with = "text::format")]
+    pub format: DataFormat,
+    /// What it is expected to measure.
+    pub dims: Vec<ExpectedDim>,
+    /// What the plan does with it.
+    pub role: Role,
+}
+
+/// One dimension of an expected tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedDim {
+    /// Dimensions of one name have one size, in every tensor.
+    pub name: String,
+    /// How long it should be.
+    pub size: ExpectedSize,
+}
+
+/// How long a dimension should be: a number in the plan, or `"any"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExpectedSize {
+    /// The tile that the program was made for.
+    Fixed(NonZeroU64),
+    /// Any length: it is patched at launch.
+    Any,
+}
+
+/// What a plan does with a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It is read.
+    Input,
+    /// It is written; steps behind the one that wrote it may read it.
+    Output,
+    /// It is read and then written.
+    Both,
+}
+
+impl Role {
+    /// Whether steps may write it.
+    pub fn is_written(self) -> bool {
+        self != Self::Input
+    }
+}
+
+impl Serialize for ExpectedSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Fixed(elements) => serializer.serialize_u64(elements.get()),
+            Self::Any => serializer.serialize_str("any"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ExpectedSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SizeVisitor)
+    }
+}
+
+struct SizeVisitor;
+
+impl serde::de::Visitor<'_> for SizeVisitor {
+    type Value = ExpectedSize;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a number of elements above 0, or \"any\"")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, elements: u64) -> Result<ExpectedSize, E> {
+        let found = serde::de::Unexpected::Unsigned(elements);
+        let fixed = NonZeroU64::new(elements).map(ExpectedSize::Fixed);
+        fixed.ok_or_else(|| E::invalid_value(found, &self))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ExpectedSize, E> {
+        match text {
+            "any" => Ok(ExpectedSize::Any),
+            _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Random programs that follow all rules, from a tape of choices.
+
+use spyre_artifact::*;
+use spyre_numerics::DataFormat;
+
+const FORMATS: [DataFormat; 6] = [
+    DataFormat::IeeeFp16,
+    DataFormat::Sen169Fp16,
+    DataFormat::IeeeFp32,
+    DataFormat::IeeeFp64,
+    DataFormat::IeeeInt64,
+    DataFormat::Bool,
+];
+
+/// Choices, one after another; an empty tape always chooses the first.
+#[derive(Debug)]
+pub(crate) struct Tape<'a> {
+    choices: std::slice::Iter<'a, u16>,
+}
+
+impl<'a> Tape<'a> {
+    pub(crate) fn new(choices: &'a [u16]) -> Self {
+        Self { choices: choices.iter() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.choices.len() == 0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::from(self.choices.next().copied().unwrap_or(0)) % bound.max(1)
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        let at = self.below(from.len());
+        from.get(at).copied()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    register: Register,
+    lane: Lane,
+    span: Span,
+}
+
+/// What the place at hand may use.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    open: Span,
+    parallel: Span,
+    values: Vec<Value>,
+    depth: usize,
+}
+
+#[derive(Debug)]
+struct Author<'a> {
+    tape: Tape<'a>,
+    dims: Vec<Dim>,
+    operands: Vec<(Operand, OperandType)>,
+    scalars: Vec<ScalarWord>,
+    /// Each operation may take a register, and there are 64.
+    registers_left: usize,
+}
+
+/// A valid program, chosen by the tape.
+pub(crate) fn program(choices: &[u16]) -> Result<Program, Error> {
+    let mut code = ProgramBuilder::new();
+    let mut tape = Tape::new(choices);
+    let dims: Vec<Dim> = (0..tape.below(9)).map(|_| code.dim()).collect();
+    let scalars: Vec<ScalarWord> = (0..tape.below(4)).map(|_| code.scalar_word()).collect();
+    let mut operands = Vec::new();
+    for _ in 0..tape.below(6) {
+        let format = tape.pick(&FORMATS).unwrap_or(DataFormat::Bool);
+        let access =
+            tape.pick(&[Access::Read, Access::Write, Access::Both]).unwrap_or(Access::Both);
+        let span = subset(&mut tape, Span::of(&dims));
+        operands.push((code.operand(format, access, span), OperandType { format, access, span }));
+    }
+    let mut author = Author { tape, dims, operands, scalars, registers_left: 60 };
+    author.block(&mut code, Place::default());
+    code.build()
+}
+
+fn subset(tape: &mut Tape<'_>, of: Span) -> Span {
+    Span::from_bits(of.bits() & tape.below(256) as u8)
+}
+
+impl Author<'_> {
+    fn block(&mut self, code: &mut ProgramBuilder, mut place: Place) {
+        for _ in 0..1 + self.tape.below(8) {
+            if self.tape.is_empty() || self.registers_left < 3 {
+                return;
+            }
+            self.statement(code, &mut place);
+        }
+    }
+
+    fn statement(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        match self.tape.below(14) {
+            0..=2 => self.nest(code, place),
+            3 => self.when(code, place),
+            4 => self.constant(code, place),
+            5 => self.index(code, place),
+            6 => self.load(code, place),
+            7 => self.store(code, place),
+            8 => self.unary(code, place),
+            9 => self.binary(code, place),
+            10 => self.select(code, place),
+            11 => self.convert(code, place),
+            12 => self.reduce(code, place),
+            _ => self.dot(code, place),
+        }
+    }
+
+    fn nest(&mut self, code: &mut ProgramBuilder, place: &Place) {
+        let closed: Vec<Dim> =
+            self.dims.iter().copied().filter(|&dim| !place.open.contains(dim)).collect();
+        let Some(dim) = self.tape.pick(&closed) else { return };
+        let mut inner = place.clone();
+        inner.open = inner.open.with(dim);
+        inner.depth += 1;
+        let tile = self.tape.below(1000) as u32;
+        if self.tape.below(2) == 0 {
+            code.each(dim, tile, |code| self.block(code, inner));
+        } else {
+            inner.parallel = inner.parallel.with(dim);
+            code.each_parallel(dim, tile, |code| self.block(code, inner));
+        }
+    }
+
+    fn when(&mut self, code: &mut ProgramBuilder, place: &Place) {
+        let Some(scalar) = self.tape.pick(&self.scalars) else { return };
+        let mut inner = place.clone();
+        inner.depth += 1;
+        if inner.depth < 8 {
+            code.when(scalar, |code| self.block(code, inner));
+        }
+    }
+
+    fn constant(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let lane = self.tape.pick(&Lane::ALL).unwrap_or(Lane::F32);
+        let span = subset(&mut self.tape, place.open);
+        let value = match lane {
+            Lane::I64 => Constant::Int(self.tape.below(100) as i64 - 50),
+            Lane::Bool => Constant::Bool(self.tape.below(2) == 1),
+            _ => Constant::Float(f64::from_bits((self.tape.below(65536) as u64) << 48)),
+        };
+        self.keep(place, code.constant(lane, span, value), lane, span);
+        if let (Some(scalar), true) = (self.tape.pick(&self.scalars), span == Span::NONE) {
+            self.keep(place, code.scalar(lane, scalar), lane, span);
+        }
+    }
+
+    fn index(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let open: Vec<Dim> = place.open.dims().collect();
+        if let Some(dim) = self.tape.pick(&open) {
+            self.keep(place, code.index(dim), Lane::I64, [dim].into());
+        }
+    }
+
+    fn load(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        if let Some((operand, OperandType { format, span, .. })) = self.readable(place, |_| true)
+            && let Some(lane) = Lane::of(format)
+        {
+            self.keep(place, code.load(operand), lane, span);
+        }
+    }
+
+    fn store(&mut self, code: &mut ProgramBuilder, place: &Place) {
+        let Some(value) = self.tape.pick(&place.values) else { return };
+        let fits = |operand: &OperandType| {
+            operand.access.writes()
+                && operand.span.is_inside(place.open)
+                && place.parallel.is_inside(operand.span)
+                && value.span.is_inside(operand.span)
+                && value.lane.fits(operand.format)
+        };
+        let targets: Vec<Operand> =
+            self.operands.iter().filter(|(_, o)| fits(o)).map(|(operand, _)| *operand).collect();
+        if let Some(target) = self.tape.pick(&targets) {
+            code.store(target, value.register);
+        }
+    }
+
+    fn unary(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some(value) = self.tape.pick(&place.values) else { return };
+        let Some(op) = self.tape.pick(UnaryOp::ALL) else { return };
+        if let Some(lane) = op.result(value.lane) {
+            self.keep(place, code.unary(op, value.register), lane, value.span);
+        }
+    }
+
+    fn binary(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some((left, right)) = self.pair(place) else { return };
+        let span = left.span | right.span;
+        let (first, second) = (left.register, right.register);
+        if let (Some(op), true) = (self.tape.pick(CompareOp::ALL), self.tape.below(3) == 0) {
+            return self.keep(place, code.compare(op, first, second), Lane::Bool, span);
+        }
+        let Some(op) = self.tape.pick(BinaryOp::ALL) else { return };
+        if let Some(lane) = op.result(left.lane) {
+            self.keep(place, code.binary(op, first, second), lane, span);
+        }
+    }
+
+    fn select(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let conditions: Vec<Value> =
+            place.values.iter().copied().filter(|value| value.lane == Lane::Bool).collect();
+        let Some(condition) = self.tape.pick(&conditions) else { return };
+        let Some((yes, no)) = self.pair(place) else { return };
+        let target = code.select(condition.register, yes.register, no.register);
+        self.keep(place, target, yes.lane, condition.span | yes.span | no.span);
+    }
+
+    fn convert(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some(value) = self.tape.pick(&place.values) else { return };
+        let format = self.tape.pick(&FORMATS).unwrap_or(DataFormat::Bool);
+        if value.lane.fits(format) {
+            self.keep(place, code.round(value.register, format), value.lane, value.span);
+        }
+        let lane = self.tape.pick(&Lane::ALL).unwrap_or(Lane::F32);
+        self.keep(place, code.convert(lane, value.register), lane, value.span);
+    }
+
+    fn reduce(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let wide: Vec<Value> =
+            place.values.iter().copied().filter(|value| !value.span.is_empty()).collect();
+        let Some(source) = self.tape.pick(&wide) else { return };
+        let Some(op) = self.tape.pick(ReduceOp::ALL) else { return };
+        let span = subset(&mut self.tape, source.span);
+        if !op.takes(source.lane) || span == source.span {
+            return;
+        }
+        let start = match source.lane {
+            Lane::I64 => Constant::Int(0),
+            Lane::Bool => Constant::Bool(true),
+            _ => Constant::Float(0.0),
+        };
+        let target = code.constant(source.lane, span, start);
+        code.reduce(op, target, source.register);
+        self.keep(place, target, source.lane, span);
+    }
+
+    fn dot(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let open: Vec<Dim> = place.open.dims().collect();
+        let Some(k) = self.tape.pick(&open) else { return };
+        let fits = |o: &OperandType| o.span.contains(k) && Lane::F64.fits(o.format);
+        let Some((left, first)) = self.readable(place, fits) else { return };
+        let Some((right, second)) = self.readable(place, fits) else { return };
+        let span = (first.span | second.span).without(k);
+        let target = code.constant(Lane::F64, span, 0.0);
+        code.dot(target, left, right, k);
+        self.keep(place, target, Lane::F64, span);
+    }
+
+    fn readable(
+        &mut self,
+        place: &Place,
+        fits: impl Fn(&OperandType) -> bool,
+    ) -> Option<(Operand, OperandType)> {
+        let usable: Vec<(Operand, OperandType)> = self
+            .operands
+            .iter()
+            .copied()
+            .filter(|(_, o)| o.access.reads() && o.span.is_inside(place.open) && fits(o))
+            .collect();
+        self.tape.pick(&usable)
+    }
+
+    fn pair(&mut self, place: &Place) -> Option<(Value, Value)> {
+        let left = self.tape.pick(&place.values)?;
+        let same: Vec<Value> =
+            place.values.iter().copied().filter(|value| value.lane == left.lane).collect();
+        Some((left, self.tape.pick(&same)?))
+    }
+
+    fn keep(&mut self, place: &mut Place, register: Register, lane: Lane, span: Span) {
+        self.registers_left -= 1;
+        place.values.push(Value { register, lane, span });
+    }
+}
