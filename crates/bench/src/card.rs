@@ -15,22 +15,30 @@ use crate::{Bar, Benchmark, Buffer};
 
 const BYTES: usize = 64 << 20;
 
-/// Both directions, with the threads of `crew` on both sides.
+/// Both directions, with the threads of `crew` on both sides: those whose names hold `filter`, as
+/// each takes a lot of memory.
 ///
 /// # Panics
 /// If the card cannot be opened.
-pub fn all(crew: &dyn Crew) -> Vec<Benchmark<'_>> {
-    vec![to_device(crew, None), from_device(crew), to_device(crew, Some(tiling()))]
+pub fn all<'a>(crew: &'a dyn Crew, filter: &str) -> Vec<Benchmark<'a>> {
+    type Make<'a> = fn(String, &'a dyn Crew) -> Benchmark<'a>;
+    let copies: [(&str, Make<'a>); 3] = [
+        ("copy_to_device of 64 MiB", |name, crew| to_device(name, crew, None)),
+        ("copy_from_device of 64 MiB", from_device),
+        ("copy_to_device of 64 MiB, tiled", |name, crew| to_device(name, crew, Some(tiling()))),
+    ];
+    let threads = crew.threads();
+    let named = copies.map(|(name, make)| {
+        (format!("{name}, {threads} thread{}", if threads > 1 { "s" } else { "" }), make)
+    });
+    let wanted = named.into_iter().filter(|(name, _)| name.contains(filter));
+    wanted.map(|(name, make)| make(name, crew)).collect()
 }
 
 /// As they are, or by a nest.
-fn to_device(crew: &dyn Crew, nest: Option<Arc<DmaNest>>) -> Benchmark<'_> {
+fn to_device(name: String, crew: &dyn Crew, nest: Option<Arc<DmaNest>>) -> Benchmark<'_> {
     let (stream, target) = open(crew.threads());
     let buffer = Arc::new(Buffer::new(BYTES));
-    let name = match nest {
-        None => "copy_to_device of 64 MiB",
-        Some(_) => "copy_to_device of 64 MiB, tiled",
-    };
     let copy = move || {
         // SAFETY: the buffer is kept alive, and nobody writes it.
         let source = unsafe { HostSource::foreign(buffer.as_ptr(), BYTES, buffer.clone()) };
@@ -50,7 +58,7 @@ fn tiling() -> Arc<DmaNest> {
     Arc::new(DmaNest::derive(ends.0, ends.1).expect("a legal copy"))
 }
 
-fn from_device(crew: &dyn Crew) -> Benchmark<'_> {
+fn from_device(name: String, crew: &dyn Crew) -> Benchmark<'_> {
     let (stream, range) = open(crew.threads());
     let mut buffer = Buffer::new(BYTES);
     let start = buffer.as_mut_ptr();
@@ -61,7 +69,7 @@ fn from_device(crew: &dyn Crew) -> Benchmark<'_> {
         stream.copy_from_device(range, target).expect("a legal copy");
         stream.synchronize().expect("no fault");
     };
-    beside_plain("copy_from_device of 64 MiB", crew, copy)
+    beside_plain(name, crew, copy)
 }
 
 /// A card that copies with so many threads, and memory that was written before.
@@ -76,16 +84,11 @@ fn open(threads: usize) -> (FlexStream, DeviceRange) {
     (stream, range)
 }
 
-fn beside_plain<'a>(name: &str, crew: &'a dyn Crew, ours: impl FnMut() + 'a) -> Benchmark<'a> {
+fn beside_plain<'a>(name: String, crew: &'a dyn Crew, ours: impl FnMut() + 'a) -> Benchmark<'a> {
     let source = Buffer::new(BYTES);
     let mut target = Buffer::new(BYTES);
     let plain = Plain::fastest(&source, &mut target, crew);
-    let threads = crew.threads();
-    Benchmark::new(
-        format!("{name}, {threads} thread{}", if threads > 1 { "s" } else { "" }),
-        Bar::AtLeast(0.85),
-        ours,
-        plain.name(),
-        move || plain.copy(black_box(&source), black_box(&mut target), crew),
-    )
+    Benchmark::new(name, Bar::AtLeast(0.85), ours, plain.name(), move || {
+        plain.copy(black_box(&source), black_box(&mut target), crew);
+    })
 }

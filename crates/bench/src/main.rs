@@ -35,10 +35,8 @@ fn main() -> ExitCode {
         }
     }
     for crew in crews {
-        for mut benchmark in card::all(crew) {
-            if benchmark.name().contains(&arguments.filter) {
-                println!("{}", report.add(&mut benchmark, effort));
-            }
+        for mut benchmark in card::all(crew, &arguments.filter) {
+            println!("{}", report.add(&mut benchmark, effort));
         }
     }
     for copy in copies::table() {

@@ -119,6 +119,7 @@ impl Core {
             if let Some(is_cancelled) = self.advance(stream, run) {
                 run.entries.reverse();
                 if may_lease && !is_cancelled && !self.listed.is_contended() {
+                    run.limit = self.blocks_to_next_waiter(stream).min(LEASED as u64);
                     run.lease = self.stream(stream).lease();
                 }
                 return Some(self.begin(engine, stream, is_cancelled, run));

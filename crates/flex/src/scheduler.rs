@@ -286,19 +286,22 @@ impl Scheduler {
         }
         fence(Ordering::SeqCst);
         self.arrivals.list(lane);
-        match self.drive {
-            Drive::Inline => self.combine(),
-            Drive::Workers => self.workers.ring_after_fence(),
-        }
+        self.go_on_after_fence();
         StreamPoint { stream: lane.index, sequence: reservation.first + count - 1 }
     }
 
     /// Sees to it that somebody looks for blocks.
     #[inline]
     fn go_on(&self) {
+        fence(Ordering::SeqCst);
+        self.go_on_after_fence();
+    }
+
+    #[inline]
+    fn go_on_after_fence(&self) {
         match self.drive {
             Drive::Inline => self.combine(),
-            Drive::Workers => self.workers.ring(),
+            Drive::Workers => self.workers.ring_after_fence(),
         }
     }
 

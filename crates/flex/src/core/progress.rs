@@ -27,6 +27,21 @@ impl Core {
         true
     }
 
+    /// From the block that a stream has in hand to the next that a thread or another stream waits
+    /// for, both counted.
+    #[inline]
+    pub(super) fn blocks_to_next_waiter(&self, stream: StreamIndex) -> u64 {
+        let state = &self.streams[usize::from(stream.0)];
+        if state.sleepers == 0 && state.waiters.is_empty() {
+            return u64::MAX;
+        }
+        let sleepers = self.sleepers.iter().filter(|sleeper| sleeper.point.stream == stream);
+        let threads = sleepers.map(|sleeper| sleeper.point.sequence);
+        let streams = state.waiters.iter().map(|(until, _)| *until);
+        let next = threads.chain(streams).min().unwrap_or(u64::MAX);
+        next.saturating_sub(state.taken()).saturating_add(1)
+    }
+
     /// Threads that are to be woken once the lock is free.
     #[inline]
     pub(crate) fn take_wakes(&mut self) -> Vec<Thread> {

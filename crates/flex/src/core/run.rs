@@ -21,6 +21,8 @@ pub(crate) struct Run {
     /// The stream's cursor, if more blocks may be taken without asking again: there is no other
     /// stream to be fair to. Whoever has it comes back when called.
     pub(crate) lease: Option<Cursor>,
+    /// How many blocks may be done on the lease: up to the next that somebody waits for.
+    pub(crate) limit: u64,
 }
 
 /// What is remembered of a block when it is gone.

@@ -90,12 +90,10 @@ impl StreamState {
         Some((self.taken, entry))
     }
 
-    /// Hands out the ring's cursor, if the next blocks come from there, none is cancelled, and
-    /// nobody waits for one of them.
+    /// Hands out the ring's cursor, if the next blocks come from there and none is cancelled.
     #[inline]
     pub(super) fn lease(&mut self) -> Option<Cursor> {
-        let is_awaited = self.sleepers > 0 || !self.waiters.is_empty();
-        let is_plain = self.front.is_empty() && self.failure.is_none() && !is_awaited;
+        let is_plain = self.front.is_empty() && self.failure.is_none();
         is_plain.then(|| std::mem::take(&mut self.cursor))
     }
 

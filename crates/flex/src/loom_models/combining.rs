@@ -4,7 +4,7 @@ use loom::sync::Arc;
 
 use super::explore;
 use crate::combiner::Combiner;
-use crate::sync::{AtomicU64, Cell, Ordering};
+use crate::sync::{AtomicU64, Cell, Ordering, fence};
 
 /// Work that threads bring, and how much of it was done. Loom fails if two threads are in the cell
 /// at once, or one comes without having seen what the last one did there.
@@ -19,10 +19,11 @@ struct Shared {
 impl Shared {
     fn bring(&self) {
         self.brought.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         self.combiner.run(|| self.work());
     }
 
-    /// All is relaxed: what a combiner sees it sees because of the hand-over alone.
+    /// All is relaxed: what a combiner sees it sees because of the hand-over and the fences alone.
     fn work(&self) {
         self.at_it.with_mut(|_| {
             let brought = self.brought.load(Ordering::Relaxed);
@@ -37,7 +38,7 @@ impl Shared {
 
 #[test]
 fn loom_work_is_done_by_one_combiner_at_a_time_and_none_is_left() {
-    explore("combining, two threads", None, || {
+    explore("combining, two threads", Some(4), || {
         let shared = Arc::new(Shared::default());
         let other = loom::thread::spawn({
             let shared = Arc::clone(&shared);

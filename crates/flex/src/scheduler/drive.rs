@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spyre_hal::{ControlBlock, EngineIndex, EventCell, Fault, Started, StreamIndex, Token};
 
 use super::{Drive, Scheduler};
-use crate::core::{End, LEASED, Note, Picked, Run};
+use crate::core::{End, Note, Picked, Run};
 use crate::stream_table::{Entry, Lane};
 use crate::sync::{Ordering, Thread, often, spin_loop};
 
@@ -15,7 +15,7 @@ const PATIENCE: u32 = often(64, 2);
 
 impl Scheduler {
     /// Carries out blocks until there are none, unless another thread is at it: then that one sees
-    /// to these, too.
+    /// to these, too. Call it after a fence.
     pub(super) fn combine(&self) {
         self.combiner.run(|| self.drive_all());
     }
@@ -127,7 +127,7 @@ impl Scheduler {
     fn next_leased(&self, lane: &Lane, patience: u32, run: &mut Run) -> Option<Entry> {
         let cursor = run.lease.as_mut()?;
         for _ in 0..patience {
-            if run.notes.len() == LEASED || self.arrivals.is_called() {
+            if run.notes.len() as u64 >= run.limit || self.arrivals.is_called() {
                 return None;
             }
             if let Some(entry) = lane.ring.pop(cursor) {
