@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test bench report
+.PHONY: run test bench simulate report
 
 # The main job. For now: how a tensor lies on the host and on the device.
 run:
@@ -13,6 +13,10 @@ test:
 # Every benchmark against its peer; fails if a ratio misses its bar.
 bench:
 	cargo run --quiet --release -p spyre-bench -- --check
+
+# 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
+simulate:
+	cargo run --quiet --release -p spyre-simulation -- --seeds 2000 --operations 10000
 
 # Sizes and unsafe blocks, per crate.
 report:
