@@ -1,11 +1,10 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use spyre_hal::{EventCell, StreamIndex, StreamPoint};
 
-use crate::Error;
-use crate::context::Handle;
 use crate::sync::{AtomicU64, Ordering};
+use crate::{Error, Scheduler};
 
 /// A point in a stream that others can wait for, as in CUDA: a wait binds to what was recorded
 /// before it, so no two streams can wait for each other.
@@ -28,8 +27,8 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Event {
     /// Where the time is noted.
     cell: Option<Arc<EventCell>>,
-    /// The card that it was first recorded on.
-    home: OnceLock<Arc<Handle>>,
+    /// The card that it was first recorded on, which it does not keep open.
+    home: OnceLock<Weak<Scheduler>>,
     /// Where it was recorded last: the block's number, and the stream in the last 16 bits. Numbers
     /// start from 1, so zero is nowhere.
     recorded: AtomicU64,
@@ -49,16 +48,16 @@ impl Event {
     /// Whether what was queued before the last record has ended; also if nothing was recorded.
     /// Tells the fault if it never will.
     pub fn query(&self) -> Result<bool, Error> {
-        match self.recorded_at()? {
-            Some((home, point)) => home.scheduler.query_block(point),
+        match self.place() {
+            Some((scheduler, point)) => scheduler.query_block(point),
             None => Ok(true),
         }
     }
 
     /// Waits until what was queued before the last record has ended.
     pub fn synchronize(&self) -> Result<(), Error> {
-        match self.recorded_at()? {
-            Some((home, point)) => home.scheduler.wait_for_block(point),
+        match self.place() {
+            Some((scheduler, point)) => scheduler.wait_for_block(point),
             None => Ok(()),
         }
     }
@@ -74,9 +73,14 @@ impl Event {
     }
 
     /// Binds it to the card, if it is not another's.
-    pub(crate) fn bind(&self, handle: &Arc<Handle>) -> Result<(), Error> {
-        let home = self.home.get_or_init(|| Arc::clone(handle));
-        if Arc::ptr_eq(home, handle) { Ok(()) } else { Err(Error::ForeignEvent) }
+    pub(crate) fn bind(&self, scheduler: &Arc<Scheduler>) -> Result<(), Error> {
+        self.home.get_or_init(|| Arc::downgrade(scheduler));
+        if self.is_of(scheduler) { Ok(()) } else { Err(Error::ForeignEvent) }
+    }
+
+    /// Whether it was first recorded on this card.
+    pub(crate) fn is_of(&self, scheduler: &Arc<Scheduler>) -> bool {
+        self.home.get().is_some_and(|home| std::ptr::eq(home.as_ptr(), Arc::as_ptr(scheduler)))
     }
 
     pub(crate) fn set_recorded(&self, point: StreamPoint) {
@@ -84,18 +88,22 @@ impl Event {
     }
 
     /// Where it was recorded last.
-    pub(crate) fn recorded_at(&self) -> Result<Option<(&Arc<Handle>, StreamPoint)>, Error> {
-        let Some(home) = self.home.get() else { return Ok(None) };
-        home.scheduler.check_process()?;
+    pub(crate) fn recorded(&self) -> Option<StreamPoint> {
         let recorded = self.recorded.load(Ordering::Acquire);
         let point = StreamPoint { stream: StreamIndex(recorded as u16), sequence: recorded >> 16 };
-        Ok((recorded != 0).then_some((home, point)))
+        (recorded != 0).then_some(point)
+    }
+
+    /// The same, and on what. A card that is gone has ended everything.
+    fn place(&self) -> Option<(Arc<Scheduler>, StreamPoint)> {
+        self.home.get()?.upgrade().zip(self.recorded())
     }
 
     fn reached_at(&self) -> Result<u64, Error> {
-        self.recorded_at()?.ok_or(Error::NotRecorded)?;
+        let is_reached = self.query()?;
+        self.recorded().ok_or(Error::NotRecorded)?;
         let cell = self.cell.as_ref().ok_or(Error::NotTimed)?;
-        match self.query()? {
+        match is_reached {
             true => cell.reached_at().ok_or(Error::NotReached),
             false => Err(Error::NotReached),
         }

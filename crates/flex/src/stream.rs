@@ -170,7 +170,7 @@ impl FlexStream {
 
     /// Makes an event stand for everything that was queued here so far.
     pub fn record(&self, event: &Event) -> Result<StreamPoint, Error> {
-        event.bind(&self.handle)?;
+        event.bind(&self.handle.scheduler)?;
         let point = self.submit([ControlBlock::RecordEvent(event.cell())])?;
         event.set_recorded(point);
         Ok(point)
@@ -179,12 +179,14 @@ impl FlexStream {
     /// Has what is queued from now on wait for what the event stands for now. An event that was
     /// never recorded, or that has been reached, is not waited for.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
-        let Some((home, point)) = event.recorded_at()? else { return Ok(()) };
-        if !Arc::ptr_eq(home, &self.handle) {
+        let scheduler = &self.handle.scheduler;
+        scheduler.check_process()?;
+        let Some(point) = event.recorded() else { return Ok(()) };
+        if !event.is_of(scheduler) {
             return Err(Error::ForeignEvent);
         }
-        if self.handle.scheduler.is_reached(point) {
-            return self.handle.scheduler.check_process();
+        if scheduler.is_reached(point) {
+            return Ok(());
         }
         self.submit([ControlBlock::WaitEvent(point)]).map(drop)
     }
