@@ -1,20 +1,29 @@
-//! The runtime next to the device: memory, and later streams and their scheduler.
+//! The runtime next to the device: memory, streams, events and the scheduler.
 //!
-//! Above [`spyre_hal`]. A [`FlexAllocator`] carves 128-byte blocks from a card's regions and gives
-//! them out as [`DeviceHandle`]s. It knows the last use of every block in every stream, so that a
-//! block is never given out again while one of them may still touch it: no call is needed for that.
+//! Above [`spyre_hal`]. A [`Context`] is an opened card. Its [`FlexStream`]s queue control blocks and
+//! return at once; the [`Scheduler`] starts them on the device, one after another within a stream,
+//! and in any order across streams but where an [`Event`] says otherwise. Its [`FlexAllocator`]
+//! carves 128-byte blocks from the card's regions and gives them out as [`DeviceHandle`]s. It knows
+//! the last use of every block in every stream, so that memory is never given out again while a
+//! queued block may still touch it: no call is needed for that.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use spyre_flex::{FlexAllocator, Idle, Settings, StreamIndex, VirtualRegions};
+//! use spyre_flex::{Context, Priority};
+//! use spyre_hal::{DeviceRange, HostBuffer, MemoryMode, ScriptedCard};
 //!
-//! let regions = Arc::new(VirtualRegions::new(8, 12 << 30));
-//! let allocator = FlexAllocator::new(regions, Arc::new(Idle), Settings::default());
-//! let handle = allocator.allocate(1000, StreamIndex(0))?;
-//! assert_eq!(allocator.statistics().allocated_bytes, 1024);
+//! let context = Context::open(Arc::new(ScriptedCard::new(MemoryMode::Vf)))?;
+//! let stream = context.stream(Priority::Low)?;
+//! let memory = stream.allocate(1000)?;
+//! let range = DeviceRange::start_of(memory, 1000);
 //!
-//! allocator.free(handle)?;
-//! assert!(allocator.free(handle).is_err()); // a handle is good for one free
+//! stream.copy_to_device(vec![7; 1000], range)?;
+//! let host = HostBuffer::zeroed(1000);
+//! stream.copy_from_device(range, &host)?;
+//! context.free(memory)?; // what is queued still has it
+//! stream.synchronize()?;
+//! assert_eq!(host.read()?[..], [7; 1000]);
+//! assert!(stream.fill(range, 0).is_err()); // a handle is good until it is freed
 //! # Ok::<(), spyre_flex::Error>(())
 //! ```
 

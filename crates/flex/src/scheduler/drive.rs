@@ -37,35 +37,47 @@ impl Scheduler {
         let is_worker = self.drive == Drive::Workers && only.is_none();
         let patience = if is_worker { PATIENCE } else { 1 };
         let mut run = Run::default();
-        let mut ended: Option<(Token, End)> = None;
+        let mut ended = None;
         for turn in 0.. {
-            let mut core = self.core.lock();
-            if let Some((token, end)) = ended.take() {
-                core.finish(engine, token, end, &mut run);
-            }
-            let picked = match turn < turns {
-                true => core.pick(engine, only, &mut run),
-                false => None,
-            };
-            let wakes = core.take_wakes();
-            let has_callback = core.has_callback();
-            let is_short_of_hands = self.engines > 1
-                && self.workers.is_anyone_asleep()
-                && core.free_engine().is_some()
-                && core.has_ready();
-            drop(core);
-            wake(wakes);
-            if has_callback {
-                self.call_for_callbacks();
-            }
-            if is_short_of_hands {
-                self.workers.ring();
-            }
+            let picked = self.turn(engine, only, ended.take(), turn < turns, &mut run);
             let Some(picked) = picked else { return turn };
             let lane = self.table.get(picked.stream).expect("a stream that was picked");
             ended = Some((picked.token, self.carry_out(engine, &picked, lane, patience, &mut run)));
         }
         turns
+    }
+
+    /// Tells the state machine how a run ended, asks it for the next, and does what else it wants
+    /// once the lock is free.
+    #[inline]
+    fn turn(
+        &self,
+        engine: EngineIndex,
+        only: Option<StreamIndex>,
+        ended: Option<(Token, End)>,
+        may_pick: bool,
+        run: &mut Run,
+    ) -> Option<Picked> {
+        let mut core = self.core.lock();
+        if let Some((token, end)) = ended {
+            core.finish(engine, token, end, run);
+        }
+        let picked = if may_pick { core.pick(engine, only, run) } else { None };
+        let wakes = core.take_wakes();
+        let has_callback = core.has_callback();
+        let is_short_of_hands = self.engines > 1
+            && self.workers.is_anyone_asleep()
+            && core.free_engine().is_some()
+            && core.has_ready();
+        drop(core);
+        wake(wakes);
+        if has_callback {
+            self.call_for_callbacks();
+        }
+        if is_short_of_hands {
+            self.workers.ring();
+        }
+        picked
     }
 
     /// Starts the blocks of a run, one after another for as long as they are done at once.
