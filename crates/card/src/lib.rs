@@ -22,6 +22,7 @@
 
 mod copies;
 mod engines;
+mod handle_words;
 mod memory;
 mod mxcsr;
 mod programs;
@@ -30,5 +31,6 @@ mod threads;
 mod watched;
 mod work;
 
+pub use handle_words::{handle_from_words, handle_words};
 pub use software_card::SoftwareCard;
 pub use threads::Threads;
