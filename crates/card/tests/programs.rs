@@ -2,6 +2,8 @@
 
 #[path = "programs/bed.rs"]
 mod bed;
+#[path = "programs/fuzz.rs"]
+mod fuzz;
 
 use bed::{Bed, Tensor, code_image, entry, fill_table, rounded};
 use spyre_artifact::{

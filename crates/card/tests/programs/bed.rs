@@ -15,6 +15,9 @@ use spyre_numerics::{DataFormat, Scalar};
 /// What lies between allocations, and in padding: NaN in every float format.
 const POISON: u8 = 0xff;
 const STICK: u64 = 128;
+const COPIES: EngineIndex = EngineIndex(0);
+/// The engine that programs run on, so that only they are ended by whoever ends them.
+pub(crate) const LAUNCHES: EngineIndex = EngineIndex(1);
 
 pub(crate) struct Bed {
     pub(crate) card: SoftwareCard,
@@ -33,7 +36,7 @@ pub(crate) struct Tensor {
 
 impl Bed {
     pub(crate) fn new() -> Self {
-        let card = SoftwareCard::new(MemoryMode::Vf).guarded();
+        let card = SoftwareCard::new(MemoryMode::Vf).with_engines(2).guarded();
         let region = card.try_allocate(64 << 20).expect("there are eight");
         Self { card, region: region.id.0, used_bytes: 0 }
     }
@@ -102,25 +105,25 @@ impl Bed {
     }
 
     pub(crate) fn run(&self, program: DeviceHandle) -> Outcome {
-        self.start(ControlBlock::Launch { program, label: Label::default() })
+        self.start(LAUNCHES, ControlBlock::Launch { program, label: Label::default() })
     }
 
     pub(crate) fn write(&self, handle: DeviceHandle, bytes: &[u8]) {
         let target = DeviceRange::start_of(handle, bytes.len() as u64);
         let copy = CopyToDevice { source: bytes.to_vec().into(), target, nest: None };
-        assert_eq!(self.start(ControlBlock::CopyToDevice(Box::new(copy))), Ok(()));
+        assert_eq!(self.start(COPIES, ControlBlock::CopyToDevice(Box::new(copy))), Ok(()));
     }
 
     pub(crate) fn read(&self, source: DeviceRange) -> Vec<u8> {
         let host = HostBuffer::zeroed(source.bytes as usize);
         let target = host.lend_to_write().expect("nobody uses it");
         let copy = CopyFromDevice { source, target, nest: None };
-        assert_eq!(self.start(ControlBlock::CopyFromDevice(Box::new(copy))), Ok(()));
+        assert_eq!(self.start(COPIES, ControlBlock::CopyFromDevice(Box::new(copy))), Ok(()));
         host.read().expect("it is back").to_vec()
     }
 
-    fn start(&self, block: ControlBlock) -> Outcome {
-        match self.card.start(EngineIndex(0), Token(0), block) {
+    fn start(&self, engine: EngineIndex, block: ControlBlock) -> Outcome {
+        match self.card.start(engine, Token(0), block) {
             Started::Done(outcome) => outcome,
             other => panic!("{other:?}"),
         }
