@@ -8,10 +8,10 @@ mod fuzz;
 use bed::{Bed, Tensor, code_image, entry, fill_table, rounded};
 use spyre_artifact::{
     Access, BinaryOp, CompareOp, CorrectionImage, CorrectionProgram, EntryImage, Lane, Patch,
-    Program, ProgramBuilder, ReduceOp, UnaryOp,
+    Program, ProgramBuilder, ReduceOp, Register, UnaryOp,
 };
 use spyre_card::handle_words;
-use spyre_hal::{DeviceRange, Fault, Severity};
+use spyre_hal::{DeviceRange, Fault, Hardware, Severity};
 use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, IeeeInt64, Sen169Fp16};
 
 /// c = a + b, in tiles that fit no size.
@@ -447,6 +447,103 @@ fn absurd_extents_are_refused_before_anything_runs() {
     for extent in [u64::MAX, 1 << 44, 1 << 32, 1 << 26] {
         let instance = bed.put(&entry(code, &program, &[], &[extent], &[]).encode());
         assert!(matches!(bed.run(instance), Err(Fault::BadProgram { .. })), "{extent}");
+    }
+}
+
+#[test]
+fn an_abort_ends_a_program_between_two_tiles() {
+    let mut code = ProgramBuilder::new();
+    let (i, j) = (code.dim(), code.dim());
+    code.each(i, 1, |code| {
+        code.each(j, 1, |code| {
+            code.constant(Lane::F32, [i, j], 1.0);
+        });
+    });
+    let program = code.build().expect("it follows the rules");
+    let mut bed = Bed::new();
+    let code = bed.put_code(&program);
+    let instance = bed.put(&entry(code, &program, &[], &[1 << 20, 1 << 20], &[]).encode());
+    let outcome = std::thread::scope(|scope| {
+        let launch = scope.spawn(|| bed.run(instance));
+        while !launch.is_finished() {
+            bed.card.abort(bed::LAUNCHES);
+            std::thread::yield_now();
+        }
+        launch.join().expect("no panic")
+    });
+    assert!(matches!(outcome, Err(Fault::Hung { .. })), "{outcome:?}");
+}
+
+#[test]
+fn what_a_card_says_of_its_programs_tells_no_place() {
+    let mut bed = Bed::new();
+    let c = bed.tensor(&[5, 5], IeeeFp32, number);
+    check_addition(&mut bed, [c.clone(), c.clone(), c], [5, 5]);
+    let text = format!("{:?}", bed.card);
+    assert!(text.contains("Programs(1 kept)") && !text.contains("vf_offset"), "{text}");
+}
+
+/// y = f(x), stored as `to`, where x is a column that `f` may spread over 3 rows.
+fn column_to_matrix(
+    to: DataFormat,
+    f: impl FnOnce(&mut ProgramBuilder, Register) -> Register,
+) -> Vec<f32> {
+    let mut code = ProgramBuilder::new();
+    let (row, column) = (code.dim(), code.dim());
+    let x = code.operand(IeeeFp32, Access::Read, [column]);
+    let y = code.operand(to, Access::Write, [row, column]);
+    code.each_parallel(row, 2, |code| {
+        code.each_parallel(column, 40, |code| {
+            let tile = code.load(x);
+            let result = f(code, tile);
+            code.store(y, result);
+        });
+    });
+    let program = code.build().expect("it follows the rules");
+    let mut bed = Bed::new();
+    let code = bed.put_code(&program);
+    let x = bed.tensor(&[97], IeeeFp32, number).seen(0, &[0, 1]);
+    let y = bed.tensor(&[3, 97], to, |_| 1.0);
+    let instance = bed.put(&entry(code, &program, &[x, y.clone()], &[3, 97], &[]).encode());
+    assert_eq!(bed.run(instance), Ok(()));
+    let all: Vec<f32> = (0..3 * 97).map(|at| bed.element(&y, at)).collect();
+    assert!(all[..97] == all[97..194] && all[..97] == all[194..], "every row is the same");
+    all[..97].to_vec()
+}
+
+#[test]
+fn operations_do_what_plain_rust_does() {
+    type Plain = fn(f32) -> f32;
+    let table: [(UnaryOp, Plain); 8] = [
+        (UnaryOp::Exp, f32::exp),
+        (UnaryOp::Floor, f32::floor),
+        (UnaryOp::Round, f32::round_ties_even),
+        (UnaryOp::Relu, |x| x.max(0.0)),
+        (UnaryOp::Sign, f32::signum),
+        (UnaryOp::Tanh, f32::tanh),
+        (UnaryOp::Abs, f32::abs),
+        (UnaryOp::Reciprocal, f32::recip),
+    ];
+    for (op, plain) in table {
+        let found = column_to_matrix(IeeeFp32, |code, tile| code.unary(op, tile));
+        let expected: Vec<f32> = (0..97).map(|at| plain(number(at))).collect();
+        assert_eq!(found, expected, "{op}");
+    }
+}
+
+#[test]
+fn lanes_and_formats_are_converted_as_stores_do() {
+    let whole = column_to_matrix(IeeeInt64, |code, tile| code.convert(Lane::I64, tile));
+    let halves = column_to_matrix(IeeeFp32, |code, tile| code.round(tile, IeeeFp16));
+    let truths = column_to_matrix(Sen169Fp16, |code, tile| {
+        let zero = code.constant(Lane::F32, spyre_artifact::Span::NONE, 0.0);
+        code.compare(CompareOp::Greater, tile, zero)
+    });
+    for at in 0..97 {
+        let value = number(at);
+        assert_eq!(whole[at], value.trunc());
+        assert_eq!(halves[at], rounded(value, IeeeFp16));
+        assert_eq!(truths[at], f32::from(value > 0.0));
     }
 }
 

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use super::{Stop, compute_program};
 ///
 /// It is used again only if the bytes there are still the same, all of them: a comparison costs
 /// less than a decoding, and notices every way in which code can change, be freed or be replaced.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Programs {
     known: Mutex<HashMap<Location, Arc<LoadedCode>>>,
 }
@@ -48,6 +49,13 @@ impl Programs {
             known.insert(place, Arc::clone(&code));
         }
         Ok(code)
+    }
+}
+
+/// Says nothing of places.
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Programs({} kept)", self.known.lock().len())
     }
 }
 
