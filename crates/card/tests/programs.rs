@@ -548,6 +548,31 @@ fn lanes_and_formats_are_converted_as_stores_do() {
 }
 
 #[test]
+fn every_byte_that_is_not_zero_is_true() {
+    let mut code = ProgramBuilder::new();
+    let i = code.dim();
+    let x = code.operand(DataFormat::Bool, Access::Read, [i]);
+    let y = code.operand(DataFormat::Bool, Access::Write, [i]);
+    code.each(i, 10, |code| {
+        let tile = code.load(x);
+        let not = code.unary(UnaryOp::Not, tile);
+        code.store(y, not);
+    });
+    let program = code.build().expect("it follows the rules");
+    let mut bed = Bed::new();
+    let code = bed.put_code(&program);
+    let [x, y] = [(); 2].map(|()| bed.tensor(&[128], DataFormat::Bool, |_| 0.0));
+    let bytes: Vec<u8> = (0..128).map(|at| at * 2).collect();
+    bed.write(x.handle, &bytes);
+    let instance = bed.put(&entry(code, &program, &[x, y.clone()], &[128], &[]).encode());
+    assert_eq!(bed.run(instance), Ok(()));
+
+    let found = bed.read(DeviceRange::start_of(y.handle, 128));
+    let expected: Vec<u8> = bytes.iter().map(|&byte| u8::from(byte == 0)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn code_by_itself_is_not_launched() {
     let mut bed = Bed::new();
     let code = bed.put_code(&addition(IeeeFp32));

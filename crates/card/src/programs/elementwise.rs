@@ -92,21 +92,15 @@ impl Machine<'_> {
         yes: Register,
         no: Register,
     ) -> Result<(), Stop> {
-        let span = self.registers.type_of(target).span;
-        let mut room = self.registers.take::<u8>();
-        // The condition may be the target, and is spread before that is replaced.
-        let chosen = self.registers.spread(&self.tiles, condition, span, &mut room).to_vec();
-        self.registers.give(room);
-        self.registers.join(&self.tiles, target, [yes, no], |[yes, no], target| {
+        let (registers, tiles) = (&mut self.registers, &self.tiles);
+        registers.choose(tiles, target, condition, [yes, no], |chosen, [yes, no], target| {
             target.clear();
-            let pairs = yes.iter().zip(no).zip(&chosen);
-            target.extend(pairs.map(
-                |((yes, no), chosen): ((&T, &T), _)| {
-                    if *chosen != 0 { *yes } else { *no }
-                },
-            ));
-            Ok(())
-        })
+            let pairs = yes.iter().zip(no).zip(chosen);
+            let choose =
+                |((yes, no), chosen): ((&T, &T), &u8)| if *chosen != 0 { *yes } else { *no };
+            target.extend(pairs.map(choose));
+        });
+        Ok(())
     }
 }
 

@@ -182,7 +182,11 @@ impl<'a> Machine<'a> {
         let target = target.resized(elements);
         let converter = Converter::new(tensor.format(), format_of(lane))?;
         if converter.is_copy() {
-            return tensor.gather(&self.tiles, dims, target);
+            tensor.gather(&self.tiles, dims, target)?;
+            if lane == Lane::Bool {
+                target.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
+            }
+            return Ok(());
         }
         self.raw.resize(elements * tensor.element_bytes(), 0);
         tensor.gather(&self.tiles, dims, &mut self.raw)?;

@@ -76,6 +76,28 @@ impl Registers {
         outcome
     }
 
+    /// Replaces a register by what `act` makes of a condition and two others, all spread.
+    pub(super) fn choose<T: Element>(
+        &mut self,
+        tiles: &Tiles,
+        target: Register,
+        condition: Register,
+        sources: [Register; 2],
+        act: impl FnOnce(&[u8], [&[T]; 2], &mut Vec<T>),
+    ) {
+        let (mut result, mut chosen) = (self.take(), self.take());
+        let [mut yes, mut no] = [self.take(), self.take()];
+        let span = self.type_of(target).span;
+        let inputs = [
+            self.spread(tiles, sources[0], span, &mut yes),
+            self.spread(tiles, sources[1], span, &mut no),
+        ];
+        act(self.spread(tiles, condition, span, &mut chosen), inputs, &mut result);
+        self.give(chosen);
+        [yes, no].into_iter().for_each(|spread| self.give(spread));
+        self.put(target, result);
+    }
+
     /// A register's elements over `span`, by way of `room` unless it spans just that.
     pub(super) fn spread<'a, T: Element>(
         &'a self,
