@@ -2,7 +2,8 @@
 //!
 //! Above [`spyre_hal`], beside `flex`, which drives it like any other device. Device memory is
 //! mapped when a region is acquired and unmapped when it is released; copies are carried out by the
-//! thread that starts them, and by a few more if they are large.
+//! thread that starts them, and by a few more if they are large. Programs run from device memory:
+//! images of [`spyre_artifact`] whose handles are written by [`handle_words`].
 //!
 //! ```
 //! use spyre_card::SoftwareCard;
@@ -22,6 +23,7 @@
 
 mod copies;
 mod engines;
+mod handle_words;
 mod memory;
 mod mxcsr;
 mod programs;
@@ -30,5 +32,6 @@ mod threads;
 mod watched;
 mod work;
 
+pub use handle_words::{handle_from_words, handle_words};
 pub use software_card::SoftwareCard;
 pub use threads::Threads;

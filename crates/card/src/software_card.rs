@@ -9,6 +9,7 @@ use crate::Threads;
 use crate::engines::{Engines, Turn};
 use crate::memory::Memory;
 use crate::mxcsr::UsualRounding;
+use crate::programs::Programs;
 use crate::work::Work;
 
 /// A card that is the host's memory and cores.
@@ -29,6 +30,7 @@ use crate::work::Work;
 #[derive(Debug)]
 pub struct SoftwareCard {
     memory: Memory,
+    programs: Programs,
     engines: Engines,
     threads: Arc<Threads>,
 }
@@ -38,6 +40,7 @@ impl SoftwareCard {
     pub fn new(mode: MemoryMode) -> Self {
         Self {
             memory: Memory::new(mode, 8, 12 << 30),
+            programs: Programs::default(),
             engines: Engines::new(1),
             threads: Threads::of_process(),
         }
@@ -81,7 +84,7 @@ impl SoftwareCard {
     }
 
     fn work<'a>(&'a self, turn: &'a Turn<'a>) -> Work<'a> {
-        Work { memory: &self.memory, threads: &self.threads, turn }
+        Work { memory: &self.memory, programs: &self.programs, threads: &self.threads, turn }
     }
 }
 

@@ -2,6 +2,7 @@ use spyre_hal::{ControlBlock, Fault, Outcome};
 
 use crate::engines::Turn;
 use crate::memory::Memory;
+use crate::programs::Programs;
 use crate::threads::Threads;
 use crate::watched::Watched;
 
@@ -9,6 +10,7 @@ use crate::watched::Watched;
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
     pub(crate) memory: &'a Memory,
+    pub(crate) programs: &'a Programs,
     pub(crate) threads: &'a Threads,
     pub(crate) turn: &'a Turn<'a>,
 }

@@ -13,6 +13,10 @@ pub enum Fault {
     #[error("index {index} is out of range for {size} entries")]
     IndexOutOfRange { index: i64, size: u64 },
 
+    /// A divisor that came with the data.
+    #[error("an integer was divided by zero")]
+    DivisionByZero,
+
     /// A copy that could not be carried out, or not to its end.
     #[error("the copy failed: {why}")]
     CopyFailed { why: Box<str> },
@@ -58,6 +62,7 @@ impl Fault {
         match self {
             Self::CallbackFailed { .. }
             | Self::IndexOutOfRange { .. }
+            | Self::DivisionByZero
             | Self::CopyFailed { .. } => Severity::Data,
             Self::BadProgram { .. } | Self::IllegalAccess { .. } | Self::Hung { .. } => {
                 Severity::Structural

@@ -28,6 +28,7 @@
 mod arrangement;
 mod copy;
 mod crew;
+mod device_run;
 mod digits;
 mod error;
 mod nest;
@@ -38,6 +39,7 @@ mod view;
 pub use arrangement::ElementArrangement;
 pub use copy::{STREAM_BYTES, copy_past_cache};
 pub use crew::{Crew, Solo};
+pub use device_run::DeviceRun;
 pub use error::Error;
 pub use nest::{DmaBox, DmaLoop, DmaNest, Endpoint};
 pub use restickify::restickify;

@@ -61,7 +61,7 @@ impl Span {
     }
 
     /// Its dims, lowest first.
-    pub fn dims(self) -> impl Iterator<Item = Dim> {
+    pub fn dims(self) -> impl Iterator<Item = Dim> + Clone {
         (0..MAX_DIMS as u8).map(Dim).filter(move |&dim| self.contains(dim))
     }
 }

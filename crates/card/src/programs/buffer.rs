@@ -1,0 +1,111 @@
+use spyre_artifact::Lane;
+use spyre_numerics::DataFormat;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// A tile in LX: dense, row-major over the dims that it spans, lowest dim outermost.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Buffer {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    I64(Vec<i64>),
+    /// One or zero.
+    Bool(Vec<u8>),
+}
+
+/// What one element of a tile is on the host.
+pub(super) trait Element:
+    Copy + Default + PartialOrd + FromBytes + IntoBytes + Immutable + 'static
+{
+    /// A tile's elements. Verified programs never ask for another lane than the tile's.
+    fn of(buffer: &Buffer) -> &[Self];
+
+    /// A tile's elements, to be replaced.
+    fn of_mut(buffer: &mut Buffer) -> &mut Vec<Self>;
+
+    /// A tile of these elements.
+    fn tile(elements: Vec<Self>) -> Buffer;
+
+    /// Whether a tile holds such elements.
+    fn is_in(buffer: &Buffer) -> bool;
+}
+
+impl Buffer {
+    pub(super) fn empty(lane: Lane) -> Self {
+        match lane {
+            Lane::F64 => Self::F64(Vec::new()),
+            Lane::I64 => Self::I64(Vec::new()),
+            Lane::Bool => Self::Bool(Vec::new()),
+            _ => Self::F32(Vec::new()),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::F32(tile) => tile.as_bytes(),
+            Self::F64(tile) => tile.as_bytes(),
+            Self::I64(tile) => tile.as_bytes(),
+            Self::Bool(tile) => tile,
+        }
+    }
+
+    /// The bytes of so many elements, to be written.
+    pub(super) fn resized(&mut self, elements: usize) -> &mut [u8] {
+        match self {
+            Self::F32(tile) => bytes_of(tile, elements),
+            Self::F64(tile) => bytes_of(tile, elements),
+            Self::I64(tile) => bytes_of(tile, elements),
+            Self::Bool(tile) => bytes_of(tile, elements),
+        }
+    }
+}
+
+/// The storage format that a lane's elements have on the host.
+pub(super) fn format_of(lane: Lane) -> DataFormat {
+    match lane {
+        Lane::F64 => DataFormat::IeeeFp64,
+        Lane::I64 => DataFormat::IeeeInt64,
+        Lane::Bool => DataFormat::Bool,
+        _ => DataFormat::IeeeFp32,
+    }
+}
+
+fn bytes_of<T: Element>(tile: &mut Vec<T>, elements: usize) -> &mut [u8] {
+    tile.resize(elements, T::default());
+    tile.as_mut_bytes()
+}
+
+macro_rules! element {
+    ($type:ty, $lane:ident) => {
+        impl Element for $type {
+            fn of(buffer: &Buffer) -> &[Self] {
+                match buffer {
+                    Buffer::$lane(tile) => tile,
+                    _ => &[],
+                }
+            }
+
+            fn of_mut(buffer: &mut Buffer) -> &mut Vec<Self> {
+                if !Self::is_in(buffer) {
+                    *buffer = Buffer::$lane(Vec::new());
+                }
+                match buffer {
+                    Buffer::$lane(tile) => tile,
+                    _ => unreachable!("it was just made one"),
+                }
+            }
+
+            fn tile(elements: Vec<Self>) -> Buffer {
+                Buffer::$lane(elements)
+            }
+
+            fn is_in(buffer: &Buffer) -> bool {
+                matches!(buffer, Buffer::$lane(_))
+            }
+        }
+    };
+}
+
+element!(f32, F32);
+element!(f64, F64);
+element!(i64, I64);
+element!(u8, Bool);

@@ -1,0 +1,343 @@
+//! What instructions do to the elements of whole tiles. Each operation is its own loop over slices,
+//! so that the compiler makes vector code of it.
+
+use spyre_artifact::{BinaryOp, CompareOp, Lane, Register, UnaryOp};
+use spyre_hal::Fault;
+
+use super::Stop;
+use super::buffer::Element;
+use super::erf::erf;
+use super::machine::Machine;
+
+/// A lane that operations take.
+pub(super) trait Arithmetic: Element {
+    /// One value in, one out, in the same lane.
+    fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop>;
+
+    /// Two values in, one out.
+    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop>;
+}
+
+impl Machine<'_> {
+    pub(super) fn unary(
+        &mut self,
+        op: UnaryOp,
+        target: Register,
+        source: Register,
+    ) -> Result<(), Stop> {
+        let registers = &mut self.registers;
+        match (op, registers.type_of(source).lane) {
+            (UnaryOp::IsNan, Lane::F32) => registers.map(target, source, truth(f32::is_nan)),
+            (UnaryOp::IsNan, Lane::F64) => registers.map(target, source, truth(f64::is_nan)),
+            (UnaryOp::IsInf, Lane::F32) => registers.map(target, source, truth(f32::is_infinite)),
+            (UnaryOp::IsInf, Lane::F64) => registers.map(target, source, truth(f64::is_infinite)),
+            (_, Lane::F32) => registers.map(target, source, |s, t| f32::unary(op, s, t)),
+            (_, Lane::F64) => registers.map(target, source, |s, t| f64::unary(op, s, t)),
+            (_, Lane::I64) => registers.map(target, source, |s, t| i64::unary(op, s, t)),
+            _ => registers.map(target, source, |s, t| u8::unary(op, s, t)),
+        }
+    }
+
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Stop> {
+        let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
+        match registers.type_of(left).lane {
+            Lane::F32 => registers.join(tiles, target, sources, |s, t| f32::binary(op, s, t)),
+            Lane::F64 => registers.join(tiles, target, sources, |s, t| f64::binary(op, s, t)),
+            Lane::I64 => registers.join(tiles, target, sources, |s, t| i64::binary(op, s, t)),
+            _ => registers.join(tiles, target, sources, |s, t| u8::binary(op, s, t)),
+        }
+    }
+
+    pub(super) fn compare(
+        &mut self,
+        op: CompareOp,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Stop> {
+        let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
+        match registers.type_of(left).lane {
+            Lane::F32 => registers.join(tiles, target, sources, |s, t| compare::<f32>(op, s, t)),
+            Lane::F64 => registers.join(tiles, target, sources, |s, t| compare::<f64>(op, s, t)),
+            Lane::I64 => registers.join(tiles, target, sources, |s, t| compare::<i64>(op, s, t)),
+            _ => registers.join(tiles, target, sources, |s, t| compare::<u8>(op, s, t)),
+        }
+    }
+
+    pub(super) fn select(
+        &mut self,
+        target: Register,
+        condition: Register,
+        yes: Register,
+        no: Register,
+    ) -> Result<(), Stop> {
+        match self.registers.type_of(yes).lane {
+            Lane::F32 => self.select_as::<f32>(target, condition, yes, no),
+            Lane::F64 => self.select_as::<f64>(target, condition, yes, no),
+            Lane::I64 => self.select_as::<i64>(target, condition, yes, no),
+            _ => self.select_as::<u8>(target, condition, yes, no),
+        }
+    }
+
+    fn select_as<T: Element>(
+        &mut self,
+        target: Register,
+        condition: Register,
+        yes: Register,
+        no: Register,
+    ) -> Result<(), Stop> {
+        let (registers, tiles) = (&mut self.registers, &self.tiles);
+        registers.choose(tiles, target, condition, [yes, no], |chosen, [yes, no], target| {
+            target.clear();
+            let pairs = yes.iter().zip(no).zip(chosen);
+            let choose =
+                |((yes, no), chosen): ((&T, &T), &u8)| if *chosen != 0 { *yes } else { *no };
+            target.extend(pairs.map(choose));
+        });
+        Ok(())
+    }
+}
+
+fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut Vec<u8>) -> Result<(), Stop> {
+    move |source, target| each(source, target, |value| test(value).into())
+}
+
+fn each<T: Copy, U>(source: &[T], target: &mut Vec<U>, act: impl Fn(T) -> U) -> Result<(), Stop> {
+    target.clear();
+    target.extend(source.iter().map(|&value| act(value)));
+    Ok(())
+}
+
+fn both<T: Copy, U>(
+    [left, right]: [&[T]; 2],
+    target: &mut Vec<U>,
+    act: impl Fn(T, T) -> U,
+) -> Result<(), Stop> {
+    target.clear();
+    target.extend(left.iter().zip(right).map(|(&left, &right)| act(left, right)));
+    Ok(())
+}
+
+fn compare<T: Element>(
+    op: CompareOp,
+    sources: [&[T]; 2],
+    target: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    match op {
+        CompareOp::Equal => both(sources, target, |a, b| (a == b).into()),
+        CompareOp::NotEqual => both(sources, target, |a, b| (a != b).into()),
+        CompareOp::Less => both(sources, target, |a, b| (a < b).into()),
+        CompareOp::LessEqual => both(sources, target, |a, b| (a <= b).into()),
+        CompareOp::Greater => both(sources, target, |a, b| (a > b).into()),
+        CompareOp::GreaterEqual => both(sources, target, |a, b| (a >= b).into()),
+        _ => Err(unknown(op.name())),
+    }
+}
+
+macro_rules! float_arithmetic {
+    ($type:ident) => {
+        impl Arithmetic for $type {
+            fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+                match op {
+                    UnaryOp::Neg => each(source, target, |x| -x),
+                    UnaryOp::Abs => each(source, target, Self::abs),
+                    UnaryOp::Sqrt => each(source, target, Self::sqrt),
+                    UnaryOp::Rsqrt => each(source, target, |x| 1.0 / x.sqrt()),
+                    UnaryOp::Reciprocal => each(source, target, |x| 1.0 / x),
+                    UnaryOp::Exp => each(source, target, Self::exp),
+                    UnaryOp::Log => each(source, target, Self::ln),
+                    UnaryOp::Tanh => each(source, target, Self::tanh),
+                    UnaryOp::Sin => each(source, target, Self::sin),
+                    UnaryOp::Cos => each(source, target, Self::cos),
+                    UnaryOp::Erf => each(source, target, |x| erf(f64::from(x)) as Self),
+                    UnaryOp::Floor => each(source, target, Self::floor),
+                    UnaryOp::Ceil => each(source, target, Self::ceil),
+                    UnaryOp::Round => each(source, target, Self::round_ties_even),
+                    UnaryOp::Trunc => each(source, target, Self::trunc),
+                    UnaryOp::Sign => each(source, target, |x| match x {
+                        _ if x > 0.0 => 1.0,
+                        _ if x < 0.0 => -1.0,
+                        _ if x.is_nan() => x,
+                        _ => 0.0,
+                    }),
+                    UnaryOp::Relu => each(source, target, |x| if x < 0.0 { 0.0 } else { x }),
+                    UnaryOp::Exp2 => each(source, target, Self::exp2),
+                    UnaryOp::Expm1 => each(source, target, Self::exp_m1),
+                    UnaryOp::Log2 => each(source, target, Self::log2),
+                    UnaryOp::Log10 => each(source, target, Self::log10),
+                    UnaryOp::Log1p => each(source, target, Self::ln_1p),
+                    UnaryOp::Tan => each(source, target, Self::tan),
+                    UnaryOp::Asin => each(source, target, Self::asin),
+                    UnaryOp::Acos => each(source, target, Self::acos),
+                    UnaryOp::Atan => each(source, target, Self::atan),
+                    UnaryOp::Sinh => each(source, target, Self::sinh),
+                    UnaryOp::Cosh => each(source, target, Self::cosh),
+                    UnaryOp::Sigmoid => each(source, target, |x| 1.0 / (1.0 + (-x).exp())),
+                    _ => Err(unknown(op.name())),
+                }
+            }
+
+            fn binary(
+                op: BinaryOp,
+                sources: [&[Self]; 2],
+                target: &mut Vec<Self>,
+            ) -> Result<(), Stop> {
+                match op {
+                    BinaryOp::Add => both(sources, target, |a, b| a + b),
+                    BinaryOp::Sub => both(sources, target, |a, b| a - b),
+                    BinaryOp::Mul => both(sources, target, |a, b| a * b),
+                    BinaryOp::Div => both(sources, target, |a, b| a / b),
+                    BinaryOp::Min => both(sources, target, $type::smaller),
+                    BinaryOp::Max => both(sources, target, $type::larger),
+                    BinaryOp::Pow => both(sources, target, Self::powf),
+                    BinaryOp::Rem => both(sources, target, |a, b| a % b),
+                    BinaryOp::FloorDiv => both(sources, target, |a, b| {
+                        if b == 0.0 {
+                            return a / b;
+                        }
+                        let rest = a % b;
+                        let quotient = (a - rest) / b;
+                        let is_low = rest != 0.0 && (rest < 0.0) != (b < 0.0);
+                        let quotient = if is_low { quotient - 1.0 } else { quotient };
+                        match quotient == 0.0 {
+                            true => Self::copysign(0.0, a / b),
+                            // The subtraction may have rounded: the whole number is the nearest.
+                            false => quotient.round_ties_even(),
+                        }
+                    }),
+                    BinaryOp::Modulo => both(sources, target, |a, b| {
+                        let rest = a % b;
+                        let is_low = rest != 0.0 && (rest < 0.0) != (b < 0.0);
+                        if is_low { rest + b } else { rest }
+                    }),
+                    BinaryOp::Atan2 => both(sources, target, Self::atan2),
+                    BinaryOp::CopySign => both(sources, target, Self::copysign),
+                    BinaryOp::Fmin => both(sources, target, Self::min),
+                    BinaryOp::Fmax => both(sources, target, Self::max),
+                    _ => Err(unknown(op.name())),
+                }
+            }
+        }
+
+        impl NanWins for $type {
+            fn smaller(self, other: Self) -> Self {
+                if self < other || self.is_nan() { self } else { other }
+            }
+
+            fn larger(self, other: Self) -> Self {
+                if self > other || self.is_nan() { self } else { other }
+            }
+        }
+    };
+}
+
+/// The smaller and the larger one of two, where NaN is both.
+pub(super) trait NanWins {
+    fn smaller(self, other: Self) -> Self;
+    fn larger(self, other: Self) -> Self;
+}
+
+float_arithmetic!(f32);
+float_arithmetic!(f64);
+
+impl Arithmetic for i64 {
+    fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+        match op {
+            UnaryOp::Neg => each(source, target, Self::wrapping_neg),
+            UnaryOp::Abs => each(source, target, Self::wrapping_abs),
+            UnaryOp::Sign => each(source, target, Self::signum),
+            UnaryOp::BitNot => each(source, target, |x| !x),
+            UnaryOp::Relu => each(source, target, |x| x.max(0)),
+            _ => Err(unknown(op.name())),
+        }
+    }
+
+    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop> {
+        let divides =
+            matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::FloorDiv | BinaryOp::Modulo);
+        if divides && sources[1].contains(&0) {
+            return Err(Fault::DivisionByZero.into());
+        }
+        match op {
+            BinaryOp::Add => both(sources, target, Self::wrapping_add),
+            BinaryOp::Sub => both(sources, target, Self::wrapping_sub),
+            BinaryOp::Mul => both(sources, target, Self::wrapping_mul),
+            BinaryOp::Div => both(sources, target, Self::wrapping_div),
+            BinaryOp::Min => both(sources, target, Ord::min),
+            BinaryOp::Max => both(sources, target, Ord::max),
+            BinaryOp::Pow => both(sources, target, power),
+            BinaryOp::Rem => both(sources, target, Self::wrapping_rem),
+            BinaryOp::FloorDiv => both(sources, target, |a, b| {
+                let rest = a.wrapping_rem(b);
+                let is_low = rest != 0 && (rest < 0) != (b < 0);
+                a.wrapping_div(b).wrapping_sub(is_low.into())
+            }),
+            BinaryOp::Modulo => both(sources, target, |a, b| {
+                let rest = a.wrapping_rem(b);
+                let is_low = rest != 0 && (rest < 0) != (b < 0);
+                if is_low { rest.wrapping_add(b) } else { rest }
+            }),
+            BinaryOp::And => both(sources, target, |a, b| a & b),
+            BinaryOp::Or => both(sources, target, |a, b| a | b),
+            BinaryOp::Xor => both(sources, target, |a, b| a ^ b),
+            BinaryOp::ShiftLeft => both(sources, target, |a, b| match b {
+                0..64 => a << b,
+                _ => 0,
+            }),
+            BinaryOp::ShiftRight => both(sources, target, |a, b| match b {
+                0..64 => a >> b,
+                _ => a >> 63,
+            }),
+            _ => Err(unknown(op.name())),
+        }
+    }
+}
+
+impl Arithmetic for u8 {
+    fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+        match op {
+            UnaryOp::Not => each(source, target, |x| x ^ 1),
+            _ => Err(unknown(op.name())),
+        }
+    }
+
+    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop> {
+        match op {
+            BinaryOp::And => both(sources, target, |a, b| a & b),
+            BinaryOp::Or => both(sources, target, |a, b| a | b),
+            BinaryOp::Xor => both(sources, target, |a, b| a ^ b),
+            _ => Err(unknown(op.name())),
+        }
+    }
+}
+
+/// Wraps; a negative power is what a whole number keeps of the fraction, as in PyTorch.
+fn power(base: i64, exponent: i64) -> i64 {
+    let Ok(mut exponent) = u64::try_from(exponent) else {
+        return match base {
+            1 => 1,
+            -1 if exponent % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        };
+    };
+    let (mut result, mut square) = (1_i64, base);
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        exponent /= 2;
+    }
+    result
+}
+
+fn unknown(op: &str) -> Stop {
+    Stop::refused(format!("{op} is not for this lane"))
+}

@@ -1,0 +1,57 @@
+//! What a launch may take, checked before it starts: its code and its table are data.
+
+use spyre_artifact::{Instruction, MAX_DIMS, Program, Span, Tile};
+
+use super::Stop;
+
+/// The most that elements times instructions may come to.
+const MOST_WORK: u128 = 1 << 44;
+/// The most bytes of all tile buffers together.
+const MOST_TILE_BYTES: u128 = 256 << 20;
+/// The widest element of a lane.
+const LANE_BYTES: u128 = 8;
+
+/// Refuses extents that would take forever, or more memory than tiles should.
+pub(super) fn check(program: &Program, extents: &[usize; MAX_DIMS]) -> Result<(), Stop> {
+    let dims = &extents[..program.dims()];
+    let work = dims.iter().fold(program.instructions().len() as u128, |work, &extent| {
+        work.saturating_mul(extent.max(1) as u128)
+    });
+    if work > MOST_WORK {
+        return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
+    }
+    let longest = longest_tiles(program, extents);
+    let bytes = |span: Span| {
+        span.dims().fold(LANE_BYTES, |bytes, dim| bytes.saturating_mul(longest[dim.index()]))
+    };
+    let registers: u128 = program.registers().iter().map(|register| bytes(register.span)).sum();
+    let operands = program.operands().iter().map(|operand| bytes(operand.span)).max();
+    let needed = registers.max(operands.unwrap_or(0));
+    match needed <= MOST_TILE_BYTES {
+        true => Ok(()),
+        false => Err(Stop::refused(format!(
+            "its tiles take up to {needed} bytes, at most {MOST_TILE_BYTES} are there"
+        ))),
+    }
+}
+
+/// The longest tile of each dim, over all loops that open it.
+fn longest_tiles(program: &Program, extents: &[usize; MAX_DIMS]) -> [u128; MAX_DIMS] {
+    let mut longest = [1; MAX_DIMS];
+    for instruction in program.instructions() {
+        if let Instruction::Begin { dim, tile, .. } = *instruction {
+            let extent = extents[dim.index()];
+            let elements = tile_elements(tile, extent) as u128;
+            longest[dim.index()] = longest[dim.index()].max(elements);
+        }
+    }
+    longest
+}
+
+/// Elements of a dim's first tile.
+pub(super) fn tile_elements(tile: Tile, extent: usize) -> usize {
+    match tile {
+        Tile::All => extent,
+        Tile::Of(elements) => extent.min(elements.get() as usize),
+    }
+}

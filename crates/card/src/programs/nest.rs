@@ -1,0 +1,109 @@
+use spyre_artifact::MAX_DIMS;
+
+/// Loops over a tile, outermost first: how often, and how far each step goes in what is walked over.
+///
+/// Loops of one step are left out, and loops that continue each other are one: rows get as long as
+/// they can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Nest {
+    loops: [Row; MAX_DIMS],
+    count: usize,
+    is_empty: bool,
+}
+
+/// One loop, from where it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) start: i64,
+    pub(super) elements: usize,
+    pub(super) stride: i64,
+}
+
+impl Nest {
+    /// The loops of up to eight dims: elements and stride of each.
+    pub(super) fn over(dims: impl IntoIterator<Item = (usize, i64)>) -> Self {
+        let mut nest = Self { loops: Default::default(), count: 0, is_empty: false };
+        dims.into_iter().for_each(|(elements, stride)| nest.push(elements, stride));
+        nest
+    }
+
+    /// Calls `act` with every innermost row, in order; `start` is where the first one starts.
+    pub(super) fn each_row<E>(
+        &self,
+        start: i64,
+        mut act: impl FnMut(Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.is_empty {
+            return Ok(());
+        }
+        let (outer, row) = match self.loops[..self.count].split_last() {
+            Some((row, outer)) => (outer, *row),
+            None => (&[][..], Row { start: 0, elements: 1, stride: 0 }),
+        };
+        let (mut index, mut at) = ([0_usize; MAX_DIMS], start);
+        loop {
+            act(Row { start: at, ..row })?;
+            let Some(next) = (0..outer.len()).rev().find(|&l| index[l] + 1 < outer[l].elements)
+            else {
+                return Ok(());
+            };
+            for inner in next + 1..outer.len() {
+                at -= index[inner] as i64 * outer[inner].stride;
+                index[inner] = 0;
+            }
+            index[next] += 1;
+            at += outer[next].stride;
+        }
+    }
+
+    fn push(&mut self, elements: usize, stride: i64) {
+        self.is_empty |= elements == 0;
+        if elements <= 1 {
+            return;
+        }
+        let row = Row { start: 0, elements, stride };
+        if let Some(last) = self.loops[..self.count].last_mut() {
+            let continues = stride.checked_mul(elements as i64) == Some(last.stride);
+            if continues {
+                *last = Row { elements: last.elements * elements, ..row };
+                return;
+            }
+        }
+        self.loops[self.count] = row;
+        self.count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn rows(dims: &[(usize, i64)]) -> Vec<(i64, usize, i64)> {
+        let mut rows = Vec::new();
+        let nest = Nest::over(dims.iter().copied());
+        let walked = nest.each_row(100, |row| {
+            rows.push((row.start, row.elements, row.stride));
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!(walked, Ok(()));
+        rows
+    }
+
+    #[test]
+    fn loops_that_continue_each_other_are_one_row() {
+        assert_eq!(rows(&[(2, 12), (1, 99), (3, 4), (4, 1)]), [(100, 24, 1)]);
+        assert_eq!(rows(&[(5, 0), (7, 0)]), [(100, 35, 0)]);
+        assert_eq!(rows(&[]), [(100, 1, 0)]);
+    }
+
+    #[test]
+    fn other_loops_are_walked_row_by_row() {
+        assert_eq!(
+            rows(&[(2, 10), (2, -3), (4, 1)]),
+            [(100, 4, 1), (97, 4, 1), (110, 4, 1), (107, 4, 1)]
+        );
+        assert_eq!(rows(&[(2, 10), (0, 1)]), []);
+    }
+}

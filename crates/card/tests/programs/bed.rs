@@ -1,0 +1,198 @@
+//! A card with programs and tensors on it, every allocation between sentinels.
+
+use spyre_artifact::{
+    Code, CodeImage, CorrectionImage, EntryImage, Operand, OperandWords, Program, ScalarWord,
+    TableShape,
+};
+use spyre_card::{SoftwareCard, handle_words};
+use spyre_hal::{
+    ControlBlock, CopyFromDevice, CopyToDevice, DeviceHandle, DeviceRange, EngineIndex, HandleTag,
+    Hardware, HostBuffer, Label, MemoryMode, Outcome, Regions, Started, Token, VFDeviceHandle,
+};
+use spyre_layout::SpyreTensorLayout;
+use spyre_numerics::{DataFormat, Scalar};
+
+/// What lies between allocations, and in padding: NaN in every float format.
+const POISON: u8 = 0xff;
+const STICK: u64 = 128;
+const COPIES: EngineIndex = EngineIndex(0);
+/// The engine that programs run on, so that only they are ended by whoever ends them.
+pub(crate) const LAUNCHES: EngineIndex = EngineIndex(1);
+
+pub(crate) struct Bed {
+    pub(crate) card: SoftwareCard,
+    region: u16,
+    used_bytes: u64,
+}
+
+/// A storage on the card, and the view of it that a program has.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) handle: DeviceHandle,
+    pub(crate) layout: SpyreTensorLayout,
+    pub(crate) offset: i64,
+    pub(crate) strides: Vec<i64>,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Self {
+        let card = SoftwareCard::new(MemoryMode::Vf).with_engines(2).guarded();
+        let region = card.try_allocate(64 << 20).expect("there are eight");
+        Self { card, region: region.id.0, used_bytes: 0 }
+    }
+
+    /// Room for so many bytes, all poison, with a stick of it on both sides.
+    pub(crate) fn allocate(&mut self, bytes: usize) -> DeviceHandle {
+        let room = (bytes as u64).next_multiple_of(STICK) + 2 * STICK;
+        let handle = self.handle(self.used_bytes);
+        let poison = vec![POISON; room as usize];
+        self.write(handle, &poison);
+        self.used_bytes += room;
+        self.handle(self.used_bytes - room + STICK)
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> DeviceHandle {
+        let handle = self.allocate(bytes.len());
+        self.write(handle, bytes);
+        handle
+    }
+
+    pub(crate) fn put_code(&mut self, program: &Program) -> DeviceHandle {
+        self.put(&code_image(program))
+    }
+
+    pub(crate) fn put_correction(&mut self, image: &CorrectionImage) -> DeviceHandle {
+        self.put(&image.encode())
+    }
+
+    /// A storage whose element `i` is `value(i)`; padding is poison.
+    pub(crate) fn tensor(
+        &mut self,
+        size: &[usize],
+        format: DataFormat,
+        value: impl Fn(usize) -> f32,
+    ) -> Tensor {
+        let layout = SpyreTensorLayout::contiguous(size, format).expect("a layout");
+        let mut bytes = vec![POISON; layout.device_bytes()];
+        for element in 0..size.iter().product() {
+            let at = layout.device_byte(element).expect("it has a place");
+            let encoded = encode(value(element), format);
+            bytes[at..at + encoded.len()].copy_from_slice(&encoded);
+        }
+        let handle = self.put(&bytes);
+        let mut strides = vec![1; size.len()];
+        for dim in (1..size.len()).rev() {
+            strides[dim - 1] = strides[dim] * size[dim] as i64;
+        }
+        Tensor { handle, layout, offset: 0, strides }
+    }
+
+    /// The value of a host element of a storage.
+    pub(crate) fn element(&self, tensor: &Tensor, element: usize) -> f32 {
+        let format = tensor.layout.device_dtype();
+        let at = tensor.layout.device_byte(element).expect("it has a place") as u64;
+        let bytes = format.element_bytes().expect("whole bytes") as u64;
+        let range = DeviceRange { handle: tensor.handle, offset: at, bytes };
+        Scalar::decode(format, &self.read(range)).expect("an element").to_f32()
+    }
+
+    /// The bytes of a storage, with the sentinels around it.
+    pub(crate) fn surroundings(&self, tensor: &Tensor) -> Vec<u8> {
+        let spyre_hal::Location::Vf(place) = tensor.handle.location() else { return Vec::new() };
+        let handle = self.handle(place.vf_offset - STICK);
+        let bytes = tensor.layout.device_bytes() as u64 + 2 * STICK;
+        self.read(DeviceRange::start_of(handle, bytes))
+    }
+
+    pub(crate) fn run(&self, program: DeviceHandle) -> Outcome {
+        self.start(LAUNCHES, ControlBlock::Launch { program, label: Label::default() })
+    }
+
+    pub(crate) fn write(&self, handle: DeviceHandle, bytes: &[u8]) {
+        let target = DeviceRange::start_of(handle, bytes.len() as u64);
+        let copy = CopyToDevice { source: bytes.to_vec().into(), target, nest: None };
+        assert_eq!(self.start(COPIES, ControlBlock::CopyToDevice(Box::new(copy))), Ok(()));
+    }
+
+    pub(crate) fn read(&self, source: DeviceRange) -> Vec<u8> {
+        let host = HostBuffer::zeroed(source.bytes as usize);
+        let target = host.lend_to_write().expect("nobody uses it");
+        let copy = CopyFromDevice { source, target, nest: None };
+        assert_eq!(self.start(COPIES, ControlBlock::CopyFromDevice(Box::new(copy))), Ok(()));
+        host.read().expect("it is back").to_vec()
+    }
+
+    fn start(&self, engine: EngineIndex, block: ControlBlock) -> Outcome {
+        match self.card.start(engine, Token(0), block) {
+            Started::Done(outcome) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn handle(&self, vf_offset: u64) -> DeviceHandle {
+        let place = VFDeviceHandle { region_id: self.region, vf_offset };
+        DeviceHandle::vf(place, HandleTag { epoch: 0, generation: 0, slot: 0 })
+    }
+}
+
+impl Tensor {
+    /// The same storage, seen otherwise.
+    pub(crate) fn seen(&self, offset: i64, strides: &[i64]) -> Self {
+        Self { offset, strides: strides.to_vec(), ..self.clone() }
+    }
+
+    pub(crate) fn words(&self) -> OperandWords {
+        let limit_bytes = self.layout.device_bytes() as u64;
+        let words = OperandWords::of_layout(handle_words(self.handle), limit_bytes, &self.layout);
+        let mut words = words.expect("small");
+        words.offset = self.offset;
+        words.strides[..self.strides.len()].copy_from_slice(&self.strides);
+        words
+    }
+}
+
+pub(crate) fn code_image(program: &Program) -> Vec<u8> {
+    let image = CodeImage::new(Code::Compute(program.clone()), Vec::new());
+    image.expect("small").encode()
+}
+
+pub(crate) fn encode(value: f32, format: DataFormat) -> Vec<u8> {
+    Scalar::Single(value).encode(format).expect("an addressable format")
+}
+
+/// What a value becomes when it is stored.
+pub(crate) fn rounded(value: f32, format: DataFormat) -> f32 {
+    Scalar::decode(format, &encode(value, format)).expect("an element").to_f32()
+}
+
+/// An instance with its table filled by hand.
+pub(crate) fn entry(
+    code: DeviceHandle,
+    program: &Program,
+    tensors: &[Tensor],
+    extents: &[u64],
+    scalars: &[u64],
+) -> EntryImage {
+    let shape = program.table_shape();
+    let mut entry = EntryImage::new(handle_words(code), shape, 0).expect("small");
+    fill_table(entry.table_mut(), shape, tensors, extents, scalars);
+    entry
+}
+
+pub(crate) fn fill_table(
+    table: &mut [u64],
+    shape: TableShape,
+    tensors: &[Tensor],
+    extents: &[u64],
+    scalars: &[u64],
+) {
+    for (at, tensor) in tensors.iter().enumerate() {
+        table[shape.operand_words(Operand(at as u8))].copy_from_slice(&tensor.words().encode());
+    }
+    for (at, &extent) in extents.iter().enumerate() {
+        table[shape.extent_word(spyre_artifact::Dim(at as u8))] = extent;
+    }
+    for (at, &scalar) in scalars.iter().enumerate() {
+        table[shape.scalar_word(ScalarWord(at as u8))] = scalar;
+    }
+}
