@@ -48,23 +48,23 @@ impl SpyreTensorLayout {
     }
 }
 
-/// The device stride and the length of a run whose first element has a place: up to where a digit
-/// carries, or the innermost one has no more room.
+/// The device stride and the length of a run whose first element has a place. The largest digit that
+/// counts whole steps moves, the smaller ones stay: up to where it carries, or has no more room.
 fn reach(digits: &Digits, element: usize, step: usize) -> (usize, usize) {
-    let Ok([outer @ .., inner]) = digits.levels() else { return (0, 1) };
-    let (rest, room) = outer.iter().fold((element, usize::MAX), |(rest, room), digit| {
-        let rest = rest % digit.radix;
-        (rest, room.min(digit.radix - rest))
-    });
-    if !step.is_multiple_of(inner.radix) {
-        return (0, 1);
+    let (mut rest, mut room) = (element, usize::MAX);
+    for digit in digits.levels().unwrap_or(&[]) {
+        if step.is_multiple_of(digit.radix) {
+            let coordinates = step / digit.radix;
+            let in_digit = (digit.extent - rest / digit.radix).div_ceil(coordinates);
+            return match in_digit.min(room.div_ceil(step)) {
+                0 | 1 => (0, 1),
+                elements => (coordinates * digit.stride, elements),
+            };
+        }
+        rest %= digit.radix;
+        room = room.min(digit.radix - rest);
     }
-    let coordinates = step / inner.radix;
-    let in_digit = (inner.extent - rest / inner.radix).div_ceil(coordinates);
-    match in_digit.min(room.div_ceil(step)) {
-        0 | 1 => (0, 1),
-        elements => (coordinates * inner.stride, elements),
-    }
+    (0, 1)
 }
 
 #[cfg(test)]
