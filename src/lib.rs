@@ -14,6 +14,9 @@
 //! # Ok::<(), spyre::layout::Error>(())
 //! ```
 
+mod open;
+
+pub use open::{OpenError, device};
 pub use spyre_artifact as artifact;
 pub use spyre_card as card;
 pub use spyre_flex as flex;
@@ -21,6 +24,7 @@ pub use spyre_hal as hal;
 pub use spyre_layout as layout;
 pub use spyre_numerics as numerics;
 pub use spyre_picture as picture;
+pub use spyre_runtime as runtime;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
     ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
@@ -22,7 +22,12 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "spyre-layout",
             "spyre-numerics",
             "spyre-picture",
+            "spyre-runtime",
         ],
+    ),
+    (
+        "spyre-runtime",
+        &["spyre-artifact", "spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"],
     ),
     ("spyre-bench", &["spyre-card", "spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),

@@ -34,6 +34,7 @@ mod error;
 mod image;
 mod isa;
 mod output;
+pub mod samples;
 mod wire;
 
 pub use error::{Error, Expected, OperandFlaw};

@@ -18,7 +18,7 @@ use crate::{BLOCK_BYTES, Budget, Error, LastUse, StreamIndex, Timelines};
 use blocks::Block;
 pub use blocks::BlockState;
 use cache::Cache;
-pub(crate) use commit::Uses;
+pub(crate) use commit::{UsedWith, Uses};
 use pool::Pool;
 pub use statistics::{BlockInfo, Statistics};
 

@@ -12,7 +12,7 @@ use spyre_hal::{
     StreamPoint, Token,
 };
 
-use crate::allocator::Uses;
+use crate::allocator::{UsedWith, Uses};
 use crate::arrivals::Arrivals;
 use crate::bell::Bell;
 use crate::combiner::Combiner;
@@ -238,6 +238,24 @@ impl Scheduler {
         slice.iter().try_for_each(|block| self.check_block(block))?;
         let count = slice.len() as u64;
         let reservation = self.reserve(lane, count, slice)?;
+        Ok(self.publish(lane, count, &reservation, blocks))
+    }
+
+    /// Queues blocks as one reservation; the last one uses `others` besides what they name.
+    #[inline]
+    pub(crate) fn queue_using<B>(
+        &self,
+        lane: &Lane,
+        blocks: B,
+        others: &[DeviceRange],
+    ) -> Result<StreamPoint, Error>
+    where
+        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
+    {
+        let slice = blocks.as_ref();
+        slice.iter().try_for_each(|block| self.check_block(block))?;
+        let count = slice.len() as u64;
+        let reservation = self.reserve(lane, count, &UsedWith { blocks: slice, others })?;
         Ok(self.publish(lane, count, &reservation, blocks))
     }
 

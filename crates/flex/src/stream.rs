@@ -49,6 +49,11 @@ impl FlexStream {
         self.lane.priority
     }
 
+    /// The most blocks that can be queued at once.
+    pub fn queue_bound(&self) -> u64 {
+        self.lane.ring.bound()
+    }
+
     /// Device memory, for use on this stream first. If memory is short because streams still use
     /// what was freed, it waits for them once.
     pub fn allocate(&self, bytes: u64) -> Result<DeviceHandle, Error> {
@@ -198,6 +203,16 @@ impl FlexStream {
         B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
     {
         self.handle.scheduler.queue_blocks(&self.lane, blocks)
+    }
+
+    /// Queues blocks as one, the last of which also uses memory that no block names: what a program
+    /// is told of by its correction. It is checked and kept as what blocks name is.
+    #[inline]
+    pub fn submit_using<B>(&self, blocks: B, others: &[DeviceRange]) -> Result<StreamPoint, Error>
+    where
+        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
+    {
+        self.handle.scheduler.queue_using(&self.lane, blocks, others)
     }
 
     /// Something to wait for one block with.

@@ -21,6 +21,7 @@ mod device_range;
 mod event_cell;
 mod fault;
 mod handle;
+mod handle_words;
 mod hardware;
 mod host;
 mod label;

@@ -1,10 +1,10 @@
 use std::path::Path;
 
 use super::{
-    CompilerOptions, CorrectionMetadata, ImageId, InitPacket, Intermediate, Step, TensorMetadata,
-    check, folder,
+    Binding, CompilerOptions, CorrectionMetadata, ImageId, InitPacket, Intermediate, Step,
+    TensorMetadata, check, folder,
 };
-use crate::{CodeImage, CorrectionProgram, Error, Program};
+use crate::{Code, CodeImage, CorrectionProgram, Error, Program};
 
 /// The version of the plan's form.
 pub const FORMAT_VERSION: u32 = 1;
@@ -27,30 +27,9 @@ pub const FORMAT_VERSION: u32 = 1;
 /// });
 /// let program = code.build()?;
 ///
-/// let (correction, metadata) = CompilerOutput::full_correction(&program)?;
-/// let plan = CompilerOutput {
-///     images: vec![
-///         CodeImage::new(Code::Compute(program), Vec::new())?,
-///         CodeImage::new(Code::Correction(correction), Vec::new())?,
-///     ],
-///     tensor_input_metadata: vec![TensorMetadata {
-///         name: "x".into(),
-///         dtype: DType::Float16,
-///         format: IeeeFp16,
-///         dims: vec![ExpectedDim { name: "n".into(), size: ExpectedSize::Any }],
-///         role: Role::Both,
-///     }],
-///     steps: vec![Step {
-///         name: "sqrt_".into(),
-///         compute: ImageId(0),
-///         correction: Some(ImageId(1)),
-///         dims: vec!["n".into()],
-///         bindings: vec![Binding::Tensor(0)],
-///         scratch_bytes: 0,
-///     }],
-///     correction_metadata: vec![metadata],
-///     ..CompilerOutput::default()
-/// };
+/// let dims = [("n", ExpectedSize::Any)];
+/// let x = TensorMetadata::new("x", DType::Float16, IeeeFp16, &dims, Role::Both);
+/// let plan = CompilerOutput::single("sqrt_", program, &["n"], vec![x], Vec::new())?;
 ///
 /// let folder = std::env::temp_dir().join(format!("sqrt-plan-{}", std::process::id()));
 /// plan.save(&folder)?;
@@ -77,6 +56,40 @@ pub struct CompilerOutput {
 }
 
 impl CompilerOutput {
+    /// A plan of one step that patches its whole table at each launch: operands are the tensors, and
+    /// behind them the intermediates, in order.
+    pub fn single(
+        name: &str,
+        program: Program,
+        dims: &[&str],
+        tensors: Vec<TensorMetadata>,
+        intermediates: Vec<Intermediate>,
+    ) -> Result<Self, Error> {
+        let (correction, metadata) = Self::full_correction(&program)?;
+        let of_tensors = (0..tensors.len() as u32).map(Binding::Tensor);
+        let of_intermediates = (0..intermediates.len() as u32).map(Binding::Intermediate);
+        let plan = Self {
+            images: vec![
+                CodeImage::new(Code::Compute(program), Vec::new())?,
+                CodeImage::new(Code::Correction(correction), Vec::new())?,
+            ],
+            steps: vec![Step {
+                name: name.to_owned(),
+                compute: ImageId(0),
+                correction: Some(ImageId(1)),
+                dims: dims.iter().copied().map(str::to_owned).collect(),
+                bindings: of_tensors.chain(of_intermediates).collect(),
+                scratch_bytes: 0,
+            }],
+            correction_metadata: vec![metadata],
+            tensor_input_metadata: tensors,
+            intermediates,
+            ..Self::default()
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
     /// Refuses a plan whose parts do not belong together.
     pub fn check(&self) -> Result<(), Error> {
         check::check(self)

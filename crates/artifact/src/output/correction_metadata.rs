@@ -50,6 +50,17 @@ impl CorrectionMetadata {
         Self { input_bytes: 8 * words.len() as u64, words }
     }
 
+    /// Has a scalar say where the tile is, rather than be given by the launch.
+    #[must_use]
+    pub fn with_flag(mut self, scalar: ScalarWord, dim: Dim, flag: TileFlag) -> Self {
+        for word in &mut self.words {
+            if *word == CorrectionWord::Scalar(scalar) {
+                *word = CorrectionWord::Flag(dim, flag);
+            }
+        }
+        self
+    }
+
     /// Every word of a table, in its order.
     pub fn full(shape: TableShape) -> Self {
         let operand = |at: usize| {

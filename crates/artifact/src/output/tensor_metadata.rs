@@ -23,6 +23,27 @@ pub struct TensorMetadata {
     pub role: Role,
 }
 
+impl TensorMetadata {
+    /// A tensor whose dims have these names and sizes.
+    pub fn new(
+        name: &str,
+        dtype: DType,
+        format: DataFormat,
+        dims: &[(&str, ExpectedSize)],
+        role: Role,
+    ) -> Self {
+        let dim = |&(name, size): &(&str, ExpectedSize)| ExpectedDim { name: name.into(), size };
+        Self { name: name.into(), dtype, format, dims: dims.iter().map(dim).collect(), role }
+    }
+}
+
+impl ExpectedSize {
+    /// A tile of so many elements; `None` for none.
+    pub fn fixed(elements: u64) -> Option<Self> {
+        NonZeroU64::new(elements).map(Self::Fixed)
+    }
+}
+
 /// One dimension of an expected tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -49,6 +49,29 @@ impl Uses for [(u64, DeviceRange)] {
     }
 }
 
+/// What blocks name, and what their last one uses besides.
+pub(crate) struct UsedWith<'a> {
+    pub(crate) blocks: &'a [ControlBlock],
+    pub(crate) others: &'a [DeviceRange],
+}
+
+impl Uses for UsedWith<'_> {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.others.is_empty() && Uses::is_empty(self.blocks)
+    }
+
+    #[inline]
+    fn try_each(
+        &self,
+        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.blocks.try_each(&mut use_range)?;
+        let last = self.blocks.len().saturating_sub(1) as u64;
+        self.others.iter().try_for_each(|range| use_range(last, range))
+    }
+}
+
 impl FlexAllocator {
     /// Checks that ranges lie inside live allocations, takes places in a queue, and notes the uses:
     /// all in one step, so that no allocation is freed between the check and the note. `reserve`

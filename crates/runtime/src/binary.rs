@@ -1,0 +1,58 @@
+use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
+
+use crate::{Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
+
+/// A program image in device memory of its own.
+#[derive(Debug)]
+pub(crate) struct Binary {
+    device: Device,
+    handle: DeviceHandle,
+    bytes: u64,
+}
+
+impl Binary {
+    /// Copies an image to new memory of `bytes` bytes, through the stream.
+    pub(crate) fn load(stream: &SpyreStream, image: Vec<u8>, bytes: u64) -> Result<Self, Error> {
+        let handle = stream.flex().allocate(bytes)?;
+        let binary = Self { device: stream.device().clone(), handle, bytes };
+        binary.write(stream, 0, image)?;
+        Ok(binary)
+    }
+
+    /// Overwrites a part of it.
+    pub(crate) fn write(
+        &self,
+        stream: &SpyreStream,
+        offset: u64,
+        bytes: Vec<u8>,
+    ) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let target = DeviceRange { handle: self.handle, offset, bytes: bytes.len() as u64 };
+        let source = HostAddress::Buffer(HostBuffer::from(bytes));
+        let copy = PreProcessCompute::copy_to_device(source, target);
+        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        Ok(())
+    }
+
+    pub(crate) fn handle(&self) -> DeviceHandle {
+        self.handle
+    }
+
+    pub(crate) fn range(&self) -> DeviceRange {
+        DeviceRange::start_of(self.handle, self.bytes)
+    }
+
+    /// Whether it is still there: a reset takes it away.
+    pub(crate) fn is_live(&self) -> bool {
+        self.device.allocator().check(self.handle, 0, self.bytes).is_ok()
+    }
+}
+
+impl Drop for Binary {
+    fn drop(&mut self) {
+        // After a reset of the card it is gone already.
+        let _ = self.device.context().free(self.handle);
+    }
+}

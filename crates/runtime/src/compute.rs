@@ -1,0 +1,118 @@
+use std::sync::Arc;
+
+use spyre_artifact::{CodeImage, CorrectionMetadata, EntryImage, ExpectedSize, TensorMetadata};
+use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
+
+use crate::definition::Definition;
+use crate::instance::StepInstance;
+use crate::loaded::Loaded;
+use crate::recipe::StepRecipe;
+use crate::{Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
+
+/// A compiled program that an Operation computes with: one step of what a compiler wrote.
+#[derive(Clone, Debug)]
+pub struct SpyreCompute {
+    definition: Arc<Definition>,
+    step: usize,
+}
+
+impl SpyreCompute {
+    pub(crate) fn all(definition: &Arc<Definition>) -> impl Iterator<Item = Self> {
+        (0..definition.recipes().len())
+            .map(|step| Self { definition: Arc::clone(definition), step })
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        &self.definition.output().steps[self.step].name
+    }
+
+    /// What its tensors are expected to measure: the tile, or any size.
+    pub fn expected_input_shapes(&self) -> Vec<Vec<ExpectedSize>> {
+        let dims = |tensor: &TensorMetadata| tensor.dims.iter().map(|dim| dim.size).collect();
+        self.tensor_metadata().iter().map(dims).collect()
+    }
+
+    /// The tensors that a launch is given.
+    pub fn tensor_metadata(&self) -> &[TensorMetadata] {
+        &self.definition.output().tensor_input_metadata
+    }
+
+    /// What its correction is given at each launch.
+    pub fn correction_metadata(&self) -> &CorrectionMetadata {
+        &self.definition.output().correction_metadata[self.step]
+    }
+
+    /// Its code.
+    pub fn image(&self) -> &CodeImage {
+        let output = self.definition.output();
+        &output.images[output.steps[self.step].compute.0 as usize]
+    }
+
+    /// The binary that the stream that loaded it launches; `None` before it is loaded.
+    pub fn device_handle(&self) -> Option<DeviceHandle> {
+        let loaded = self.definition.loaded()?;
+        Some(loaded.first().steps()[self.step].entry().handle())
+    }
+
+    /// The steps of its correction, if it was compiled with one.
+    pub fn correction(&self) -> Option<[PreProcessCompute; 2]> {
+        self.definition.output().steps[self.step].correction?;
+        Some(PreProcessCompute::correction(self.correction_metadata().input_bytes))
+    }
+
+    /// Reads its entry image back from device memory, with the words that correction wrote last.
+    pub fn read_entry(&self, stream: &SpyreStream) -> Result<EntryImage, Error> {
+        let (_, handles) = self.handles_on(stream)?;
+        let bytes = EntryImage::new(spyre_artifact::HandleWords::NONE, self.recipe().table, 0)?
+            .header()
+            .image_bytes();
+        let host = HostBuffer::zeroed(bytes);
+        let range = DeviceRange::start_of(handles.entry, bytes as u64);
+        let copy = PreProcessCompute::copy_from_device(HostAddress::Buffer(host.clone()), range);
+        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        stream.synchronize()?;
+        let bytes = host.read()?;
+        Ok(EntryImage::decode(&bytes)?)
+    }
+
+    pub(crate) fn definition(&self) -> &Arc<Definition> {
+        &self.definition
+    }
+
+    pub(crate) fn step(&self) -> usize {
+        self.step
+    }
+
+    pub(crate) fn recipe(&self) -> &StepRecipe {
+        &self.definition.recipes()[self.step]
+    }
+
+    pub(crate) fn device_handles(&self) -> Vec<DeviceHandle> {
+        let Some(loaded) = self.definition.loaded() else { return Vec::new() };
+        self.list(&loaded, &loaded.first().steps()[self.step])
+    }
+
+    pub(crate) fn device_handles_on(
+        &self,
+        stream: &SpyreStream,
+    ) -> Result<Vec<DeviceHandle>, Error> {
+        Ok(self.handles_on(stream)?.0)
+    }
+
+    fn handles_on(&self, stream: &SpyreStream) -> Result<(Vec<DeviceHandle>, Handles), Error> {
+        let loaded = self.definition.loaded_for(stream, self.name())?;
+        let step = &loaded.instance(stream)?.steps()[self.step];
+        Ok((self.list(&loaded, step), Handles { entry: step.entry().handle() }))
+    }
+
+    fn list(&self, loaded: &Loaded, step: &StepInstance) -> Vec<DeviceHandle> {
+        let correction = step.correction().map(|correction| correction.binary.handle());
+        let code = loaded.code(self.definition.output().steps[self.step].compute);
+        correction.into_iter().chain([step.entry().handle()]).chain(code).collect()
+    }
+}
+
+struct Handles {
+    entry: DeviceHandle,
+}

@@ -1,0 +1,130 @@
+use std::fmt;
+use std::sync::Arc;
+
+use spyre_flex::{Context, Machine, Priority, SchedulerSettings, Settings};
+use spyre_hal::Hardware;
+use spyre_numerics::Profile;
+
+use crate::stream_pool::StreamPool;
+use crate::{Error, SpyreAllocator, SpyreStream, StreamId};
+
+/// An opened card: its memory, and a pool of streams.
+///
+/// ```
+/// use std::sync::Arc;
+/// use spyre_hal::NullCard;
+/// use spyre_runtime::{Device, Priority};
+///
+/// let device = Device::open(Arc::new(NullCard::new()))?;
+/// assert_eq!(device.default_stream()?.id().0, 0);
+/// assert_eq!(device.stream(Priority::Low)?.id().0, 1);
+/// assert_eq!(device.stream(Priority::High)?.id().0, 33);
+/// # Ok::<(), spyre_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Device {
+    shared: Arc<Shared>,
+}
+
+/// Which of a process's devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceIndex(pub u16);
+
+/// How a device is opened.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceSettings {
+    /// What the process calls it.
+    pub index: DeviceIndex,
+    /// Which numbers it keeps.
+    pub profile: Profile,
+    /// How it takes memory.
+    pub memory: Settings,
+    /// How it schedules.
+    pub scheduler: SchedulerSettings,
+}
+
+#[derive(Debug)]
+struct Shared {
+    index: DeviceIndex,
+    profile: Profile,
+    pool: StreamPool,
+    context: Context,
+}
+
+impl Device {
+    /// Opens a card as it is usually opened.
+    pub fn open(hardware: Arc<dyn Hardware>) -> Result<Self, Error> {
+        Self::open_with(hardware, DeviceSettings::default())
+    }
+
+    /// Opens a card with settings of one's own.
+    pub fn open_with(hardware: Arc<dyn Hardware>, settings: DeviceSettings) -> Result<Self, Error> {
+        let DeviceSettings { index, profile, memory, scheduler } = settings;
+        let machine = Arc::new(Machine::default());
+        let context = Context::open_with(hardware, memory, scheduler, machine)?;
+        Ok(Self::of_context(context, index, profile))
+    }
+
+    /// A card that was opened already.
+    pub fn of_context(context: Context, index: DeviceIndex, profile: Profile) -> Self {
+        let pool = StreamPool::default();
+        Self { shared: Arc::new(Shared { index, profile, pool, context }) }
+    }
+
+    /// What the process calls it.
+    pub fn index(&self) -> DeviceIndex {
+        self.shared.index
+    }
+
+    /// Which numbers it keeps.
+    pub fn profile(&self) -> Profile {
+        self.shared.profile
+    }
+
+    /// The card's memory.
+    pub fn allocator(&self) -> &SpyreAllocator {
+        self.context().allocator()
+    }
+
+    /// What is below: memory, scheduler, streams.
+    pub fn context(&self) -> &Context {
+        &self.shared.context
+    }
+
+    /// Stream 0.
+    pub fn default_stream(&self) -> Result<SpyreStream, Error> {
+        self.stream_of(StreamId::DEFAULT)
+    }
+
+    /// The next stream of the pool: there are 32 of each priority, and they come round again.
+    pub fn stream(&self, priority: Priority) -> Result<SpyreStream, Error> {
+        self.stream_of(self.shared.pool.next(priority))
+    }
+
+    /// The stream of this number.
+    pub fn stream_of(&self, id: StreamId) -> Result<SpyreStream, Error> {
+        let flex = self.shared.pool.stream(id, self.context())?;
+        Ok(SpyreStream::new(self.clone(), id, flex))
+    }
+
+    /// Waits until everything on every stream has ended, and tells the first fault it finds.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        Ok(self.context().synchronize()?)
+    }
+
+    /// Starts the card anew. Everything that is queued is cancelled; all tensors and plans on it are
+    /// gone, and what still names them is refused.
+    pub fn reset(&self) -> Result<(), Error> {
+        Ok(self.context().reset()?)
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl fmt::Display for DeviceIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

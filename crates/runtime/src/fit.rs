@@ -1,0 +1,168 @@
+use smallvec::SmallVec;
+use spyre_artifact::{ExpectedSize, TensorMetadata};
+
+use crate::aliasing;
+use crate::definition::Definition;
+use crate::recipe::{StepDim, StepRecipe};
+use crate::{Device, Error, SpyreTensor};
+
+/// How long each of a plan's dims is in the tensors of one launch.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    pub(crate) extents: SmallVec<[u64; 8]>,
+}
+
+/// No tensor has said how long a dim is.
+const UNKNOWN: u64 = u64::MAX;
+
+impl Definition {
+    /// Compares tensors with what the plan expects of them, in all but the sizes of tiles.
+    pub(crate) fn fit(&self, device: &Device, tensors: &[SpyreTensor]) -> Result<Fit, Error> {
+        let expected = &self.output().tensor_input_metadata;
+        if expected.len() != tensors.len() {
+            return Err(self.wrong_count(tensors.len()));
+        }
+        let mut extents = SmallVec::from_elem(UNKNOWN, self.dims().len());
+        for (at, (tensor, expected)) in tensors.iter().zip(expected).enumerate() {
+            check_tensor(device, tensor, expected)?;
+            for (dim, &size) in tensor.shape().iter().enumerate() {
+                let plan_dim = usize::from(self.tensor_dims(at)[dim]);
+                let extent = &mut extents[plan_dim];
+                if *extent == UNKNOWN {
+                    *extent = size as u64;
+                } else if *extent != size as u64 {
+                    return Err(self.unequal(plan_dim, *extent, at, size as u64));
+                }
+            }
+        }
+        aliasing::check(self, tensors)?;
+        Ok(Fit { extents })
+    }
+
+    #[cold]
+    fn wrong_count(&self, given: usize) -> Error {
+        let names: Vec<&str> =
+            self.output().tensor_input_metadata.iter().map(|tensor| &*tensor.name).collect();
+        Error::TensorCount { expected: names.len(), given, names: names.join(", ") }
+    }
+
+    #[cold]
+    fn unequal(&self, plan_dim: usize, first: u64, second_at: usize, second: u64) -> Error {
+        let tensors = &self.output().tensor_input_metadata;
+        let (first_at, _) = self.whose(plan_dim);
+        Error::UnequalDims {
+            name: self.dims()[plan_dim].name.clone(),
+            first_tensor: tensors[first_at].name.clone(),
+            first,
+            second_tensor: tensors[second_at].name.clone(),
+            second,
+        }
+    }
+
+    /// The first tensor and dimension that a dim is.
+    fn whose(&self, plan_dim: usize) -> (usize, usize) {
+        let places = 0..self.output().tensor_input_metadata.len();
+        let place = |tensor: usize| {
+            let dims = self.tensor_dims(tensor);
+            Some((tensor, dims.iter().position(|&dim| usize::from(dim) == plan_dim)?))
+        };
+        places.into_iter().find_map(place).unwrap_or_default()
+    }
+
+    fn named(&self, plan_dim: usize) -> (String, usize, String) {
+        let (tensor, dim) = self.whose(plan_dim);
+        let tensor = self.output().tensor_input_metadata[tensor].name.clone();
+        (tensor, dim, self.dims()[plan_dim].name.clone())
+    }
+}
+
+impl Fit {
+    /// Refuses tensors that are not the tile that the plan was compiled for.
+    pub(crate) fn check_strict(&self, definition: &Definition) -> Result<(), Error> {
+        for (plan_dim, dim) in definition.dims().iter().enumerate() {
+            let given = self.extents[plan_dim];
+            if let ExpectedSize::Fixed(expected) = dim.size
+                && expected.get() != given
+            {
+                let (tensor, dim, name) = definition.named(plan_dim);
+                let expected = expected.get();
+                return Err(Error::Shape { tensor, dim, name, given, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses tensors that the step's program cannot cover tile by tile.
+    pub(crate) fn check_tiles(
+        &self,
+        definition: &Definition,
+        recipe: &StepRecipe,
+    ) -> Result<(), Error> {
+        recipe.dims.iter().try_for_each(|dim| {
+            let given = self.extents[dim.plan_dim];
+            match definition.dims()[dim.plan_dim].size {
+                ExpectedSize::Fixed(tile) if tile.get() != given => {
+                    check_dim(definition, recipe, dim, given, tile.get())
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+#[cold]
+fn check_dim(
+    definition: &Definition,
+    recipe: &StepRecipe,
+    step_dim: &StepDim,
+    given: u64,
+    tile: u64,
+) -> Result<(), Error> {
+    let (tensor, dim, name) = definition.named(step_dim.plan_dim);
+    match step_dim {
+        StepDim { has_extent: false, .. } if given < tile => {
+            Err(Error::SmallerThanTile { tensor, dim, name, given, tile })
+        }
+        StepDim { has_extent: false, .. } if !given.is_multiple_of(tile) => {
+            Err(Error::NotDivisible { tensor, dim, name, given, tile })
+        }
+        StepDim { is_reduction: true, has_flags: false, .. } if given > tile => {
+            let operation = recipe.label.to_string();
+            Err(Error::ReductionTiles { operation, name, given, tile })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[inline]
+fn check_tensor(
+    device: &Device,
+    tensor: &SpyreTensor,
+    expected: &TensorMetadata,
+) -> Result<(), Error> {
+    let is_fit = tensor.device().is(device)
+        && tensor.data_type() == expected.dtype
+        && tensor.layout().device_dtype() == expected.format
+        && tensor.shape().len() == expected.dims.len();
+    if is_fit { Ok(()) } else { Err(unfit(device, tensor, expected)) }
+}
+
+#[cold]
+fn unfit(device: &Device, given: &SpyreTensor, expected: &TensorMetadata) -> Error {
+    let tensor = expected.name.clone();
+    if !given.device().is(device) {
+        let (expected, given) = (device.index(), given.device().index());
+        return Error::TensorDevice { tensor, expected, given };
+    }
+    if given.data_type() != expected.dtype {
+        let (expected, given) = (expected.dtype, given.data_type());
+        return Error::DataType { tensor, expected, given };
+    }
+    if given.layout().device_dtype() != expected.format {
+        let (expected, given) = (expected.format, given.layout().device_dtype());
+        return Error::Format { tensor, expected, given };
+    }
+    let names: Vec<&str> = expected.dims.iter().map(|dim| &*dim.name).collect();
+    let (expected, dims) = (names.len(), names.join(", "));
+    Error::Rank { tensor, expected, given: given.shape().len(), dims }
+}

@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use spyre_artifact::{
+    CorrectionImage, CorrectionProgram, EntryHeader, EntryImage, HEADER_BYTES, HandleWords,
+    InitPacket, InitTarget, TableShape,
+};
+use spyre_hal::DeviceRange;
+
+use crate::binary::Binary;
+use crate::definition::Definition;
+use crate::words::Scratch;
+use crate::{Error, SpyreStream};
+
+/// One stream's own part of a loaded plan: what correction patches, and memory between steps.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    steps: Vec<StepInstance>,
+    /// Held while a launch is put together and queued: its steps share the scratch.
+    scratch: Mutex<Scratch>,
+}
+
+/// The entry image and the correction of one step.
+#[derive(Debug)]
+pub(crate) struct StepInstance {
+    entry: Binary,
+    correction: Option<Correction>,
+    code: DeviceRange,
+}
+
+/// A correction image, and the part of it that each launch writes.
+#[derive(Debug)]
+pub(crate) struct Correction {
+    pub(crate) binary: Binary,
+    pub(crate) input: DeviceRange,
+}
+
+/// What instances are made from.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    steps: Vec<StepParts>,
+    packets: Vec<InitPacket>,
+}
+
+#[derive(Debug)]
+struct StepParts {
+    code: Arc<Binary>,
+    table: TableShape,
+    scratch_bytes: u64,
+    correction: Option<CorrectionProgram>,
+}
+
+impl Instance {
+    pub(crate) fn steps(&self) -> &[StepInstance] {
+        &self.steps
+    }
+
+    pub(crate) fn scratch(&self) -> MutexGuard<'_, Scratch> {
+        self.scratch.lock()
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.steps.iter().all(|step| step.entry.is_live())
+    }
+}
+
+impl StepInstance {
+    pub(crate) fn entry(&self) -> &Binary {
+        &self.entry
+    }
+
+    pub(crate) fn correction(&self) -> Option<&Correction> {
+        self.correction.as_ref()
+    }
+
+    /// The code, which no block names.
+    pub(crate) fn code(&self) -> DeviceRange {
+        self.code
+    }
+}
+
+impl Parts {
+    pub(crate) fn new(
+        definition: &Definition,
+        codes: &[Option<Arc<Binary>>],
+    ) -> Result<Self, Error> {
+        let output = definition.output();
+        let step = |(step, recipe): (&spyre_artifact::Step, &crate::recipe::StepRecipe)| {
+            let code = codes.get(step.compute.0 as usize).and_then(Option::as_ref);
+            let code = code.ok_or_else(|| Error::NotLoaded { operation: step.name.clone() })?;
+            let correction = step.correction.and_then(|image| output.correction(image)).cloned();
+            let (table, scratch_bytes) = (recipe.table, step.scratch_bytes);
+            Ok(StepParts { code: Arc::clone(code), table, scratch_bytes, correction })
+        };
+        let steps: Result<_, Error> =
+            output.steps.iter().zip(definition.recipes()).map(step).collect();
+        Ok(Self { steps: steps?, packets: output.init_packets.clone() })
+    }
+
+    /// An instance for the stream: each image is copied there by a block of its own.
+    pub(crate) fn instance(&self, stream: &SpyreStream) -> Result<Instance, Error> {
+        let steps: Result<Vec<_>, _> =
+            (0..self.steps.len()).map(|step| self.step(step, stream)).collect();
+        Ok(Instance { steps: steps?, scratch: Mutex::default() })
+    }
+
+    fn step(&self, at: usize, stream: &SpyreStream) -> Result<StepInstance, Error> {
+        let parts = &self.steps[at];
+        let code = HandleWords(parts.code.handle().to_words());
+        let entry = EntryImage::new(code, parts.table, parts.scratch_bytes)?;
+        let header: &EntryHeader = entry.header();
+        let entry = Binary::load(stream, entry.encode(), header.allocation_bytes())?;
+        self.init(InitTarget::Entry(at as u32), &entry, stream)?;
+        let correction = match &parts.correction {
+            None => None,
+            Some(program) => {
+                let image =
+                    CorrectionImage::new(HandleWords(entry.handle().to_words()), program.clone());
+                let (bytes, input_bytes) = (image.encode(), 8 * image.input().len() as u64);
+                let length = bytes.len() as u64;
+                let binary = Binary::load(stream, bytes, length)?;
+                self.init(InitTarget::Correction(at as u32), &binary, stream)?;
+                let (handle, offset) = (binary.handle(), HEADER_BYTES as u64);
+                let input = DeviceRange { handle, offset, bytes: input_bytes };
+                Some(Correction { binary, input })
+            }
+        };
+        Ok(StepInstance { entry, correction, code: parts.code.range() })
+    }
+
+    fn init(&self, target: InitTarget, binary: &Binary, stream: &SpyreStream) -> Result<(), Error> {
+        let packets = self.packets.iter().filter(|packet| packet.image == target);
+        packets
+            .into_iter()
+            .try_for_each(|packet| binary.write(stream, packet.offset, packet.bytes.clone()))
+    }
+}

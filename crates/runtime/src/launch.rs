@@ -1,0 +1,324 @@
+use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
+
+use crate::batch::Batch;
+use crate::definition::Definition;
+use crate::fit::Fit;
+use crate::instance::{Instance, StepInstance};
+use crate::loaded::Loaded;
+use crate::tiles::Tiles;
+use crate::words::Scratch;
+use crate::{
+    DevicePlace, Error, ExecutionPlan, HostAddress, Operation, PreProcessCompute, SpyreCompute,
+    SpyreStream, SpyreTensor,
+};
+
+/// Launches a plan: the entry point for frameworks.
+///
+/// Tensors are compared with what the plan expects. Where they are what it was compiled for, each
+/// Operation is launched once; where they are larger, once for every tile. It returns at once.
+///
+/// An `Err` means that nothing was queued. The exception is a launch of more than 512 tiles, which
+/// is queued in parts: if the stream fails while the first ones run, the rest is refused.
+pub fn launch_kernel(
+    stream: &SpyreStream,
+    plan: &ExecutionPlan,
+    tensors: &[SpyreTensor],
+) -> Result<StreamPoint, Error> {
+    launch_kernel_with(stream, plan, tensors, &[])
+}
+
+/// The same, with the scalars that the plan's programs are given, step by step.
+pub fn launch_kernel_with(
+    stream: &SpyreStream,
+    plan: &ExecutionPlan,
+    tensors: &[SpyreTensor],
+    scalars: &[u64],
+) -> Result<StreamPoint, Error> {
+    launch(stream, plan.operations(), Arguments { tensors, scalars }, Mode::Tiled)
+}
+
+/// What a launch is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arguments<'a> {
+    pub(crate) tensors: &'a [SpyreTensor],
+    pub(crate) scalars: &'a [u64],
+}
+
+/// Which sizes are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// What was compiled for, and nothing else.
+    Strict,
+    /// Whatever tiles can cover.
+    Tiled,
+}
+
+/// Checks all Operations, then queues all of them.
+pub(crate) fn launch(
+    stream: &SpyreStream,
+    operations: &[Operation],
+    arguments: Arguments<'_>,
+    mode: Mode,
+) -> Result<StreamPoint, Error> {
+    if let [operation] = operations
+        && operation.compute().is_some()
+    {
+        return launch_group(stream, operations, arguments, mode);
+    }
+    let groups = || operations.chunk_by(is_of_one_plan);
+    for group in groups() {
+        check_group(stream, group, arguments, mode)?;
+    }
+    let mut last = Err(Error::EmptyOperation);
+    for group in groups() {
+        last = Ok(launch_group(stream, group, arguments, mode)?);
+    }
+    last
+}
+
+fn is_of_one_plan(left: &Operation, right: &Operation) -> bool {
+    let definition = |operation: &Operation| {
+        operation.compute().map(|compute| std::sync::Arc::as_ptr(compute.definition()))
+    };
+    definition(left) == definition(right)
+}
+
+/// What is known of a group when it has been checked.
+struct Checked<'a> {
+    definition: &'a Definition,
+    fit: Fit,
+    loaded: std::sync::Arc<Loaded>,
+}
+
+/// Finds all that a caller can get wrong about Operations of one plan.
+fn check_group<'a>(
+    stream: &SpyreStream,
+    operations: &'a [Operation],
+    arguments: Arguments<'_>,
+    mode: Mode,
+) -> Result<Option<Checked<'a>>, Error> {
+    let Some(compute) = operations.first().and_then(Operation::compute) else {
+        operations.iter().try_for_each(check_copies)?;
+        return Ok(None);
+    };
+    let definition = &**compute.definition();
+    let loaded = definition.loaded_for(stream, compute.name())?;
+    let fit = definition.fit(stream.device(), arguments.tensors)?;
+    if mode == Mode::Strict {
+        fit.check_strict(definition)?;
+    }
+    let (expected, given) = (definition.scalars(), arguments.scalars.len());
+    if given != expected {
+        return Err(Error::ScalarCount { expected, given });
+    }
+    for operation in operations {
+        let Some(compute) = operation.compute() else { continue };
+        fit.check_tiles(definition, compute.recipe())?;
+        check_steps(operation, compute)?;
+    }
+    Ok(Some(Checked { definition, fit, loaded }))
+}
+
+fn check_copies(operation: &Operation) -> Result<(), Error> {
+    if operation.steps().is_empty() {
+        return Err(Error::EmptyOperation);
+    }
+    match operation.steps().iter().any(is_correction) {
+        true => Err(Error::NoCompute),
+        false => Ok(()),
+    }
+}
+
+fn check_steps(operation: &Operation, compute: &SpyreCompute) -> Result<(), Error> {
+    for step in operation.steps() {
+        if !is_correction(step) {
+            continue;
+        }
+        let name = || compute.name().to_owned();
+        if compute.correction().is_none() {
+            return Err(Error::NoCorrection { operation: name() });
+        }
+        let expected = compute.correction_metadata().input_bytes;
+        if let PreProcessCompute::CopyToDevice { size, .. } = step
+            && *size != expected
+        {
+            return Err(Error::CorrectionBytes { operation: name(), given: *size, expected });
+        }
+    }
+    Ok(())
+}
+
+fn is_correction(step: &PreProcessCompute) -> bool {
+    let (PreProcessCompute::CopyToDevice { device_handle, .. }
+    | PreProcessCompute::CopyFromDevice { device_handle, .. }
+    | PreProcessCompute::DeviceLaunch { device_handle }) = step;
+    let is_input = match step {
+        PreProcessCompute::CopyToDevice { host_address, .. }
+        | PreProcessCompute::CopyFromDevice { host_address, .. } => host_address.parts().is_none(),
+        PreProcessCompute::DeviceLaunch { .. } => false,
+    };
+    is_input || *device_handle == DevicePlace::Correction
+}
+
+/// Queues Operations of one plan, all together.
+fn launch_group(
+    stream: &SpyreStream,
+    operations: &[Operation],
+    arguments: Arguments<'_>,
+    mode: Mode,
+) -> Result<StreamPoint, Error> {
+    let Some(checked) = check_group(stream, operations, arguments, mode)? else {
+        return launch_copies(stream, operations);
+    };
+    let Checked { definition, fit, loaded } = &checked;
+    let instance = loaded.instance(stream)?;
+    let mut scratch = instance.scratch();
+    scratch.hold_intermediates(definition, fit, stream)?;
+    let mut batch = Batch::new(stream);
+    arguments.tensors.iter().for_each(|tensor| batch.uses(tensor.storage().range()));
+    scratch.ranges().for_each(|range| batch.uses(range));
+    instance.steps().iter().for_each(|step| batch.uses(step.code()));
+    let mut queue = || {
+        for operation in operations {
+            let Some(compute) = operation.compute() else { continue };
+            let round =
+                Round { stream, operation, compute, step: &instance.steps()[compute.step()] };
+            round.queue(definition, fit, &mut scratch, arguments, &mut batch)?;
+        }
+        batch.flush()
+    };
+    match queue() {
+        Ok(Some(point)) => Ok(point),
+        Ok(None) => Err(Error::EmptyOperation),
+        Err(error) => Err(explain(error, definition, instance, arguments.tensors)),
+    }
+}
+
+fn launch_copies(stream: &SpyreStream, operations: &[Operation]) -> Result<StreamPoint, Error> {
+    let mut batch = Batch::new(stream);
+    for step in operations.iter().flat_map(Operation::steps) {
+        if let Some(block) = plain_block(step)? {
+            batch.push(block)?;
+        }
+    }
+    batch.flush()?.ok_or(Error::EmptyOperation)
+}
+
+/// One Operation's way onto a stream.
+struct Round<'a> {
+    stream: &'a SpyreStream,
+    operation: &'a Operation,
+    compute: &'a SpyreCompute,
+    step: &'a StepInstance,
+}
+
+impl Round<'_> {
+    /// Queues the Operation's blocks, for each tile anew.
+    fn queue(
+        &self,
+        definition: &Definition,
+        fit: &Fit,
+        scratch: &mut Scratch,
+        arguments: Arguments<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), Error> {
+        let recipe = self.compute.recipe();
+        let mut tiles = Tiles::new(definition, recipe, fit);
+        scratch.fill(recipe, arguments.tensors, arguments.scalars);
+        loop {
+            for step in self.operation.steps() {
+                batch.push(self.block(step, scratch, arguments, &tiles)?)?;
+            }
+            let program = self.step.entry().handle();
+            batch.push(ControlBlock::Launch { program, label: recipe.label })?;
+            if !tiles.advance() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn block(
+        &self,
+        step: &PreProcessCompute,
+        scratch: &mut Scratch,
+        arguments: Arguments<'_>,
+        tiles: &Tiles,
+    ) -> Result<ControlBlock, Error> {
+        if let Some(block) = plain_block(step)? {
+            return Ok(block);
+        }
+        let recipe = self.compute.recipe();
+        let missing = || Error::NoCorrection { operation: self.compute.name().to_owned() };
+        let correction = self.step.correction().ok_or_else(missing)?;
+        match step {
+            PreProcessCompute::DeviceLaunch { .. } => {
+                let program = correction.binary.handle();
+                Ok(ControlBlock::Launch { program, label: recipe.correction_label })
+            }
+            _ => {
+                let bytes = scratch.input(recipe, arguments.tensors, tiles);
+                Ok(self.stream.flex().stage(bytes, correction.input))
+            }
+        }
+    }
+}
+
+/// The block of a step that is the same in every launch; `None` for those of a correction.
+fn plain_block(step: &PreProcessCompute) -> Result<Option<ControlBlock>, Error> {
+    let DevicePlace::At { handle, offset } = (match step {
+        PreProcessCompute::CopyToDevice { device_handle, .. }
+        | PreProcessCompute::CopyFromDevice { device_handle, .. }
+        | PreProcessCompute::DeviceLaunch { device_handle } => *device_handle,
+    }) else {
+        return Ok(None);
+    };
+    let range = |bytes: u64| DeviceRange { handle, offset, bytes };
+    let parts = |host: &HostAddress| {
+        host.parts().map(|(buffer, nest)| (buffer.clone(), nest.cloned())).ok_or(Error::NoCompute)
+    };
+    Ok(Some(match step {
+        PreProcessCompute::CopyToDevice { host_address, size, .. } => {
+            let (buffer, nest) = parts(host_address)?;
+            let (source, target) = (buffer.lend_to_read()?, range(*size));
+            ControlBlock::CopyToDevice(Box::new(CopyToDevice { source, target, nest }))
+        }
+        PreProcessCompute::CopyFromDevice { host_address, size, .. } => {
+            let (buffer, nest) = parts(host_address)?;
+            let (source, target) = (range(*size), buffer.lend_to_write()?);
+            ControlBlock::CopyFromDevice(Box::new(CopyFromDevice { source, target, nest }))
+        }
+        PreProcessCompute::DeviceLaunch { .. } => {
+            ControlBlock::Launch { program: handle, label: Label::default() }
+        }
+    }))
+}
+
+/// Says whose handle it is that was refused.
+#[cold]
+fn explain(
+    error: Error,
+    definition: &Definition,
+    instance: &Instance,
+    tensors: &[SpyreTensor],
+) -> Error {
+    let Error::Flex(cause) = error else { return error };
+    let refused = match &cause {
+        spyre_flex::Error::BadHandle { handle, .. }
+        | spyre_flex::Error::OutOfRange { handle, .. } => *handle,
+        _ => return Error::Flex(cause),
+    };
+    if let Some(at) = tensors.iter().position(|tensor| tensor.device_handle() == refused) {
+        let tensor = definition.output().tensor_input_metadata[at].name.clone();
+        return Error::Tensor { tensor, cause };
+    }
+    let owner = instance.steps().iter().position(|step| {
+        let correction = step.correction().map(|correction| correction.binary.handle());
+        step.entry().handle() == refused
+            || step.code().handle == refused
+            || correction == Some(refused)
+    });
+    match owner {
+        Some(step) => Error::PlanGone { operation: definition.output().steps[step].name.clone() },
+        None => Error::Flex(cause),
+    }
+}

@@ -1,0 +1,106 @@
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use spyre_artifact::{Code, ImageId};
+use spyre_flex::Event;
+use spyre_hal::{DeviceHandle, StreamIndex};
+
+use crate::binary::Binary;
+use crate::definition::Definition;
+use crate::instance::Instance;
+use crate::{Device, Error, SpyreStream};
+
+const CHUNK: usize = 64;
+type Chunk = [OnceLock<Instance>; CHUNK];
+
+/// A plan on a device: shared code, and an instance for each stream that launches it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    device: Device,
+    /// Per image; correction programs are part of their instances.
+    codes: Vec<Option<Arc<Binary>>>,
+    recipes: InstanceParts,
+    first: StreamIndex,
+    /// When the code is there, for streams that did not copy it.
+    ready: Event,
+    instances: [OnceLock<Box<Chunk>>; CHUNK],
+    making: Mutex<()>,
+}
+
+/// What instances are made from.
+type InstanceParts = Arc<crate::instance::Parts>;
+
+impl Loaded {
+    /// Copies all code through the stream, and makes its instance.
+    pub(crate) fn load(definition: &Definition, stream: &SpyreStream) -> Result<Self, Error> {
+        let code = |image: &spyre_artifact::CodeImage| match image.code() {
+            Code::Correction(_) => Ok(None),
+            Code::Compute(_) => {
+                let bytes = image.encode();
+                let length = bytes.len() as u64;
+                Binary::load(stream, bytes, length).map(|binary| Some(Arc::new(binary)))
+            }
+        };
+        let codes: Result<Vec<_>, Error> = definition.output().images.iter().map(code).collect();
+        let codes = codes?;
+        let loaded = Self {
+            device: stream.device().clone(),
+            recipes: Arc::new(crate::instance::Parts::new(definition, &codes)?),
+            codes,
+            first: stream.flex().index(),
+            ready: Event::new(),
+            instances: [const { OnceLock::new() }; CHUNK],
+            making: Mutex::default(),
+        };
+        stream.flex().record(&loaded.ready)?;
+        loaded.instance(stream)?;
+        Ok(loaded)
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn code(&self, image: ImageId) -> Option<DeviceHandle> {
+        Some(self.codes.get(image.0 as usize)?.as_ref()?.handle())
+    }
+
+    /// Whether a reset has not taken it away.
+    pub(crate) fn is_live(&self) -> bool {
+        self.codes.iter().flatten().all(|code| code.is_live()) && self.first().is_live()
+    }
+
+    /// The instance of the stream that loaded the plan.
+    pub(crate) fn first(&self) -> &Instance {
+        self.known(self.first).expect("it was made when the plan was loaded")
+    }
+
+    /// The stream's instance, which is made when it is first asked for.
+    #[inline]
+    pub(crate) fn instance(&self, stream: &SpyreStream) -> Result<&Instance, Error> {
+        match self.known(stream.flex().index()) {
+            Some(instance) => Ok(instance),
+            None => self.make(stream),
+        }
+    }
+
+    #[inline]
+    fn known(&self, stream: StreamIndex) -> Option<&Instance> {
+        let at = usize::from(stream.0);
+        self.instances.get(at / CHUNK)?.get()?[at % CHUNK].get()
+    }
+
+    #[cold]
+    fn make(&self, stream: &SpyreStream) -> Result<&Instance, Error> {
+        let _one_at_a_time = self.making.lock();
+        let at = usize::from(stream.flex().index().0);
+        let chunk =
+            self.instances[at / CHUNK].get_or_init(|| Box::new([const { OnceLock::new() }; CHUNK]));
+        if let Some(instance) = chunk[at % CHUNK].get() {
+            return Ok(instance);
+        }
+        stream.flex().wait(&self.ready)?;
+        let instance = self.recipes.instance(stream)?;
+        Ok(chunk[at % CHUNK].get_or_init(|| instance))
+    }
+}

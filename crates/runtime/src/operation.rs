@@ -1,0 +1,68 @@
+use spyre_hal::DeviceHandle;
+
+use crate::{Error, PreProcessCompute, SpyreCompute, SpyreStream};
+
+/// A unit of work for a stream: steps that come first, and a compute. One of them may be missing.
+///
+/// It holds all that belongs together: if a compute needs correction, the copy of its inputs and the
+/// correction itself are steps of the same Operation.
+#[derive(Clone, Debug, Default)]
+pub struct Operation {
+    compute: Option<SpyreCompute>,
+    preprocessing: Vec<PreProcessCompute>,
+}
+
+impl Operation {
+    /// A compute that needs nothing before it.
+    pub fn new(compute: SpyreCompute) -> Self {
+        Self { compute: Some(compute), preprocessing: Vec::new() }
+    }
+
+    /// Steps, and then a compute.
+    pub fn with_preprocessing(
+        compute: SpyreCompute,
+        preprocessing: Vec<PreProcessCompute>,
+    ) -> Self {
+        Self { compute: Some(compute), preprocessing }
+    }
+
+    /// Steps alone: tensors and binaries that are copied.
+    pub fn preprocessing(preprocessing: Vec<PreProcessCompute>) -> Self {
+        Self { compute: None, preprocessing }
+    }
+
+    /// A compute with the correction that it was compiled with.
+    pub fn corrected(compute: SpyreCompute) -> Self {
+        let preprocessing = compute.correction().into_iter().flatten().collect();
+        Self { compute: Some(compute), preprocessing }
+    }
+
+    /// What it computes.
+    pub fn compute(&self) -> Option<&SpyreCompute> {
+        self.compute.as_ref()
+    }
+
+    /// What comes first.
+    pub fn steps(&self) -> &[PreProcessCompute] {
+        &self.preprocessing
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        self.compute.as_ref().map_or("copies", SpyreCompute::name)
+    }
+
+    /// Its binaries, one handle each, as the stream that loaded them launches them: the correction
+    /// if there is one, the compute's entry, and the code. None before they are loaded.
+    pub fn device_handles(&self) -> Vec<DeviceHandle> {
+        self.compute.as_ref().map(SpyreCompute::device_handles).unwrap_or_default()
+    }
+
+    /// The same, as another stream launches them. They are made there if need be.
+    pub fn device_handles_on(&self, stream: &SpyreStream) -> Result<Vec<DeviceHandle>, Error> {
+        match &self.compute {
+            Some(compute) => compute.device_handles_on(stream),
+            None => Ok(Vec::new()),
+        }
+    }
+}

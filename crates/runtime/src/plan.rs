@@ -1,0 +1,79 @@
+use std::sync::Arc;
+
+use spyre_artifact::{CompilerOutput, CorrectionMetadata, InitPacket, TensorMetadata};
+
+use crate::definition::Definition;
+use crate::{Error, Operation, SpyreCompute, SpyreStream};
+
+/// An ordered list of Operations, with what a compiler says about them. It does nothing itself.
+///
+/// Loading it copies each binary to device memory, through a stream; then its Operations have
+/// handles, and it can be launched on any stream of that device. It can be kept and launched by
+/// several threads.
+#[derive(Clone, Debug, Default)]
+pub struct ExecutionPlan {
+    operations: Vec<Operation>,
+}
+
+impl ExecutionPlan {
+    /// An empty plan.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The plan that a compiler wrote; refused if its parts do not belong together.
+    pub fn from_compiler_output(output: CompilerOutput) -> Result<Self, Error> {
+        let definition = Arc::new(Definition::new(output)?);
+        let operations = SpyreCompute::all(&definition).map(Operation::corrected).collect();
+        Ok(Self { operations })
+    }
+
+    /// Adds an Operation at the end.
+    pub fn add_operation(&mut self, operation: Operation) {
+        self.operations.push(operation);
+    }
+
+    /// What is launched, in order.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// The tensors that a launch is given.
+    pub fn tensor_input_metadata(&self) -> &[TensorMetadata] {
+        self.computes().next().map_or(&[], SpyreCompute::tensor_metadata)
+    }
+
+    /// Per Operation with a compute, what its correction is given.
+    pub fn correction_metadata(&self) -> Vec<&CorrectionMetadata> {
+        self.computes().map(SpyreCompute::correction_metadata).collect()
+    }
+
+    /// What is written when an instance is made.
+    pub fn init_packets(&self) -> Vec<&InitPacket> {
+        self.definitions().flat_map(|definition| &definition.output().init_packets).collect()
+    }
+
+    /// How many scalars a launch is given.
+    pub fn scalars(&self) -> usize {
+        self.definitions().map(Definition::scalars).max().unwrap_or(0)
+    }
+
+    /// Copies each binary to memory of its own on the stream's device, by way of the stream. What is
+    /// there already is not copied again; what a reset took away is.
+    pub fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
+        self.definitions().try_for_each(|definition| definition.load(stream))
+    }
+
+    fn computes(&self) -> impl Iterator<Item = &SpyreCompute> {
+        self.operations.iter().filter_map(Operation::compute)
+    }
+
+    /// Each once, if they stand together.
+    fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        let mut last = None;
+        self.computes().map(|compute| &**compute.definition()).filter(move |definition| {
+            let place = Some(std::ptr::from_ref(*definition));
+            std::mem::replace(&mut last, place) != place
+        })
+    }
+}

@@ -1,0 +1,191 @@
+use smallvec::SmallVec;
+use spyre_artifact::{
+    Binding, CompilerOutput, CorrectionWord, Dim, Intermediate, IntermediateDim, MAX_DIMS,
+    ScalarWord, Span, Step, TableShape, TensorMetadata, TileFlag,
+};
+use spyre_hal::Label;
+
+use crate::definition::PlanDim;
+
+/// How a launch of one step is put together: all that does not depend on tensors.
+#[derive(Debug)]
+pub(crate) struct StepRecipe {
+    pub(crate) label: Label,
+    pub(crate) correction_label: Label,
+    pub(crate) table: TableShape,
+    pub(crate) dims: SmallVec<[StepDim; MAX_DIMS]>,
+    pub(crate) operands: Vec<OperandRecipe>,
+    pub(crate) input: Vec<InputRun>,
+    pub(crate) input_words: usize,
+    /// The scalars that launches are given, in this order, and where the step's begin.
+    pub(crate) scalars: Vec<ScalarWord>,
+    pub(crate) first_scalar: usize,
+}
+
+/// A dim that the step's program walks over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepDim {
+    /// Which dim of the plan.
+    pub(crate) plan_dim: usize,
+    /// Whether results do not have it.
+    pub(crate) is_reduction: bool,
+    /// Whether the program is told which tile is the first.
+    pub(crate) has_flags: bool,
+    /// Whether its extent is patched at launch, so that any part of a tile will do.
+    pub(crate) has_extent: bool,
+}
+
+/// What one of the program's operands is.
+#[derive(Debug)]
+pub(crate) struct OperandRecipe {
+    pub(crate) binding: Binding,
+    /// Dims of the program, and the dimensions of the tensor that they move along.
+    pub(crate) moves: SmallVec<[(u8, u8); MAX_DIMS]>,
+    pub(crate) span: Span,
+    pub(crate) is_written: bool,
+    /// Memory that lives within one tile, and does not move.
+    pub(crate) is_local: bool,
+}
+
+/// Some words of a correction's input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum InputRun {
+    /// Words of the table, from one place to another.
+    Table { from: usize, to: usize, words: usize },
+    /// Where the tile is.
+    Flag { to: usize, dim: usize, flag: TileFlag },
+}
+
+impl StepRecipe {
+    pub(crate) fn all(output: &CompilerOutput, dims: &[PlanDim]) -> Vec<Self> {
+        let mut first_scalar = 0;
+        let recipe = |at| {
+            let recipe = Self::new(output, dims, at, first_scalar);
+            first_scalar += recipe.scalars.len();
+            recipe
+        };
+        (0..output.steps.len()).map(recipe).collect()
+    }
+
+    fn new(output: &CompilerOutput, dims: &[PlanDim], at: usize, first_scalar: usize) -> Self {
+        let (step, words) = (&output.steps[at], &output.correction_metadata[at].words);
+        let program = output.program(step.compute).expect("a plan that was checked");
+        let table = program.table_shape();
+        let operands: Vec<_> = step
+            .bindings
+            .iter()
+            .zip(program.operands())
+            .map(|(&binding, operand)| OperandRecipe {
+                binding,
+                moves: moves(output, step, binding, operand.span),
+                span: operand.span,
+                is_written: operand.access.writes(),
+                is_local: is_local(output, binding),
+            })
+            .collect();
+        let scalars = words.iter().filter_map(|word| match word {
+            CorrectionWord::Scalar(scalar) => Some(*scalar),
+            _ => None,
+        });
+        Self {
+            label: Label::named(&step.name),
+            correction_label: Label::named(&format!("{}.correction", step.name)),
+            table,
+            dims: step_dims(step, dims, &operands, words),
+            operands,
+            input: input_runs(words, table),
+            input_words: words.len(),
+            scalars: scalars.collect(),
+            first_scalar,
+        }
+    }
+}
+
+/// An intermediate that only one step names holds nothing from tile to tile but partial sums.
+fn is_local(output: &CompilerOutput, binding: Binding) -> bool {
+    let names = |step: &&Step| step.bindings.contains(&binding);
+    matches!(binding, Binding::Intermediate(_)) && output.steps.iter().filter(names).count() == 1
+}
+
+fn moves(
+    output: &CompilerOutput,
+    step: &Step,
+    binding: Binding,
+    span: Span,
+) -> SmallVec<[(u8, u8); MAX_DIMS]> {
+    let name = |dim: usize| match binding {
+        Binding::Tensor(at) => output.tensor_input_metadata[at as usize].name_of(dim),
+        Binding::Intermediate(at) => output.intermediates[at as usize].name_of(dim),
+    };
+    let rank = match binding {
+        Binding::Tensor(at) => output.tensor_input_metadata[at as usize].dims.len(),
+        Binding::Intermediate(at) => output.intermediates[at as usize].dims.len(),
+    };
+    let moved_by = |dim: usize| {
+        let at = step.dims.iter().position(|known| Some(known.as_str()) == name(dim))?;
+        span.contains(Dim(at as u8)).then_some((at as u8, dim as u8))
+    };
+    (0..rank).filter_map(moved_by).collect()
+}
+
+trait NameOf {
+    fn name_of(&self, dim: usize) -> Option<&str>;
+}
+
+impl NameOf for TensorMetadata {
+    fn name_of(&self, dim: usize) -> Option<&str> {
+        Some(&self.dims.get(dim)?.name)
+    }
+}
+
+impl NameOf for Intermediate {
+    fn name_of(&self, dim: usize) -> Option<&str> {
+        match self.dims.get(dim)? {
+            IntermediateDim::Named(name) => Some(name),
+            IntermediateDim::Fixed(_) => None,
+        }
+    }
+}
+
+fn step_dims(
+    step: &Step,
+    dims: &[PlanDim],
+    operands: &[OperandRecipe],
+    words: &[CorrectionWord],
+) -> SmallVec<[StepDim; MAX_DIMS]> {
+    let results = || operands.iter().filter(|operand| operand.is_written && !operand.is_local);
+    let names = |word: CorrectionWord| words.contains(&word);
+    let dim = |(at, name): (usize, &String)| {
+        let dim = Dim(at as u8);
+        let plan_dim = dims.iter().position(|known| known.name == *name);
+        StepDim {
+            plan_dim: plan_dim.expect("a plan that was checked"),
+            is_reduction: results().any(|operand| !operand.span.contains(dim)),
+            has_flags: [TileFlag::First, TileFlag::NotFirst]
+                .into_iter()
+                .any(|flag| names(CorrectionWord::Flag(dim, flag))),
+            has_extent: names(CorrectionWord::Extent(dim)),
+        }
+    };
+    step.dims.iter().enumerate().map(dim).collect()
+}
+
+/// Joins words that lie side by side in the table and in the input.
+fn input_runs(words: &[CorrectionWord], table: TableShape) -> Vec<InputRun> {
+    let mut runs = Vec::new();
+    for (to, &word) in words.iter().enumerate() {
+        match (word.table_word(table), word, runs.last_mut()) {
+            (Some(at), _, Some(InputRun::Table { from, to: first, words }))
+                if *from + *words == at && *first + *words == to =>
+            {
+                *words += 1;
+            }
+            (Some(from), ..) => runs.push(InputRun::Table { from, to, words: 1 }),
+            (None, CorrectionWord::Flag(dim, flag), _) => {
+                runs.push(InputRun::Flag { to, dim: dim.index(), flag });
+            }
+            (None, ..) => {}
+        }
+    }
+    runs
+}

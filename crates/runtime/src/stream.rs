@@ -1,0 +1,118 @@
+use std::sync::Arc;
+
+use spyre_artifact::ExpectedSize;
+use spyre_flex::{FlexStream, Ticket};
+use spyre_hal::{DeviceHandle, StreamPoint};
+use spyre_layout::{SpyreTensorLayout, View};
+
+use crate::launch::{Arguments, Mode, launch};
+use crate::{Device, Error, Operation, SpyreTensor, StreamId};
+
+/// A queue of Operations for a device: the one way for all of its work.
+///
+/// Operations of a stream are carried out one after another, those of different streams in any
+/// order. Everything but [`synchronize`](Self::synchronize) returns at once.
+#[derive(Clone, Debug)]
+pub struct SpyreStream {
+    device: Device,
+    id: StreamId,
+    flex: Arc<FlexStream>,
+}
+
+impl SpyreStream {
+    pub(crate) fn new(device: Device, id: StreamId, flex: Arc<FlexStream>) -> Self {
+        Self { device, id, flex }
+    }
+
+    /// Its number in the device's pool.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What is below: copies and launches by handle, events.
+    pub fn flex(&self) -> &FlexStream {
+        &self.flex
+    }
+
+    /// Queues an Operation's blocks, for tensors that measure what it was compiled for.
+    ///
+    /// An Operation of a plan takes the plan's tensors, all of them. An `Err` means that nothing was
+    /// queued.
+    pub fn launch(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+    ) -> Result<StreamPoint, Error> {
+        self.launch_as(operation, tensors, Mode::Strict)
+    }
+
+    /// Queues an Operation's blocks for every tile of tensors that are larger than what it was
+    /// compiled for.
+    pub fn launch_tiled(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+    ) -> Result<StreamPoint, Error> {
+        self.launch_as(operation, tensors, Mode::Tiled)
+    }
+
+    /// Queues an Operation's blocks, for tensors of which only the handles are given: they measure
+    /// what it was compiled for, and lie as the compiler expects.
+    pub fn launch_handles(
+        &self,
+        operation: &Operation,
+        handles: &[DeviceHandle],
+    ) -> Result<StreamPoint, Error> {
+        let compute = operation.compute().ok_or(Error::NoCompute)?;
+        let tensors: Result<Vec<_>, Error> = compute
+            .tensor_metadata()
+            .iter()
+            .zip(handles)
+            .map(|(expected, &handle)| {
+                let size = |dim: &spyre_artifact::ExpectedDim| match dim.size {
+                    ExpectedSize::Fixed(elements) => Ok(elements.get() as usize),
+                    ExpectedSize::Any => Err(Error::NotFixed {
+                        operation: compute.name().to_owned(),
+                        name: dim.name.clone(),
+                    }),
+                };
+                let shape: Vec<usize> = expected.dims.iter().map(size).collect::<Result<_, _>>()?;
+                let layout = SpyreTensorLayout::contiguous(&shape, expected.format)?;
+                let view = View::contiguous(&shape)?;
+                SpyreTensor::at(&self.device, handle, layout, expected.dtype, view)
+            })
+            .collect();
+        self.launch(operation, &tensors?)
+    }
+
+    /// Waits until everything that is queued has ended, and tells the first fault that nobody was
+    /// told.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        Ok(self.flex.synchronize()?)
+    }
+
+    /// Whether everything that is queued has ended. Tells the first fault that nobody was told.
+    pub fn query(&self) -> Result<bool, Error> {
+        Ok(self.flex.query()?)
+    }
+
+    /// Something to wait for one block with.
+    pub fn ticket(&self, point: StreamPoint) -> Ticket {
+        self.flex.ticket(point)
+    }
+
+    fn launch_as(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+        mode: Mode,
+    ) -> Result<StreamPoint, Error> {
+        let arguments = Arguments { tensors, scalars: &[] };
+        launch(self, std::slice::from_ref(operation), arguments, mode)
+    }
+}

@@ -1,0 +1,235 @@
+use std::sync::Arc;
+
+use spyre_hal::DeviceHandle;
+use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout, View};
+use spyre_numerics::DType;
+
+use crate::cpu_tensor::element_bytes;
+use crate::storage::Storage;
+use crate::{CPUTensor, Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
+
+/// A tensor in device memory: a view of a storage that lies in sticks.
+///
+/// Clones and views share the storage, whose memory is freed with the last of them; what is queued
+/// still has it. Copies go through a stream and return at once.
+///
+/// ```
+/// use std::sync::Arc;
+/// use spyre_hal::{MemoryMode, ScriptedCard};
+/// use spyre_runtime::{CPUTensor, Device, SpyreTensor};
+///
+/// let device = Device::open(Arc::new(ScriptedCard::new(MemoryMode::Vf)))?;
+/// let stream = device.default_stream()?;
+/// let host = CPUTensor::from_values(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+///
+/// let tensor = SpyreTensor::from_host(&stream, &host)?;
+/// assert_eq!((tensor.shape(), tensor.stride()), ([2, 3].as_slice(), vec![12, 4]));
+/// assert_eq!(tensor.size_bytes(), 2 * 128); // each row fills a stick
+///
+/// let columns = tensor.transpose(0, 1)?.narrow(0, 1, 2)?.to_host(&stream)?;
+/// stream.synchronize()?;
+/// assert_eq!(columns.values::<f32>()?, [2.0, 5.0, 3.0, 6.0]);
+/// # Ok::<(), spyre_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SpyreTensor {
+    storage: Arc<Storage>,
+    view: View,
+    dtype: DType,
+}
+
+impl SpyreTensor {
+    /// Memory with anything in it, laid out as the device's profile has it.
+    pub fn empty(stream: &SpyreStream, shape: &[usize], dtype: DType) -> Result<Self, Error> {
+        let layout = SpyreTensorLayout::for_dtype(stream.device().profile(), shape, dtype)?;
+        Self::with_layout(stream, shape, dtype, layout)
+    }
+
+    /// Memory with anything in it, in a layout of one's own for a row-major tensor of this shape.
+    pub fn with_layout(
+        stream: &SpyreStream,
+        shape: &[usize],
+        dtype: DType,
+        layout: SpyreTensorLayout,
+    ) -> Result<Self, Error> {
+        let view = View::contiguous(shape)?;
+        check_reach(&view, &layout)?;
+        let storage = Arc::new(Storage::allocate(stream, layout)?);
+        Ok(Self { storage, view, dtype })
+    }
+
+    /// A tensor in memory that somebody else owns, and keeps. The handle is checked whenever the
+    /// tensor is used.
+    pub fn at(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: SpyreTensorLayout,
+        dtype: DType,
+        view: View,
+    ) -> Result<Self, Error> {
+        check_reach(&view, &layout)?;
+        let storage = Arc::new(Storage::borrowed(device, handle, layout)?);
+        Ok(Self { storage, view, dtype })
+    }
+
+    /// A new tensor with the elements of a host tensor.
+    pub fn from_host(stream: &SpyreStream, host: &CPUTensor) -> Result<Self, Error> {
+        let tensor = Self::empty(stream, host.shape(), host.data_type())?;
+        tensor.copy_from(stream, host)?;
+        Ok(tensor)
+    }
+
+    /// A new host tensor with these elements, once the stream has come there.
+    pub fn to_host(&self, stream: &SpyreStream) -> Result<CPUTensor, Error> {
+        let host = CPUTensor::zeroed(self.shape(), self.dtype)?;
+        self.copy_to(stream, &host)?;
+        Ok(host)
+    }
+
+    /// Overwrites the elements with those of a host tensor, converted if need be.
+    pub fn copy_from(&self, stream: &SpyreStream, host: &CPUTensor) -> Result<(), Error> {
+        self.check_copy(stream, host.shape(), self.shape())?;
+        if self.view.elements() == 0 {
+            return Ok(());
+        }
+        let nest = DmaNest::derive(host_end(host), self.device_end())?;
+        let copy = PreProcessCompute::copy_to_device(self.side(host, nest), self.storage.range());
+        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        Ok(())
+    }
+
+    /// Overwrites a host tensor with these elements, once the stream has come there.
+    pub fn copy_to(&self, stream: &SpyreStream, host: &CPUTensor) -> Result<(), Error> {
+        self.check_copy(stream, self.shape(), host.shape())?;
+        if self.view.elements() == 0 {
+            return Ok(());
+        }
+        let nest = DmaNest::derive(self.device_end(), host_end(host))?;
+        let copy = PreProcessCompute::copy_from_device(self.side(host, nest), self.storage.range());
+        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        Ok(())
+    }
+
+    /// Elements along each dimension.
+    pub fn shape(&self) -> &[usize] {
+        self.view.size()
+    }
+
+    /// Bytes between neighbours along each dimension, as the host counts them: on the device, rows
+    /// are cut into sticks.
+    pub fn stride(&self) -> Vec<usize> {
+        let bytes = element_bytes(self.dtype);
+        self.view.stride().iter().map(|stride| stride * bytes).collect()
+    }
+
+    /// What its elements are.
+    pub fn data_type(&self) -> DType {
+        self.dtype
+    }
+
+    /// Where its storage begins.
+    pub fn device_handle(&self) -> DeviceHandle {
+        self.storage.handle()
+    }
+
+    /// Device bytes of its storage.
+    pub fn size_bytes(&self) -> u64 {
+        self.storage.range().bytes
+    }
+
+    /// How its storage lies in device memory.
+    pub fn layout(&self) -> &SpyreTensorLayout {
+        self.storage.layout()
+    }
+
+    /// The part of the storage that it shows, in elements.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Where it is.
+    pub fn device(&self) -> &Device {
+        self.storage.device()
+    }
+
+    /// Another view of the same storage, in elements.
+    pub fn as_strided(
+        &self,
+        shape: &[usize],
+        stride: &[usize],
+        offset: usize,
+    ) -> Result<Self, Error> {
+        let view = View::new(shape, stride, offset)?;
+        check_reach(&view, self.layout())?;
+        Ok(Self { view, ..self.clone() })
+    }
+
+    /// A part along one dimension.
+    pub fn narrow(&self, dim: usize, start: usize, length: usize) -> Result<Self, Error> {
+        let elements = *self.shape().get(dim).ok_or_else(|| self.no_such(dim))?;
+        if start.checked_add(length).is_none_or(|end| end > elements) {
+            return Err(Error::Narrow { dim, start, length, elements });
+        }
+        let mut shape = self.shape().to_vec();
+        shape[dim] = length;
+        let offset = self.view.offset() + start * self.view.stride()[dim];
+        self.as_strided(&shape, self.view.stride(), offset)
+    }
+
+    /// Two dimensions, exchanged.
+    pub fn transpose(&self, first: usize, second: usize) -> Result<Self, Error> {
+        let last = first.max(second);
+        if last >= self.shape().len() {
+            return Err(self.no_such(last));
+        }
+        let (mut shape, mut stride) = (self.shape().to_vec(), self.view.stride().to_vec());
+        shape.swap(first, second);
+        stride.swap(first, second);
+        self.as_strided(&shape, &stride, self.view.offset())
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    fn side(&self, host: &CPUTensor, nest: DmaNest) -> HostAddress {
+        HostAddress::Nested { buffer: host.buffer().clone(), nest: Arc::new(nest) }
+    }
+
+    fn device_end(&self) -> Endpoint<'_> {
+        Endpoint::device(&self.view, self.storage.layout())
+    }
+
+    fn check_copy(&self, stream: &SpyreStream, from: &[usize], to: &[usize]) -> Result<(), Error> {
+        if !self.device().is(stream.device()) {
+            let (expected, given) = (stream.device().index(), self.device().index());
+            return Err(Error::TensorDevice { tensor: "of the copy".into(), expected, given });
+        }
+        match from == to {
+            true => Ok(()),
+            false => Err(Error::CopyShapes { from: from.to_vec(), to: to.to_vec() }),
+        }
+    }
+
+    fn no_such(&self, dim: usize) -> Error {
+        Error::NoSuchDim { dim, rank: self.shape().len() }
+    }
+}
+
+fn host_end(host: &CPUTensor) -> Endpoint<'_> {
+    Endpoint::host(host.view(), host.data_type().host_format())
+}
+
+fn check_reach(view: &View, layout: &SpyreTensorLayout) -> Result<(), Error> {
+    let Some(last) = view.last_element() else { return Ok(()) };
+    let is_inside = match layout.storage_elements() {
+        Some(elements) => last < elements,
+        None => layout.device_element(last).is_some(),
+    };
+    if is_inside {
+        return Ok(());
+    }
+    let elements = layout.storage_elements().unwrap_or_else(|| layout.device_elements());
+    let (shape, stride) = (view.size().to_vec(), view.stride().to_vec());
+    Err(Error::ViewReach { shape, stride, offset: view.offset(), last, elements })
+}

@@ -1,0 +1,177 @@
+//! What a launch tells a correction program: the words of its input.
+
+use smallvec::SmallVec;
+use spyre_artifact::{
+    Binding, Dim, ExpectedSize, IntermediateDim, OPERAND_WORDS, Operand, OperandField,
+};
+use spyre_hal::DeviceRange;
+use spyre_layout::{SpyreTensorLayout, View};
+use zerocopy::IntoBytes;
+
+use crate::definition::Definition;
+use crate::fit::Fit;
+use crate::recipe::{InputRun, OperandRecipe, StepRecipe};
+use crate::storage::Storage;
+use crate::tiles::Tiles;
+use crate::{Error, SpyreStream, SpyreTensor};
+
+/// What a stream's launches of a plan are put together in, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    table: Vec<u64>,
+    input: Vec<u64>,
+    intermediates: Vec<Option<Held>>,
+}
+
+/// An intermediate of the last launch.
+#[derive(Debug)]
+struct Held {
+    view: View,
+    storage: Storage,
+}
+
+/// Where an operand's elements are.
+struct Place<'a> {
+    words: &'a [u64; OPERAND_WORDS],
+    view: &'a View,
+}
+
+impl Scratch {
+    /// Sees to it that the plan's intermediates are there, and measure what this launch needs.
+    pub(crate) fn hold_intermediates(
+        &mut self,
+        definition: &Definition,
+        fit: &Fit,
+        stream: &SpyreStream,
+    ) -> Result<(), Error> {
+        let count = definition.output().intermediates.len();
+        self.intermediates.resize_with(count, || None);
+        for at in 0..count {
+            let sizes = sizes(definition, fit, at);
+            if self.intermediates[at].as_ref().is_some_and(|held| held.view.size() == &sizes[..]) {
+                continue;
+            }
+            self.intermediates[at] = None; // its memory may be what the next one gets
+            let format = definition.output().intermediates[at].format;
+            let storage =
+                Storage::allocate(stream, SpyreTensorLayout::contiguous(&sizes, format)?)?;
+            self.intermediates[at] = Some(Held { view: View::contiguous(&sizes)?, storage });
+        }
+        Ok(())
+    }
+
+    /// The memory of the intermediates.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = DeviceRange> {
+        self.intermediates.iter().flatten().map(|held| held.storage.range())
+    }
+
+    /// Fills the table with all that is the same in every tile.
+    pub(crate) fn fill(&mut self, recipe: &StepRecipe, tensors: &[SpyreTensor], scalars: &[u64]) {
+        let mut table = std::mem::take(&mut self.table);
+        table.clear();
+        table.resize(recipe.table.words(), 0);
+        for (at, operand) in recipe.operands.iter().enumerate() {
+            let Some(place) = self.place(operand.binding, tensors) else { continue };
+            let words = &mut table[recipe.table.operand_words(Operand(at as u8))];
+            words.copy_from_slice(place.words);
+            words[OperandField::Offset.word()] = place.view.offset() as u64;
+            for &(dim, along) in &operand.moves {
+                // A dim that a tensor has twice moves along both: its diagonal.
+                words[OperandField::Stride(dim).word()] +=
+                    place.view.stride()[usize::from(along)] as u64;
+            }
+        }
+        for (scalar, value) in recipe.scalars.iter().zip(&scalars[recipe.first_scalar..]) {
+            table[recipe.table.scalar_word(*scalar)] = *value;
+        }
+        self.table = table;
+    }
+
+    /// The bytes that a correction is given for a tile.
+    pub(crate) fn input(
+        &mut self,
+        recipe: &StepRecipe,
+        tensors: &[SpyreTensor],
+        tiles: &Tiles,
+    ) -> &[u8] {
+        for (at, operand) in recipe.operands.iter().enumerate() {
+            let Some(offset) = self.offset(at, operand, tensors, tiles) else { continue };
+            let word = recipe.table.operand_word(Operand(at as u8), OperandField::Offset);
+            self.table[word] = offset;
+        }
+        for dim in 0..recipe.dims.len() {
+            self.table[recipe.table.extent_word(Dim(dim as u8))] = tiles.extent(dim);
+        }
+        self.input.resize(recipe.input_words, 0);
+        for run in &recipe.input {
+            match *run {
+                InputRun::Table { from, to, words } => {
+                    self.input[to..to + words].copy_from_slice(&self.table[from..from + words]);
+                }
+                InputRun::Flag { to, dim, flag } => {
+                    let (index, count) = tiles.place(dim);
+                    self.input[to] = flag.holds(index, count).into();
+                }
+            }
+        }
+        self.input.as_bytes()
+    }
+
+    /// Host elements before an operand's tile; `None` if it does not move.
+    fn offset(
+        &self,
+        at: usize,
+        operand: &OperandRecipe,
+        tensors: &[SpyreTensor],
+        tiles: &Tiles,
+    ) -> Option<u64> {
+        if operand.is_local {
+            return None;
+        }
+        let view = self.place(operand.binding, tensors)?.view;
+        let words = &self.table[at * OPERAND_WORDS..];
+        let dims: SmallVec<[u8; 8]> = operand.moves.iter().map(|&(dim, _)| dim).collect();
+        let mut offset = view.offset() as u64;
+        for (nth, &dim) in dims.iter().enumerate() {
+            if !dims[..nth].contains(&dim) {
+                let stride = words[OperandField::Stride(dim).word()];
+                offset += tiles.start(usize::from(dim)) * stride;
+            }
+        }
+        Some(offset)
+    }
+
+    fn place<'a>(&'a self, binding: Binding, tensors: &'a [SpyreTensor]) -> Option<Place<'a>> {
+        match binding {
+            Binding::Tensor(at) => {
+                let tensor = tensors.get(at as usize)?;
+                Some(Place { words: tensor.storage().words(), view: tensor.view() })
+            }
+            Binding::Intermediate(at) => {
+                let held = self.intermediates.get(at as usize)?.as_ref()?;
+                Some(Place { words: held.storage.words(), view: &held.view })
+            }
+        }
+    }
+}
+
+/// What an intermediate measures: one tile if only one step knows it.
+fn sizes(definition: &Definition, fit: &Fit, at: usize) -> SmallVec<[usize; 8]> {
+    let binding = Binding::Intermediate(at as u32);
+    let mut operands = definition.recipes().iter().flat_map(|recipe| &recipe.operands);
+    let is_local =
+        operands.find(|operand| operand.binding == binding).is_some_and(|known| known.is_local);
+    let size = |dim: &IntermediateDim| match dim {
+        IntermediateDim::Fixed(elements) => *elements as usize,
+        IntermediateDim::Named(name) => {
+            let known = definition.dims().iter().position(|known| known.name == *name);
+            let Some(plan_dim) = known else { return 0 };
+            let extent = fit.extents[plan_dim];
+            match definition.dims()[plan_dim].size {
+                ExpectedSize::Fixed(tile) if is_local => extent.min(tile.get()) as usize,
+                _ => extent as usize,
+            }
+        }
+    };
+    definition.output().intermediates[at].dims.iter().map(size).collect()
+}

@@ -1,0 +1,94 @@
+use std::sync::{Arc, OnceLock};
+
+use spyre_card::SoftwareCard;
+use spyre_flex::{Budget, Devices, Environment, SchedulerSettings, Settings};
+use spyre_numerics::Profile;
+use spyre_runtime::{Device, DeviceIndex, DeviceSettings};
+
+/// The most devices of a process: as many as `AIU_WORLD_SIZE` can ask for.
+const MOST_DEVICES: usize = 8;
+
+/// What opening a device can be refused for.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum OpenError {
+    /// A device that is not there.
+    #[error(
+        "there is no device {index}: this process has {count}. Set AIU_WORLD_SIZE to the number of \
+         software cards, and SPYRE_DEVICES to those that it should see"
+    )]
+    NoSuchDevice { index: u16, count: usize },
+
+    /// `SPYRE_PROFILE`.
+    #[error("SPYRE_PROFILE is {value:?}: give open or card, or unset it for open")]
+    Profile { value: String },
+
+    /// What the runtime says.
+    #[error(transparent)]
+    Runtime(#[from] spyre_runtime::Error),
+}
+
+/// A device of this process, as its environment describes it: opened when it is first asked for.
+///
+/// | variable | what it says |
+/// |---|---|
+/// | `AIU_WORLD_SIZE` | how many software cards there are: 1 to 8, else 1 |
+/// | `SPYRE_DEVICES` | which of them this process sees, such as `0,2` |
+/// | `FLEX_DEVICE` | `PF` or `VF`: how they give out memory |
+/// | `SPYRE_MEMORY_LIMIT` | how much they may use together |
+/// | `SPYRE_PROFILE` | `open` or `card`: which numbers they keep |
+///
+/// ```
+/// let device = spyre::device(0)?;
+/// assert!(spyre::device(100).is_err());
+/// device.synchronize()?;
+/// # Ok::<(), spyre::OpenError>(())
+/// ```
+pub fn device(index: u16) -> Result<Device, OpenError> {
+    static OPENED: [OnceLock<Device>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
+    let devices = Devices::from_environment(&Environment::of_process())
+        .map_err(spyre_runtime::Error::from)?;
+    let count = devices.visible.len();
+    let place = OPENED.get(usize::from(index)).filter(|_| usize::from(index) < count);
+    let place = place.ok_or(OpenError::NoSuchDevice { index, count })?;
+    if let Some(device) = place.get() {
+        return Ok(device.clone());
+    }
+    let opened = open(index, &devices)?;
+    Ok(place.get_or_init(|| opened).clone())
+}
+
+fn open(index: u16, devices: &Devices) -> Result<Device, OpenError> {
+    let budget = Budget::of_process().map_err(spyre_runtime::Error::from)?;
+    let settings = DeviceSettings {
+        index: DeviceIndex(index),
+        profile: profile(std::env::var("SPYRE_PROFILE").ok())?,
+        memory: Settings { budget, ..Settings::default() },
+        scheduler: SchedulerSettings::default(),
+    };
+    Ok(Device::open_with(Arc::new(SoftwareCard::new(devices.mode)), settings)?)
+}
+
+fn profile(value: Option<String>) -> Result<Profile, OpenError> {
+    match value.as_deref().map(str::trim) {
+        None | Some("") => Ok(Profile::default()),
+        Some(name) if name.eq_ignore_ascii_case("open") => Ok(Profile::Open),
+        Some(name) if name.eq_ignore_ascii_case("card") => Ok(Profile::Card),
+        Some(_) => Err(OpenError::Profile { value: value.unwrap_or_default() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_open_or_card() {
+        let of = |value: &str| profile(Some(value.to_owned()));
+        assert_eq!((profile(None), of("")), (Ok(Profile::Open), Ok(Profile::Open)));
+        assert_eq!((of("Card"), of(" open ")), (Ok(Profile::Card), Ok(Profile::Open)));
+        let error = of("fast").expect_err("no profile");
+        assert!(error.to_string().contains("\"fast\": give open or card"), "{error}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Several streams, with work of their own.
+
+use std::sync::Arc;
+use std::thread;
+
+use spyre::artifact::samples::{self, Elements};
+use spyre::flex::{Event, Policy, Priority};
+use spyre::hal::MemoryMode;
+use spyre::numerics::DType;
+use spyre::runtime::{Device, Error, ExecutionPlan, SpyreStream, launch_kernel};
+
+use crate::bed::{card, each_card, open_with, poisoned, product, put, read, values, whole};
+
+#[test]
+fn two_streams_launch_two_plans() -> Result<(), Error> {
+    each_card(|device| {
+        let f32s = Elements::exact(DType::Float32);
+        let (stream_a, stream_b) = (device.stream(Priority::Low)?, device.stream(Priority::Low)?);
+        let plan_1 =
+            ExecutionPlan::from_compiler_output(samples::matmul(f32s, Some([32, 32, 32]))?)?;
+        let plan_2 = ExecutionPlan::from_compiler_output(samples::addition(f32s, None)?)?;
+        plan_1.load(&stream_a)?;
+        plan_2.load(&stream_b)?;
+        let (a, b) = (whole(&[96, 32], 1), whole(&[32, 32], 2));
+        let first = [put(&stream_a, &a)?, put(&stream_a, &b)?, poisoned(&stream_a, &[96, 32])?];
+        let (c, d) = (whole(&[50, 60], 3), whole(&[50, 60], 4));
+        let second = [put(&stream_b, &c)?, put(&stream_b, &d)?, poisoned(&stream_b, &[50, 60])?];
+
+        launch_kernel(&stream_a, &plan_1, &first)?;
+        launch_kernel(&stream_b, &plan_2, &second)?;
+        stream_a.synchronize()?;
+        stream_b.synchronize()?;
+
+        assert_eq!(read(&stream_a, &first[2])?, product(&values(&a), &values(&b), [96, 32, 32]));
+        let sums: Vec<f32> = values(&c).iter().zip(values(&d)).map(|(c, d)| c + d).collect();
+        assert_eq!(read(&stream_b, &second[2])?, sums);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_event_orders_what_streams_do() -> Result<(), Error> {
+    each_card(|device| {
+        let f32s = Elements::exact(DType::Float32);
+        let (makes, takes) = (device.stream(Priority::Low)?, device.stream(Priority::High)?);
+        let plan = ExecutionPlan::from_compiler_output(samples::addition(f32s, None)?)?;
+        plan.load(&makes)?;
+        let (a, b) = (whole(&[30, 40], 1), whole(&[30, 40], 2));
+        let [once, twice] = [(); 2].map(|()| poisoned(&makes, &[30, 40]));
+        let (a_there, b_there, once, twice) = (put(&makes, &a)?, put(&makes, &b)?, once?, twice?);
+
+        launch_kernel(&makes, &plan, &[a_there, b_there.clone(), once.clone()])?;
+        let made = Event::new();
+        makes.flex().record(&made)?;
+        takes.flex().wait(&made)?;
+        launch_kernel(&takes, &plan, &[once, b_there, twice.clone()])?;
+
+        let expected: Vec<f32> =
+            values(&a).iter().zip(values(&b)).map(|(a, b)| a + b + b).collect();
+        assert_eq!(read(&takes, &twice)?, expected);
+        Ok(())
+    })
+}
+
+/// Launches of one thread: sums that only this thread and launch can have.
+fn launches(
+    stream: &SpyreStream,
+    plan: &ExecutionPlan,
+    thread: u64,
+    count: u64,
+) -> Result<(), Error> {
+    let shape = [3, 33 + thread as usize];
+    let inputs: Vec<_> = (0..4).map(|seed| whole(&shape, 100 * thread + seed)).collect();
+    let mut there = Vec::new();
+    for input in &inputs {
+        there.push(put(stream, input)?);
+    }
+    let results = [(); 4].map(|()| poisoned(stream, &shape));
+    let mut kept = Vec::new();
+    for result in results {
+        kept.push(result?);
+    }
+    for launch in 0..count {
+        let [left, right, into] = [launch % 4, launch / 4 % 4, launch % 3].map(|at| at as usize);
+        let tensors = [there[left].clone(), there[right].clone(), kept[into].clone()];
+        launch_kernel(stream, plan, &tensors)?;
+        let is_last_of_its_kind = launch % 25 == 24;
+        if is_last_of_its_kind {
+            let (left, right) = (values(&inputs[left]), values(&inputs[right]));
+            let expected: Vec<f32> = left.iter().zip(right).map(|(a, b)| a + b).collect();
+            assert_eq!(read(stream, &kept[into])?, expected, "thread {thread}, launch {launch}");
+        }
+    }
+    Ok(())
+}
+
+/// Two threads on each of two streams, all with one plan.
+fn crowd(device: &Device, launches_each: u64) -> Result<(), Error> {
+    let plan = ExecutionPlan::from_compiler_output(samples::addition(
+        Elements::exact(DType::Float32),
+        None,
+    )?)?;
+    let streams = [device.stream(Priority::Low)?, device.stream(Priority::High)?];
+    plan.load(&streams[0])?;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|at| {
+                let (stream, plan) = (streams[at % 2].clone(), plan.clone());
+                scope.spawn(move || launches(&stream, &plan, at as u64, launches_each))
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })
+}
+
+#[test]
+fn a_hundred_thousand_launches_of_one_plan_are_all_exact() -> Result<(), Error> {
+    let kinds = [Policy::RoundRobin, Policy::Priority, Policy::DrainOne];
+    let mut total = 0;
+    for policy in kinds {
+        for engines in 1..=4 {
+            let device = open_with(Arc::new(card(MemoryMode::Vf, engines)), policy);
+            crowd(&device, 2100)?;
+            total += 4 * 2100;
+        }
+    }
+    assert!(total >= 100_000, "{total}");
+    Ok(())
+}
