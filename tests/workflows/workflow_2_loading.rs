@@ -5,7 +5,7 @@ use spyre::artifact::{CodeImage, EntryImage};
 use spyre::flex::Priority;
 use spyre::hal::{BlockKind, DeviceHandle, DeviceRange, HostBuffer};
 use spyre::numerics::DType;
-use spyre::runtime::{Error, ExecutionPlan, SpyreStream, launch_kernel};
+use spyre::runtime::{Error, ExecutionPlan, SpyreCompute, SpyreStream, launch_kernel};
 
 use crate::bed::{each_card, poisoned, put, read, trace, values, whole};
 
@@ -37,7 +37,7 @@ fn every_binary_has_a_copy_and_a_handle_of_its_own() -> Result<(), Error> {
         assert_eq!((copies, handles.len()), (3, 3)); // code, entry, correction
         let [_, entry, shared] = handles[..] else { panic!("{handles:?}") };
         assert_eq!(
-            plan.operations()[0].compute().and_then(|compute| compute.device_handle()),
+            plan.operations()[0].compute().and_then(SpyreCompute::device_handle),
             Some(entry)
         );
         assert_eq!(bytes(&stream, shared, code.len())?, code);

@@ -4,7 +4,7 @@ use spyre::artifact::samples::{self, Elements};
 use spyre::artifact::{Dim, Operand};
 use spyre::hal::{BlockKind, DeviceHandle};
 use spyre::numerics::DType;
-use spyre::runtime::{Error, ExecutionPlan, Operation, launch_kernel};
+use spyre::runtime::{Error, ExecutionPlan, Operation, SpyreTensor, launch_kernel};
 
 use crate::bed::{each_card, poisoned, product, put, read, trace, values, whole};
 
@@ -35,7 +35,7 @@ fn a_launch_is_copy_correction_compute() -> Result<(), Error> {
     })
 }
 
-fn tensors_range(tensor: &spyre::runtime::SpyreTensor) -> spyre::hal::DeviceRange {
+fn tensors_range(tensor: &SpyreTensor) -> spyre::hal::DeviceRange {
     spyre::hal::DeviceRange::start_of(tensor.device_handle(), 128)
 }
 
@@ -111,7 +111,7 @@ fn handles_alone_are_enough_for_a_program_of_fixed_sizes() -> Result<(), Error> 
         let [a, b] = [1, 2].map(|seed| whole(&[10, 40], seed));
         let tensors = [put(&stream, &a)?, put(&stream, &b)?, poisoned(&stream, &[10, 40])?];
 
-        let handles = tensors.each_ref().map(|tensor| tensor.device_handle());
+        let handles = tensors.each_ref().map(SpyreTensor::device_handle);
         stream.launch_handles(&plan.operations()[0], &handles)?;
         let sums: Vec<f32> = values(&a).iter().zip(values(&b)).map(|(a, b)| a + b).collect();
         assert_eq!(read(&stream, &tensors[2])?, sums);
