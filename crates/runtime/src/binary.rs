@@ -1,5 +1,6 @@
 use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
 
+use crate::blocking::LocationInSegment;
 use crate::{Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
 
 /// A program image in device memory of its own.
@@ -14,6 +15,19 @@ impl Binary {
     /// Copies an image to new memory of `bytes` bytes, through the stream.
     pub(crate) fn load(stream: &SpyreStream, image: Vec<u8>, bytes: u64) -> Result<Self, Error> {
         let handle = stream.flex().allocate(bytes)?;
+        let binary = Self { device: stream.device().clone(), handle, bytes };
+        binary.write(stream, 0, image)?;
+        Ok(binary)
+    }
+
+    /// Copies an image to memory that is there, through the stream.
+    pub(crate) fn load_at(
+        stream: &SpyreStream,
+        image: Vec<u8>,
+        location: LocationInSegment,
+    ) -> Result<Self, Error> {
+        let bytes = image.len() as u64;
+        let handle = location.take(stream.device(), bytes)?;
         let binary = Self { device: stream.device().clone(), handle, bytes };
         binary.write(stream, 0, image)?;
         Ok(binary)

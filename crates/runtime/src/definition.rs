@@ -4,6 +4,8 @@ use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use spyre_artifact::{CompilerOutput, ExpectedSize};
 
+use crate::binary::Binary;
+use crate::blocking::LocationInSegment;
 use crate::loaded::Loaded;
 use crate::recipe::StepRecipe;
 use crate::{Error, SpyreStream};
@@ -88,6 +90,40 @@ impl Definition {
     }
 
     pub(crate) fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
+        self.load_by(stream, |image| {
+            let bytes = image.len() as u64;
+            Binary::load(stream, image, bytes)
+        })
+    }
+
+    /// Loads it to places that are there; of what is loaded already, none is used.
+    pub(crate) fn load_at(
+        &self,
+        stream: &SpyreStream,
+        locations: &mut impl Iterator<Item = LocationInSegment>,
+    ) -> Result<(), Error> {
+        self.load_by(stream, |image| match locations.next() {
+            Some(location) => Binary::load_at(stream, image, location),
+            None => Err(Error::LocationCount { expected: self.code_bytes().len(), given: 0 }),
+        })
+    }
+
+    /// Whether it is on a device, and was not taken away by a reset.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded().is_some_and(|loaded| loaded.is_live())
+    }
+
+    /// Bytes of each piece of code.
+    pub(crate) fn code_bytes(&self) -> Vec<u64> {
+        let images = self.output.images.iter().filter(|image| image.program().is_some());
+        images.map(|image| image.encode().len() as u64).collect()
+    }
+
+    fn load_by(
+        &self,
+        stream: &SpyreStream,
+        put: impl FnMut(Vec<u8>) -> Result<Binary, Error>,
+    ) -> Result<(), Error> {
         let _one_at_a_time = self.loading.lock();
         if let Some(loaded) = self.loaded() {
             let name = self.output.steps.first().map_or("", |step| &step.name);
@@ -95,7 +131,7 @@ impl Definition {
                 return self.loaded_for(stream, name).map(drop);
             }
         }
-        let loaded = Arc::new(Loaded::load(self, stream)?);
+        let loaded = Arc::new(Loaded::load(self, stream, put)?);
         *self.loaded.write() = Some(loaded);
         Ok(())
     }

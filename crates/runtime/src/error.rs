@@ -188,6 +188,10 @@ pub enum Error {
     #[error("{needed} bytes do not fit the location, which holds {given}")]
     LocationBytes { needed: u64, given: u64 },
 
+    /// A place on another card.
+    #[error("the location is on device {given}, and the engine on device {expected}")]
+    LocationDevice { expected: DeviceIndex, given: DeviceIndex },
+
     /// What a layout cannot be.
     #[error(transparent)]
     Layout(#[from] spyre_layout::Error),

@@ -33,6 +33,15 @@ impl Storage {
         Self::of(device, handle, layout, false)
     }
 
+    /// Memory that was allocated for it.
+    pub(crate) fn owned(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: SpyreTensorLayout,
+    ) -> Result<Self, Error> {
+        Self::of(device, handle, layout, true)
+    }
+
     fn of(
         device: &Device,
         handle: DeviceHandle,
