@@ -23,8 +23,8 @@ pub enum Error {
 
     /// Elements that lie otherwise in device memory.
     #[error(
-        "tensor {tensor:?} is stored as {given}, and the plan was made for {expected}: compile it \
-         for the device's profile"
+        "tensor {tensor:?} is stored as {}, and the plan was made for {}: compile it for the \
+         device's profile", .given.name(), .expected.name()
     )]
     Format { tensor: String, expected: DataFormat, given: DataFormat },
 
