@@ -13,6 +13,9 @@ use crate::sync::{Ordering, Thread, often, spin_loop};
 /// How often a worker looks for the next block of a leased stream.
 const PATIENCE: u32 = often(64, 2);
 
+/// Runs that a submitter carries out before it lets another one go on with that.
+const SHARE: u64 = often(32, 2) as u64;
+
 impl Scheduler {
     /// Carries out blocks until there are none, unless another thread is at it: then that one sees
     /// to these, too. Call it after a fence.
@@ -20,13 +23,16 @@ impl Scheduler {
         self.combiner.run(|| self.drive_all());
     }
 
-    fn drive_all(&self) {
-        (0..self.engines).for_each(|engine| {
-            self.drive(EngineIndex(engine), None, u64::MAX);
-        });
+    /// Carries out a share on each engine, and says whether there may be more.
+    fn drive_all(&self) -> bool {
+        let mut is_more = false;
+        for engine in 0..self.engines {
+            is_more |= self.drive(EngineIndex(engine), None, SHARE) == SHARE;
+        }
         if self.has_callback_thread.get() == Some(&false) {
             self.run_callbacks();
         }
+        is_more
     }
 
     /// Carries out runs on an engine until there is nothing for it, or for `turns` of them; only of
