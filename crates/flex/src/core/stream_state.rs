@@ -4,8 +4,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spyre_hal::{Severity, StreamIndex, StreamPoint};
 
-use super::RUN;
 use super::failure::Failure;
+use super::{Note, RUN};
 use crate::StreamFault;
 use crate::ring::Cursor;
 use crate::stream_table::{Entry, Lane};
@@ -93,8 +93,25 @@ impl StreamState {
     /// Hands out the ring's cursor, if the next blocks come from there and none is cancelled.
     #[inline]
     pub(super) fn lease(&mut self) -> Option<Cursor> {
-        let is_plain = self.front.is_empty() && self.failure.is_none();
-        is_plain.then(|| std::mem::take(&mut self.cursor))
+        self.is_plain().then(|| std::mem::take(&mut self.cursor))
+    }
+
+    /// The same with the next block in hand, which stays in the ring, if it is for a device. Says
+    /// what the block is.
+    #[inline]
+    pub(super) fn lease_next(&mut self) -> Option<(Cursor, Note)> {
+        if !self.is_plain() {
+            return None;
+        }
+        let look = |entry: &Entry| entry.is_for_device().then(|| Note::new(entry, 0));
+        let note = self.lane.ring.peek(&mut self.cursor, look)??;
+        self.taken += 1;
+        Some((std::mem::take(&mut self.cursor), note))
+    }
+
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.front.is_empty() && self.failure.is_none()
     }
 
     /// Takes the cursor back, after so many blocks from the first on were taken in hand.

@@ -101,8 +101,7 @@ impl Scheduler {
         }
         let is_timed = self.is_timed || self.is_tracing.load(Ordering::Relaxed);
         let mut nth = 0;
-        while let Some(entry) = run.entries.pop().or_else(|| self.next_leased(lane, patience, run))
-        {
+        while let Some(entry) = self.next_entry(lane, patience, run) {
             let started_at = if is_timed && nth > 0 { self.env.now() } else { picked.started_at };
             let mut note = Note::new(&entry, started_at);
             let started = match entry.block {
@@ -140,18 +139,27 @@ impl Scheduler {
         Started::Done(Ok(()))
     }
 
-    /// The next block of a leased stream, unless there is reason to come back.
+    /// The next block of a run: one that is in hand, or one of the leased stream.
     #[inline]
-    fn next_leased(&self, lane: &Lane, patience: u32, run: &mut Run) -> Option<Entry> {
+    fn next_entry(&self, lane: &Lane, patience: u32, run: &mut Run) -> Option<Entry> {
+        if !run.entries.is_empty() {
+            return run.entries.pop();
+        }
         let cursor = run.lease.as_mut()?;
-        for _ in 0..patience {
+        if run.notes.is_empty() {
+            // It was seen there when the stream was picked.
+            return lane.ring.pop(cursor);
+        }
+        for look in 1..=patience {
             if run.notes.len() as u64 >= run.limit || self.arrivals.is_called() {
                 return None;
             }
             if let Some(entry) = lane.ring.pop(cursor) {
                 return Some(entry);
             }
-            spin_loop();
+            if look < patience {
+                spin_loop();
+            }
         }
         None
     }
