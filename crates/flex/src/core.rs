@@ -153,17 +153,16 @@ impl Core {
             *run = Run::default();
             return;
         };
+        if !matches!(end, End::Later(_)) {
+            self.engines[at].running = None;
+        }
         let last = self.take_back(first, is_cancelled, &end, run);
         match end {
             End::Done => {
-                self.engines[at].running = None;
                 self.engines[at].was_done = true;
                 self.advance_to(first.stream, last);
             }
-            End::Failed(note, fault) => {
-                self.engines[at].running = None;
-                self.end_with(first.stream, last + 1, &note, Err(fault));
-            }
+            End::Failed(note, fault) => self.end_with(first.stream, last + 1, &note, Err(fault)),
             End::Later(note) => {
                 if last >= first.sequence {
                     self.publish(first.stream, last);
