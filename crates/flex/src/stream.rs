@@ -156,7 +156,8 @@ impl FlexStream {
         program: DeviceHandle,
         label: Label,
     ) -> Result<StreamPoint, Error> {
-        self.submit([ControlBlock::Launch { program, label }])
+        let launch = ControlBlock::Launch { program, label };
+        self.handle.scheduler.queue_block(&self.lane, launch)
     }
 
     /// A function of the host, when everything queued before has ended. It runs on a thread of the
