@@ -27,6 +27,7 @@ use crate::sync::Thread;
 use crate::{Env, Policy, StreamFault};
 pub(crate) use engines::Overdue;
 use engines::{EngineState, Running, Started};
+pub(crate) use failure::Verdict;
 use policy::Listed;
 use progress::Sleeper;
 pub(crate) use run::{End, LEASED, Note, Picked, RUN, Run};
