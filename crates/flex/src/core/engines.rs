@@ -80,6 +80,12 @@ impl Core {
         Some(EngineIndex(free as u16))
     }
 
+    /// All that are free, as bits.
+    pub(crate) fn free_engines(&self) -> u64 {
+        let free = self.engines.iter().enumerate().filter(|(_, engine)| engine.running.is_none());
+        free.map(|(at, _)| 1 << at).sum()
+    }
+
     /// Whether somebody takes a stream's blocks without the lock.
     pub(crate) fn is_leased(&self) -> bool {
         self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))

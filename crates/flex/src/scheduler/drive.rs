@@ -71,17 +71,18 @@ impl Scheduler {
         let picked = if may_pick { core.pick(engine, only, run) } else { None };
         let wakes = core.take_wakes();
         let has_callback = core.has_callback();
-        let is_short_of_hands = self.engines > 1
-            && self.workers.is_anyone_asleep()
-            && core.free_engine().is_some()
-            && core.has_ready();
+        // A worker whose engine is busy cannot help: it would wake the next such in turn.
+        let needed = match self.engines > 1 && self.workers.is_anyone_asleep() && core.has_ready() {
+            true => core.free_engines(),
+            false => 0,
+        };
         drop(core);
         wake(wakes);
         if has_callback {
             self.call_for_callbacks();
         }
-        if is_short_of_hands {
-            self.workers.ring();
+        if needed != 0 {
+            self.workers.ring_one_of(needed);
         }
         picked
     }
