@@ -139,7 +139,10 @@ impl Core {
         let token = self.next_token;
         let is_leased = run.lease.is_some();
         self.next_token += if is_leased { LEASED as u64 } else { blocks };
-        // The engine is free: this makes it in its place, without a copy.
+        #[expect(
+            clippy::unnecessary_lazy_evaluations,
+            reason = "the engine is free: it is made in its place, and not copied there"
+        )]
         self.engines[usize::from(engine.0)].running.get_or_insert_with(|| Running {
             token,
             blocks,
