@@ -5,6 +5,7 @@ mod reset;
 mod wait;
 mod watchdog;
 
+use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
@@ -159,8 +160,7 @@ impl Scheduler {
         stream_index: StreamIndex,
         block: ControlBlock,
     ) -> Result<StreamPoint, Error> {
-        let lane = self.lane(stream_index)?;
-        self.queue_blocks(lane, [block])
+        self.queue_block(self.lane(stream_index)?, block)
     }
 
     /// Whose turn is next from now on.
@@ -226,6 +226,20 @@ impl Scheduler {
             drop(self.core.lock().reset_stream(lane.index));
             self.table.close(lane);
         }
+    }
+
+    /// Queues one block: the way of most, with nothing on it that only several need.
+    #[inline]
+    pub(crate) fn queue_block(
+        &self,
+        lane: &Lane,
+        block: ControlBlock,
+    ) -> Result<StreamPoint, Error> {
+        self.check_block(&block)?;
+        let reservation = self.reserve(lane, 1, slice::from_ref(&block))?;
+        let queued_at = self.queued_at();
+        lane.ring.publish(&reservation, 0, Entry { block, queued_at });
+        Ok(self.announce(lane, 1, &reservation))
     }
 
     /// Queues blocks as one reservation.
@@ -297,11 +311,22 @@ impl Scheduler {
         reservation: &Reservation,
         blocks: impl IntoIterator<Item = ControlBlock>,
     ) -> StreamPoint {
-        let is_tracing = self.is_tracing.load(Ordering::Relaxed);
-        let queued_at = if is_tracing { self.env.now() } else { 0 };
+        let queued_at = self.queued_at();
         for (nth, block) in (0..count).zip(blocks) {
             lane.ring.publish(reservation, nth, Entry { block, queued_at });
         }
+        self.announce(lane, count, reservation)
+    }
+
+    /// The time, if it is being traced.
+    #[inline]
+    fn queued_at(&self) -> u64 {
+        if self.is_tracing.load(Ordering::Relaxed) { self.env.now() } else { 0 }
+    }
+
+    /// Has blocks that were published carried out.
+    #[inline]
+    fn announce(&self, lane: &Lane, count: u64, reservation: &Reservation) -> StreamPoint {
         fence(Ordering::SeqCst);
         self.arrivals.list(lane);
         self.go_on_after_fence();

@@ -82,6 +82,9 @@ impl FlexStream {
     }
 
     /// A few bytes, which are taken before the call returns, to device memory.
+    ///
+    /// The stream keeps 64 buffers for that. Of copies that are queued at once, which the bound of the
+    /// queue limits, those past 64 take theirs from the heap and give it back when they are done.
     pub fn copy_staged(&self, bytes: &[u8], target: DeviceRange) -> Result<StreamPoint, Error> {
         self.handle.scheduler.check_process()?;
         self.submit([self.stage(bytes, target)])
@@ -161,7 +164,8 @@ impl FlexStream {
         program: DeviceHandle,
         label: Label,
     ) -> Result<StreamPoint, Error> {
-        self.submit([ControlBlock::Launch { program, label }])
+        let launch = ControlBlock::Launch { program, label };
+        self.handle.scheduler.queue_block(&self.lane, launch)
     }
 
     /// A function of the host, when everything queued before has ended. It runs on a thread of the
@@ -280,7 +284,8 @@ impl Ticket {
         self.point
     }
 
-    /// Waits until the block has ended, and tells the fault if it failed or was cancelled.
+    /// Waits until the block has ended, and tells the fault if it failed or was cancelled. If that is
+    /// more than 256 failures of the stream ago, the answer is [`Error::Forgotten`].
     pub fn wait(&self) -> Result<(), Error> {
         self.handle.scheduler.wait_for_block(self.point)
     }

@@ -109,6 +109,40 @@ fn a_ticket_may_be_the_one_that_is_told() {
 }
 
 #[test]
+fn a_failure_of_long_ago_never_counts_as_done() -> Result<(), Error> {
+    let card = Arc::new(ScriptedCard::new(MemoryMode::Vf));
+    let context = Context::open(Arc::clone(&card) as Arc<dyn Hardware>)?;
+    let (stream, other) = (context.stream(Priority::Low)?, context.stream(Priority::Low)?);
+    let target = whole(stream.allocate(4)?, 4);
+    let well = stream.fill(target, 1)?;
+    let failures: Vec<_> = (0..300)
+        .map(|_| {
+            card.script(Trigger::Next(BlockKind::Fill), Behaviour::Fault(data_fault()));
+            let failed = stream.fill(target, 2)?;
+            assert_eq!(fault(stream.synchronize()).point, failed);
+            Ok(failed)
+        })
+        .collect::<Result<_, Error>>()?;
+    assert_eq!(stream.ticket(well).wait(), Ok(()));
+
+    // The last ones are told with their own cause, the others as what they are: no longer known.
+    let answers = failures.iter().map(|&failed| (failed, stream.ticket(failed).wait()));
+    let (forgotten, known): (Vec<_>, Vec<_>) =
+        answers.partition(|(_, answer)| matches!(answer, Err(Error::Forgotten { .. })));
+    assert!((40..=44).contains(&forgotten.len()), "{} are forgotten", forgotten.len());
+    for (failed, answer) in known {
+        assert_eq!(fault(answer).point, failed);
+    }
+    let message = forgotten[0].1.as_ref().map_err(ToString::to_string);
+    assert!(message.is_err_and(|text| text.contains("block 2 of stream 0 ended is no longer")));
+
+    // Nor does a stream that waits for one go on.
+    other.submit([ControlBlock::WaitEvent(failures[0])])?;
+    assert_eq!(fault(other.synchronize()).fault, data_fault());
+    Ok(())
+}
+
+#[test]
 fn two_threads_are_told_one_fault_once() {
     on_each_card(|card| {
         let stream = card.stream();
