@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use spyre_hal::{
     Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token,
+    Outcome, Regions, Started, Token,
 };
 
 use crate::Threads;
@@ -95,21 +95,7 @@ impl Default for SoftwareCard {
 }
 
 impl Regions for SoftwareCard {
-    fn mode(&self) -> MemoryMode {
-        self.memory.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.memory.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.memory.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.memory.discard(region, offset_bytes, bytes);
-    }
+    spyre_hal::forward_regions!(|self| self.memory);
 }
 
 impl Hardware for SoftwareCard {

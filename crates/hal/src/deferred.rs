@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, Outcome,
+    Regions, Started, Token,
 };
 use lanes::{Found, Lanes, Waiting};
 
@@ -102,21 +102,7 @@ impl<H: Hardware> Deferred<H> {
 }
 
 impl<H: Hardware> Regions for Deferred<H> {
-    fn mode(&self) -> MemoryMode {
-        self.hardware.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.hardware.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.hardware.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.hardware.discard(region, offset_bytes, bytes);
-    }
+    crate::forward_regions!(|self| self.hardware);
 }
 
 impl<H: Hardware> Hardware for Deferred<H> {

@@ -56,3 +56,40 @@ pub trait Regions: Debug + Send + Sync {
     /// region that is held; its ends are multiples of 4096 bytes from the start of the region.
     fn discard(&self, _region: RegionId, _offset_bytes: u64, _bytes: u64) {}
 }
+
+/// Passes every call of [`Regions`] on to a card inside: for use in an `impl Regions`.
+///
+/// One list for all wrappers, so that a method that is new to the trait reaches the card through
+/// each of them.
+///
+/// ```
+/// use spyre_hal::{NullCard, Regions, forward_regions};
+///
+/// #[derive(Debug)]
+/// struct Wrapped(NullCard);
+///
+/// impl Regions for Wrapped {
+///     forward_regions!(|self| self.0);
+/// }
+/// assert!(Wrapped(NullCard::new()).try_allocate(4096).is_some());
+/// ```
+#[macro_export]
+macro_rules! forward_regions {
+    (|$self:ident| $card:expr) => {
+        fn mode(&$self) -> $crate::MemoryMode {
+            $card.mode()
+        }
+
+        fn try_allocate(&$self, bytes: u64) -> Option<$crate::Region> {
+            $card.try_allocate(bytes)
+        }
+
+        fn release(&$self, region: $crate::RegionId) {
+            $card.release(region);
+        }
+
+        fn discard(&$self, region: $crate::RegionId, offset_bytes: u64, bytes: u64) {
+            $card.discard(region, offset_bytes, bytes);
+        }
+    };
+}

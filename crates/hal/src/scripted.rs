@@ -9,8 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     BlockKind, Completions, ControlBlock, Description, DeviceHandle, DeviceMemory, DeviceRange,
-    EngineIndex, Fault, Hardware, MemoryMode, Outcome, Region, RegionId, Regions, Severity,
-    Started, Token,
+    EngineIndex, Fault, Hardware, MemoryMode, Outcome, Regions, Severity, Started, Token,
 };
 use script::Script;
 pub use script::{Behaviour, Trigger};
@@ -210,21 +209,7 @@ impl ScriptedCard {
 }
 
 impl Regions for ScriptedCard {
-    fn mode(&self) -> MemoryMode {
-        self.memory.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.memory.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.memory.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.memory.discard(region, offset_bytes, bytes);
-    }
+    crate::forward_regions!(|self| self.memory);
 }
 
 impl Hardware for ScriptedCard {

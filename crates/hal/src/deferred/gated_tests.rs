@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::tests::{Reports, is_lost, start};
 use super::*;
-use crate::{Behaviour, ScriptedCard, Trigger};
+use crate::{Behaviour, MemoryMode, ScriptedCard, Trigger};
 
 /// A card on whose way in is a gate. It says that it is prompt: the gate is the scheduler's whim.
 #[derive(Debug)]
@@ -40,17 +40,7 @@ impl Gated {
 }
 
 impl Regions for Gated {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    crate::forward_regions!(|self| self.card);
 }
 
 impl Hardware for Gated {

@@ -2,8 +2,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    Behaviour, DeviceHandle, HandleTag, HostBuffer, Late, NullCard, PFDeviceHandle, Pattern,
-    ScriptedCard, Trigger,
+    Behaviour, DeviceHandle, HandleTag, HostBuffer, Late, MemoryMode, NullCard, PFDeviceHandle,
+    Pattern, ScriptedCard, Trigger,
 };
 
 #[derive(Debug, Default)]
@@ -155,17 +155,7 @@ struct Stuck {
 }
 
 impl Regions for Stuck {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    crate::forward_regions!(|self| self.card);
 }
 
 impl Stuck {
