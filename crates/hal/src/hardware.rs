@@ -66,6 +66,11 @@ pub trait Completions: Debug + Send + Sync {
 /// 11. *regions*: regions do not overlap, start at multiples of 128 bytes, and read as zero when
 ///     they are acquired.
 /// 12. *trust nothing*: a program that is no program ends in a fault, never in anything worse.
+/// 13. *programs*: where a device guards programs, a range that is
+///     [protected](Regions::protect) is written by copies to the device, and by corrections that
+///     patch tables there. A fill, a copy on the device, bytes of a peer or the store of a program
+///     that would touch it ends in a fault and has written nothing; so does a launch from
+///     elsewhere. What a copy has changed is what the next launch runs.
 pub trait Hardware: Regions {
     /// What it is. Always the same.
     fn description(&self) -> Description;

@@ -173,10 +173,11 @@ impl<'a> Driver<'a> {
         host.read().expect("the copy has ended").to_vec()
     }
 
-    /// Puts a program into device memory.
+    /// Puts a program into an allocation for programs.
     pub(super) fn program(&self, ending: Ending, region: Region, offset: u64) -> DeviceHandle {
         let handle = self.handle(region, offset);
         let bytes = self.subject.program(ending, handle);
+        self.hardware().protect(region.id, offset, (bytes.len() as u64).next_multiple_of(128));
         self.upload(DeviceRange::start_of(handle, bytes.len() as u64), &bytes);
         handle
     }

@@ -85,6 +85,13 @@ macro_rules! conformance {
             a_bad_program_is_refused_on_every_engine
             a_good_program_ends_well
             an_engine_goes_on_after_a_fault
+            programs_are_written_by_copies_to_the_device
+            nothing_else_writes_where_programs_are
+            what_is_no_longer_protected_is_plain_memory
+            a_region_that_is_acquired_again_holds_no_programs
+            a_reset_ends_all_protection
+            a_launch_from_plain_memory_is_refused
+            a_launch_runs_what_was_copied_last
         }
     };
     (@cases $subject:ident, $open:expr, $($case:ident)+) => {
