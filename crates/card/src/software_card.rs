@@ -107,8 +107,8 @@ impl Hardware for SoftwareCard {
     /// Nothing is reported later.
     fn connect(&self, _: Arc<dyn Completions>) {}
 
-    fn start(&self, engine: EngineIndex, _: Token, block: ControlBlock) -> Started {
-        let turn = match self.engines.enter(Some(engine)) {
+    fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
+        let turn = match self.engines.enter(Some((engine, token))) {
             Ok(turn) => turn,
             Err(fault) => {
                 drop(block);
@@ -121,8 +121,8 @@ impl Hardware for SoftwareCard {
         Started::Done(turn.leave(outcome))
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.engines.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.engines.abort(engine, token);
     }
 
     fn reset(&self) {

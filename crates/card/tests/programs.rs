@@ -11,7 +11,7 @@ use spyre_artifact::{
     Program, ProgramBuilder, ReduceOp, Register, UnaryOp,
 };
 use spyre_card::handle_words;
-use spyre_hal::{DeviceRange, Fault, Hardware, Severity};
+use spyre_hal::{DeviceRange, Fault, Hardware, Severity, Token};
 use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, IeeeInt64, Sen169Fp16};
 
 /// c = a + b, in tiles that fit no size.
@@ -466,7 +466,7 @@ fn an_abort_ends_a_program_between_two_tiles() {
     let outcome = std::thread::scope(|scope| {
         let launch = scope.spawn(|| bed.run(instance));
         while !launch.is_finished() {
-            bed.card.abort(bed::LAUNCHES);
+            bed.card.abort(bed::LAUNCHES, Token(0));
             std::thread::yield_now();
         }
         launch.join().expect("no panic")

@@ -38,8 +38,8 @@ impl Hardware for Peer {
         self.hardware.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.hardware.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.hardware.abort(engine, token);
     }
 
     fn reset(&self) {

@@ -475,7 +475,7 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, _: EngineIndex) {
+    fn abort(&self, _: EngineIndex, _: Token) {
         self.state.lock().aborts += 1;
     }
 
@@ -609,8 +609,8 @@ impl Hardware for Panicking {
         self.0.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.0.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.0.abort(engine, token);
     }
 
     fn reset(&self) {

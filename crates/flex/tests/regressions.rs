@@ -206,10 +206,9 @@ impl Hardware for Hooked {
         (self.start)(self, engine, token)
     }
 
-    fn abort(&self, engine: EngineIndex) {
+    fn abort(&self, engine: EngineIndex, token: Token) {
         self.aborts.fetch_add(1, Ordering::Relaxed);
-        let running = self.running.lock().iter().find(|running| running.0 == engine).copied();
-        if let Some((engine, token)) = running {
+        if self.running.lock().contains(&(engine, token)) {
             (self.abort)(self, engine, token);
         }
     }

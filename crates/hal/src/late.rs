@@ -72,8 +72,8 @@ impl<H: Hardware + 'static> Hardware for Late<H> {
         self.deferred.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.deferred.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.deferred.abort(engine, token);
     }
 
     fn reset(&self) {

@@ -50,7 +50,7 @@ impl Hardware for NullCard {
         Started::Done(Ok(()))
     }
 
-    fn abort(&self, _: EngineIndex) {}
+    fn abort(&self, _: EngineIndex, _: Token) {}
 
     fn reset(&self) {
         self.regions.release_all();

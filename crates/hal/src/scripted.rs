@@ -231,9 +231,11 @@ impl Hardware for ScriptedCard {
         }
     }
 
-    fn abort(&self, engine: EngineIndex) {
+    fn abort(&self, engine: EngineIndex, token: Token) {
         let mut state = self.state.lock();
-        let is_its = |hanging: &Hanging| hanging.engine == engine && !hanging.ignores_abort;
+        let is_its = |hanging: &Hanging| {
+            (hanging.engine, hanging.token) == (engine, token) && !hanging.ignores_abort
+        };
         let ended = state.hanging.iter().position(is_its).map(|at| state.hanging.remove(at));
         drop(state);
         if let Some(hanging) = ended {

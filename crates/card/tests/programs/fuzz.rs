@@ -8,7 +8,7 @@ use spyre_artifact::{
     Program, ProgramBuilder, ReduceOp, UnaryOp,
 };
 use spyre_card::handle_words;
-use spyre_hal::{DeviceHandle, DeviceRange, Fault, Hardware, Outcome};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault, Hardware, Outcome, Token};
 use spyre_numerics::DataFormat::{IeeeFp16, IeeeFp32, IeeeInt64};
 
 use crate::bed::{Bed, LAUNCHES, Tensor, code_image, entry};
@@ -193,7 +193,7 @@ fn watched(range: &Range, act: impl FnOnce()) {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(50));
-                range.bed.card.abort(LAUNCHES);
+                range.bed.card.abort(LAUNCHES, Token(0));
             }
         });
         let over = Over(&is_done);

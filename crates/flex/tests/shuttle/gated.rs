@@ -56,8 +56,8 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.card.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.card.abort(engine, token);
     }
 
     fn reset(&self) {

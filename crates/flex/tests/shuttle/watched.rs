@@ -86,8 +86,8 @@ impl<H: Hardware> Hardware for Watched<H> {
         started
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.hardware.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.hardware.abort(engine, token);
     }
 
     fn reset(&self) {

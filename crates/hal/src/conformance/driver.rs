@@ -143,10 +143,10 @@ impl<'a> Driver<'a> {
     /// Aborts a block that hangs and waits for its end. Where `start` waits, an abort may come
     /// before the block has begun, and is repeated.
     pub(super) fn abort(&self, engine: EngineIndex, token: Token) -> Outcome {
-        self.hardware().abort(engine);
+        self.hardware().abort(engine, token);
         while !self.hardware().description().is_prompt && !self.is_reported(token) {
             thread::yield_now();
-            self.hardware().abort(engine);
+            self.hardware().abort(engine, token);
         }
         self.wait(token)
     }

@@ -62,6 +62,7 @@ macro_rules! conformance {
             an_abort_ends_a_hang
             an_engine_goes_on_after_an_abort
             a_second_abort_reports_nothing
+            an_abort_that_comes_late_spares_the_next_block
             a_hang_on_one_engine_leaves_the_others_running
             an_abort_ends_its_own_engine_only
             a_lost_device_fails_every_block

@@ -134,6 +134,7 @@ pub const CASES: &[Case] = &[
     case!(abort::an_abort_ends_a_hang, [2, 8], Needs::NOTHING.programs(&[Ending::Hang])),
     case!(abort::an_engine_goes_on_after_an_abort, [8], Needs::NOTHING.programs(&[Ending::Hang])),
     case!(abort::a_second_abort_reports_nothing, [2, 8], Needs::NOTHING.programs(&[Ending::Hang])),
+    case!(abort::an_abort_that_comes_late_spares_the_next_block, [2, 8], Needs::NOTHING.programs(&[Ending::Hang])),
     case!(abort::a_hang_on_one_engine_leaves_the_others_running, [6], Needs::NOTHING.engines(2).programs(&[Ending::Hang])),
     case!(abort::an_abort_ends_its_own_engine_only, [6, 8], Needs::NOTHING.engines(2).programs(&[Ending::Hang])),
     case!(lost::a_lost_device_fails_every_block, [2, 9], Needs::NOTHING.programs(&[Ending::Lose])),

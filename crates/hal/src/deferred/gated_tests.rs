@@ -61,8 +61,8 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.card.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.card.abort(engine, token);
     }
 
     /// The gate opens after it: what waited there comes into the card's new life.
@@ -89,7 +89,7 @@ fn an_abort_of_a_block_on_its_way_in_ends_it_there() {
     thread::scope(|scope| {
         scope.spawn(|| card.finish(0));
         card.inner().wait_until_reached();
-        card.abort(EngineIndex(0));
+        card.abort(EngineIndex(0), Token(9));
         assert!(reports.tokens().is_empty());
         card.inner().open();
     });

@@ -69,8 +69,8 @@ impl Hardware for Blocking {
         }
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.card.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.card.abort(engine, token);
     }
 
     fn reset(&self) {
