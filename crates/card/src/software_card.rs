@@ -1,8 +1,8 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Regions, Started, Token,
+    Allocations, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware,
+    MemoryMode, Outcome, Region, RegionId, Regions, Started, Token,
 };
 
 use crate::Threads;
@@ -95,7 +95,34 @@ impl Default for SoftwareCard {
 }
 
 impl Regions for SoftwareCard {
-    spyre_hal::forward_regions!(|self| self.memory);
+    fn mode(&self) -> MemoryMode {
+        self.memory.mode()
+    }
+
+    fn try_allocate(&self, bytes: u64) -> Option<Region> {
+        self.memory.try_allocate(bytes)
+    }
+
+    fn release(&self, region: RegionId) {
+        self.programs.forget_region(region);
+        self.memory.release(region);
+    }
+
+    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.memory.discard(region, offset_bytes, bytes);
+    }
+
+    fn protect(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.programs.protect(region, offset_bytes, bytes);
+    }
+
+    fn unprotect(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.programs.unprotect(region, offset_bytes, bytes);
+    }
+
+    fn attach(&self, allocations: Weak<dyn Allocations>) {
+        self.programs.attach(allocations);
+    }
 }
 
 impl Hardware for SoftwareCard {
@@ -126,12 +153,15 @@ impl Hardware for SoftwareCard {
     }
 
     fn reset(&self) {
-        self.engines.reset(|| self.memory.release_all());
+        self.engines.reset(|| {
+            self.programs.forget_all();
+            self.memory.release_all();
+        });
     }
 
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         let turn = self.engines.enter(None)?;
-        let outcome = self.work(&turn).write(target, bytes);
+        let outcome = self.work(&turn).accept(target, bytes);
         turn.leave(outcome)
     }
 }
