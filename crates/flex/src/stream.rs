@@ -62,6 +62,14 @@ impl FlexStream {
         scheduler.allocator().allocate_or_drain(bytes, self.lane.index, || scheduler.drain())
     }
 
+    /// Device memory for programs, which the card guards; see
+    /// [`FlexAllocator::allocate_program`](crate::FlexAllocator::allocate_program).
+    pub fn allocate_program(&self, bytes: u64) -> Result<DeviceHandle, Error> {
+        let scheduler = &self.handle.scheduler;
+        scheduler.check_process()?;
+        scheduler.allocator().allocate_program_or_drain(bytes, || scheduler.drain())
+    }
+
     /// Host memory to device memory.
     pub fn copy_to_device(
         &self,

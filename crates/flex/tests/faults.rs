@@ -12,8 +12,8 @@ use spyre_flex::{
 };
 use spyre_hal::{
     Behaviour, BlockKind, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault,
-    Hardware, Label, MemoryMode, Outcome, Region, RegionId, Regions, ScriptedCard, Started,
-    StreamIndex, Token, Trigger,
+    Hardware, Label, MemoryMode, Outcome, Regions, ScriptedCard, Started, StreamIndex, Token,
+    Trigger,
 };
 use support::{
     Card, Clock, Stepped, Way, fault, on_cards_with, on_each_card, program, read, whole,
@@ -485,17 +485,7 @@ impl Gated {
 }
 
 impl Regions for Gated {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.card);
 }
 
 impl Hardware for Gated {
@@ -519,7 +509,7 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, _: EngineIndex) {
+    fn abort(&self, _: EngineIndex, _: Token) {
         self.state.lock().aborts += 1;
     }
 
@@ -636,17 +626,7 @@ fn a_callback_that_fails_or_panics_is_a_data_fault() {
 struct Panicking(ScriptedCard);
 
 impl Regions for Panicking {
-    fn mode(&self) -> MemoryMode {
-        self.0.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.0.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.0.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.0);
 }
 
 impl Hardware for Panicking {
@@ -663,8 +643,8 @@ impl Hardware for Panicking {
         self.0.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.0.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.0.abort(engine, token);
     }
 
     fn reset(&self) {

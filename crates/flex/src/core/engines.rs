@@ -91,10 +91,10 @@ impl Core {
         self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
-    /// Whether the block that an engine has is one that was found to be overdue.
-    pub(crate) fn is_abort_asked(&self, engine: EngineIndex) -> bool {
+    /// The block that an engine has, if that was found to be overdue.
+    pub(crate) fn to_be_aborted(&self, engine: EngineIndex) -> Option<Token> {
         let running = self.engines[usize::from(engine.0)].running.as_ref();
-        running.is_some_and(|running| running.is_abort_asked)
+        running.filter(|running| running.is_abort_asked).map(|running| Token(running.token))
     }
 
     /// Engines whose block has been running for longer than `limit` nanoseconds; one that did not
