@@ -257,20 +257,16 @@ impl Scheduler {
 
     /// Queues blocks as one reservation; the last one uses `others` besides what they name.
     #[inline]
-    pub(crate) fn queue_using<B>(
+    pub(crate) fn queue_using(
         &self,
         lane: &Lane,
-        blocks: B,
+        blocks: &mut Vec<ControlBlock>,
         others: &[DeviceRange],
-    ) -> Result<StreamPoint, Error>
-    where
-        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
-    {
-        let slice = blocks.as_ref();
-        slice.iter().try_for_each(|block| self.check_block(block))?;
-        let count = slice.len() as u64;
-        let reservation = self.reserve(lane, count, &UsedWith { blocks: slice, others })?;
-        Ok(self.publish(lane, count, &reservation, blocks))
+    ) -> Result<StreamPoint, Error> {
+        blocks.iter().try_for_each(|block| self.check_block(block))?;
+        let count = blocks.len() as u64;
+        let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
+        Ok(self.publish(lane, count, &reservation, blocks.drain(..)))
     }
 
     /// Queues blocks whose ranges are known from before.

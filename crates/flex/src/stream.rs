@@ -217,13 +217,15 @@ impl FlexStream {
         self.handle.scheduler.queue_blocks(&self.lane, blocks)
     }
 
-    /// Queues blocks as one, the last of which also uses memory that no block names: what a program
-    /// is told of by its correction. It is checked and kept as what blocks name is.
+    /// Queues all blocks of a list as one and leaves it empty, to be filled again. The last of them
+    /// also uses memory that no block names: what a program is told of by its correction. It is
+    /// checked and kept as what blocks name is. With an `Err`, the blocks stay where they are.
     #[inline]
-    pub fn submit_using<B>(&self, blocks: B, others: &[DeviceRange]) -> Result<StreamPoint, Error>
-    where
-        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
-    {
+    pub fn submit_using(
+        &self,
+        blocks: &mut Vec<ControlBlock>,
+        others: &[DeviceRange],
+    ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
     }
 

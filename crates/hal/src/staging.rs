@@ -18,7 +18,6 @@ pub struct StagingPool {
     returned: Mutex<Buffers>,
 }
 
-#[expect(clippy::vec_box, reason = "the boxes go in and out of blocks")]
 type Buffers = Vec<Box<Staged>>;
 
 /// A copy to the device that has its bytes with it.

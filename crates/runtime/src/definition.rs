@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 use spyre_artifact::{CompilerOutput, ExpectedSize};
 
@@ -18,7 +19,7 @@ pub(crate) struct Definition {
     /// Per tensor, which dim each of its dimensions is.
     tensor_dims: Vec<SmallVec<[u8; 8]>>,
     recipes: Vec<StepRecipe>,
-    loaded: RwLock<Option<Arc<Loaded>>>,
+    loaded: ArcSwapOption<Loaded>,
     loading: Mutex<()>,
 }
 
@@ -27,6 +28,18 @@ pub(crate) struct Definition {
 pub(crate) struct PlanDim {
     pub(crate) name: String,
     pub(crate) size: ExpectedSize,
+}
+
+/// What is loaded, held without counting: launches of many threads meet nowhere.
+#[derive(Debug)]
+pub(crate) struct LoadedGuard(Guard<Option<Arc<Loaded>>>);
+
+impl std::ops::Deref for LoadedGuard {
+    type Target = Loaded;
+
+    fn deref(&self) -> &Loaded {
+        self.0.as_ref().expect("it was looked at when it was made")
+    }
 }
 
 impl Definition {
@@ -45,7 +58,7 @@ impl Definition {
             tensor_dims.push(places.collect());
         }
         let recipes = StepRecipe::all(&output, &dims);
-        let (loaded, loading) = (RwLock::default(), Mutex::default());
+        let (loaded, loading) = (ArcSwapOption::empty(), Mutex::default());
         Ok(Self { output, dims, tensor_dims, recipes, loaded, loading })
     }
 
@@ -71,7 +84,7 @@ impl Definition {
     }
 
     pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
-        self.loaded.read().clone()
+        self.loaded.load_full()
     }
 
     /// What is loaded, for a launch of `operation` on this stream.
@@ -79,14 +92,15 @@ impl Definition {
         &self,
         stream: &SpyreStream,
         operation: &str,
-    ) -> Result<Arc<Loaded>, Error> {
+    ) -> Result<LoadedGuard, Error> {
         let operation = || operation.to_owned();
-        let loaded = self.loaded().ok_or_else(|| Error::NotLoaded { operation: operation() })?;
+        let guard = LoadedGuard(self.loaded.load());
+        let loaded = guard.0.as_ref().ok_or_else(|| Error::NotLoaded { operation: operation() })?;
         if !loaded.device().is(stream.device()) {
             let (loaded, given) = (loaded.device().index(), stream.device().index());
             return Err(Error::PlanDevice { operation: operation(), loaded, given });
         }
-        Ok(loaded)
+        Ok(guard)
     }
 
     pub(crate) fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
@@ -132,7 +146,7 @@ impl Definition {
             }
         }
         let loaded = Arc::new(Loaded::load(self, stream, put)?);
-        *self.loaded.write() = Some(loaded);
+        self.loaded.store(Some(loaded));
         Ok(())
     }
 }

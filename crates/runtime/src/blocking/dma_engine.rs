@@ -44,7 +44,7 @@ impl DmaEngine {
     /// Room for each of a program's binaries.
     pub fn allocate_program(&self, program: &Program) -> Result<Vec<LocationInSegment>, Error> {
         let bytes = program.binary_bytes().into_iter();
-        bytes.map(|bytes| LocationInSegment::allocate(&self.stream, bytes)).collect()
+        bytes.map(|bytes| LocationInSegment::allocate_program(&self.stream, bytes)).collect()
     }
 
     /// Copies a program's binaries to the device, one to each location. It can then be launched.

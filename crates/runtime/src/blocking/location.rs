@@ -17,6 +17,12 @@ impl LocationInSegment {
         Ok(Self { device: stream.device().clone(), handle, bytes })
     }
 
+    /// Room for a program.
+    pub fn allocate_program(stream: &SpyreStream, bytes: u64) -> Result<Self, Error> {
+        let handle = Some(stream.flex().allocate_program(bytes)?);
+        Ok(Self { device: stream.device().clone(), handle, bytes })
+    }
+
     /// Which segment; 0 in PF mode, where each allocation is mapped on its own.
     pub fn segment_id(&self) -> u16 {
         self.handle.map_or(0, segment_id)
