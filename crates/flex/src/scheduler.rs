@@ -89,6 +89,8 @@ pub struct Scheduler {
     combiner: Combiner,
     workers: Bell,
     awake_workers: AtomicU32,
+    /// They start with the first stream: a card that nobody uses has no threads.
+    has_workers: AtomicBool,
     callbacks: Bell,
     has_callback_thread: OnceLock<bool>,
     starting_callbacks: Mutex<()>,
@@ -101,7 +103,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts it, with the threads that its device needs.
+    /// Starts it; the threads that its device needs come with the first stream.
     pub(crate) fn start(
         hardware: Arc<dyn Hardware>,
         allocator: Arc<FlexAllocator>,
@@ -136,6 +138,7 @@ impl Scheduler {
             combiner: Combiner::default(),
             workers: Bell::default(),
             awake_workers: AtomicU32::new(0),
+            has_workers: AtomicBool::new(false),
             callbacks: Bell::default(),
             has_callback_thread: OnceLock::new(),
             starting_callbacks: Mutex::default(),
@@ -146,7 +149,6 @@ impl Scheduler {
             lingering: Mutex::default(),
         });
         scheduler.hardware.connect(Arc::new(Sink(Weak::clone(&scheduler.me))));
-        scheduler.start_workers();
         scheduler.start_watchdog();
         scheduler
     }
@@ -202,6 +204,9 @@ impl Scheduler {
 
     pub(crate) fn open_lane(&self, priority: Priority) -> Result<Arc<Lane>, Error> {
         self.check_process()?;
+        if !self.has_workers.swap(true, Ordering::AcqRel) {
+            self.start_workers();
+        }
         let SchedulerSettings { queue_blocks, queue_bound, .. } = self.settings;
         let bound = queue_bound.next_power_of_two();
         let first = queue_blocks.max(1).next_power_of_two().min(bound);

@@ -175,10 +175,10 @@ impl Scheduler {
         })
     }
 
-    pub(super) fn start_workers(self: &Arc<Self>) {
+    pub(super) fn start_workers(&self) {
         if self.drive == Drive::Workers {
             for engine in 0..self.engines {
-                let scheduler = Arc::clone(self);
+                let Some(scheduler) = self.me.upgrade() else { return };
                 let body = Box::new(move || scheduler.work(EngineIndex(engine)));
                 let is_started = self.env.spawn(format!("spyre engine {engine}"), body);
                 assert!(is_started, "a device that is not prompt needs a thread for each engine");
