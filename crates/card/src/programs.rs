@@ -22,15 +22,17 @@ mod registers;
 mod spaces;
 mod stop;
 mod tiles;
+mod traffic;
 
 use std::sync::Arc;
 
 use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
-use spyre_hal::{DeviceHandle, DeviceRange, Outcome};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
 use crate::handle_words::handle_from_words;
 use crate::memory::Way;
+use crate::model::Traffic;
 use crate::work::Work;
 use bound::Bound;
 use code::LoadedCode;
@@ -42,7 +44,7 @@ use stop::Stop;
 
 impl Work<'_> {
     /// Runs the program that lies at a handle.
-    pub(crate) fn launch(&self, program: DeviceHandle) -> Outcome {
+    pub(crate) fn launch(&self, program: DeviceHandle) -> Result<Traffic, Fault> {
         let run = || match self.loaded(program)?.image() {
             LoadedImage::Entry(instance) => self.compute(program, instance),
             LoadedImage::Correction(corrector) => self.correct(program, corrector),
@@ -53,14 +55,14 @@ impl Work<'_> {
         run().map_err(|stop| stop.fault(program))
     }
 
-    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<(), Stop> {
+    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<Traffic, Stop> {
         // Two launches of one instance at once are somebody's mistake, and none of ours.
         let (mut kept, mut own) = (instance.bound.try_lock(), Bound::default());
         let bound = kept.as_deref_mut().unwrap_or(&mut own);
         let updated = bound.update(self, entry, &instance.header);
         let outcome = updated.and_then(|()| self.run_bound(bound, instance));
         bound.close();
-        outcome
+        outcome.map(|()| bound.traffic())
     }
 
     fn run_bound(&self, bound: &Bound, instance: &Instance) -> Result<(), Stop> {
@@ -71,7 +73,7 @@ impl Work<'_> {
     }
 
     /// Patches the word table of the entry image that a correction names, where it lies.
-    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<(), Stop> {
+    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<Traffic, Stop> {
         let target = named(corrector.target, "entry image")?;
         let header = self.entry_header(target, corrector)?;
         let (found, expected) = (header.shape.words(), corrector.program.table_words() as usize);
@@ -86,13 +88,15 @@ impl Work<'_> {
         input.read(0, desk.words.as_mut_bytes(), Way::Cached);
         let (offset, bytes) = (header.table_offset() as u64, header.shape.bytes() as u64);
         let table = self.memory.window(DeviceRange { handle: target, offset, bytes })?;
+        let mut traffic = Traffic { read_bytes: input.bytes() as u64, ..Traffic::default() };
         for patch in corrector.program.patches() {
+            traffic.written_bytes += u64::from(patch.words) * size_of::<u64>() as u64;
             let words = &desk.words[patch.source_word as usize..][..patch.words as usize];
             let at = patch.target_word as usize * size_of::<u64>();
             table.write(at, words.as_bytes(), Way::Cached);
         }
         self.programs.give_back(desk);
-        Ok(())
+        Ok(traffic)
     }
 
     /// The header of the entry image that a correction patches.

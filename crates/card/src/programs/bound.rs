@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spyre_artifact::{EntryHeader, MAX_DIMS, OPERAND_WORDS, Operand, Program};
+use spyre_artifact::{EntryHeader, MAX_DIMS, OPERAND_WORDS, Operand};
 use spyre_hal::{DeviceHandle, DeviceRange};
 use zerocopy::IntoBytes;
 
@@ -9,8 +9,9 @@ use super::code::LoadedCode;
 use super::limits;
 use super::loaded::{Loaded, LoadedImage};
 use super::operand::Tensor;
-use super::{Stop, named};
+use super::{Stop, named, traffic};
 use crate::memory::{Way, Window};
+use crate::model::Traffic;
 use crate::work::Work;
 
 /// What a launch made of its instance's table. The next one makes anew what differs.
@@ -31,6 +32,7 @@ pub(super) struct Bound {
     ranges: Vec<DeviceRange>,
     /// The allocations for programs that stores were compared with.
     plain_as_of: Option<u64>,
+    traffic: Traffic,
 }
 
 impl Bound {
@@ -72,6 +74,11 @@ impl Bound {
         &self.table
     }
 
+    /// What a launch moves and multiplies.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
     /// Lets device memory go.
     pub(super) fn close(&mut self) {
         self.windows.clear();
@@ -100,14 +107,15 @@ impl Bound {
     fn bind(&mut self, header: &EntryHeader) -> Result<(), Stop> {
         let code = self.code.take();
         let bound = match code.as_deref().map(Loaded::image) {
-            Some(LoadedImage::Code(code)) => self.bind_to(header, code.program()),
+            Some(LoadedImage::Code(code)) => self.bind_to(header, code),
             _ => Err(Stop::refused("what it names as its code is none")),
         };
         self.code = code;
         bound
     }
 
-    fn bind_to(&mut self, header: &EntryHeader, program: &Program) -> Result<(), Stop> {
+    fn bind_to(&mut self, header: &EntryHeader, code: &LoadedCode) -> Result<(), Stop> {
+        let program = code.program();
         let mut extents = [0; MAX_DIMS];
         for (at, extent) in extents.iter_mut().enumerate().take(program.dims()) {
             let word = self.found[header.shape.extent_word(spyre_artifact::Dim(at as u8))];
@@ -129,6 +137,8 @@ impl Bound {
             }
             self.ranges.extend(tensor.as_ref().map(Tensor::range));
         }
+        let scalar = |word| self.found[header.shape.scalar_word(word)];
+        self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
         Ok(())
     }
 

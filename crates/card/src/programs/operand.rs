@@ -1,4 +1,4 @@
-use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords};
+use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
 use spyre_layout::SpyreTensorLayout;
 
@@ -34,6 +34,8 @@ struct Piece {
 
 /// The words that a tensor has in a table before those of its view and its layout.
 const PLACE_WORDS: usize = 4;
+
+const STICK_BYTES: u64 = 128;
 
 impl Tensor {
     /// The tensor that a table describes; `None` if it has no elements. It is refused before
@@ -107,6 +109,21 @@ impl Tensor {
 
     pub(super) fn element_bytes(&self) -> usize {
         self.element_bytes
+    }
+
+    /// The bytes of all sticks that it touches, about: each once, and all of a stick.
+    pub(super) fn stick_bytes(&self, span: Span, extents: &[usize; MAX_DIMS]) -> u64 {
+        let lane = self.layout.placing_map().last().copied().unwrap_or(0);
+        let in_stick = STICK_BYTES / self.element_bytes as u64;
+        let (mut sticks, mut has_lane) = (1_u64, false);
+        for dim in span.dims().filter(|dim| self.strides[dim.index()] != 0) {
+            let extent = extents[dim.index()] as u64;
+            let is_lane = !has_lane && self.strides[dim.index()] == lane;
+            has_lane |= is_lane;
+            sticks =
+                sticks.saturating_mul(if is_lane { extent.div_ceil(in_stick) } else { extent });
+        }
+        sticks.saturating_mul(STICK_BYTES).min(self.layout.device_bytes() as u64)
     }
 
     /// Copies the current tile's bytes, in the order of `dims`, into all of `target`.
