@@ -19,25 +19,25 @@ pub(crate) struct Work<'a> {
 impl Work<'_> {
     /// Carries a block out, and drops it. Says how long it would have taken on a real card.
     pub(crate) fn carry_out(&self, block: ControlBlock) -> Result<u64, Fault> {
-        let bytes = block.ranges().into_iter().flatten().next_back().map_or(0, |range| range.bytes);
         match block {
             ControlBlock::CopyToDevice(copy) => {
-                self.copy_to_device(&copy).map(|()| model::transfer(bytes))
+                self.copy_to_device(&copy).map(|()| model::transfer(copy.target.bytes))
             }
             ControlBlock::CopyStaged(copy) => {
-                self.load(copy.target(), copy.bytes()).map(|()| model::transfer(bytes))
+                let target = copy.target();
+                self.load(target, copy.bytes()).map(|()| model::transfer(target.bytes))
             }
             ControlBlock::CopyFromDevice(mut copy) => {
-                self.copy_from_device(&mut copy).map(|()| model::transfer(bytes))
+                self.copy_from_device(&mut copy).map(|()| model::transfer(copy.source.bytes))
             }
             ControlBlock::CopyDevice(copy) => {
-                self.copy_on_device(&copy).map(|()| model::copy_on_device(bytes))
+                self.copy_on_device(&copy).map(|()| model::copy_on_device(copy.target.bytes))
             }
             ControlBlock::CopyPeer(copy) => {
-                self.copy_to_peer(&copy).map(|()| model::transfer(bytes))
+                self.copy_to_peer(&copy).map(|()| model::transfer(copy.source.bytes))
             }
             ControlBlock::Fill { pattern, target } => {
-                self.fill(target, pattern).map(|()| model::fill(bytes))
+                self.fill(target, pattern).map(|()| model::fill(target.bytes))
             }
             ControlBlock::Launch { program, .. } => {
                 self.launch(program).map(model::Traffic::nanoseconds)

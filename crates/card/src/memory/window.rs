@@ -26,6 +26,35 @@ pub(crate) struct Window {
     range: Range<usize>,
 }
 
+/// Some bytes of a window that is kept open for several users.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    window: &'a Window,
+    start: usize,
+    bytes: usize,
+}
+
+impl Part<'_> {
+    /// Copies bytes from `at` on out of it.
+    #[inline]
+    pub(crate) fn read(&self, at: usize, target: &mut [u8]) {
+        self.check(at, target.len());
+        self.window.read(self.start + at, target, Way::Cached);
+    }
+
+    /// Copies bytes into it, from `at` on.
+    #[inline]
+    pub(crate) fn write(&self, at: usize, source: &[u8]) {
+        self.check(at, source.len());
+        self.window.write(self.start + at, source, Way::Cached);
+    }
+
+    #[inline]
+    fn check(&self, at: usize, bytes: usize) {
+        assert!(at <= self.bytes && bytes <= self.bytes - at, "inside its part");
+    }
+}
+
 /// How bytes are written that are copied as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -49,6 +78,12 @@ impl Window {
     /// How many bytes it shows.
     pub(crate) fn bytes(&self) -> usize {
         self.range.len()
+    }
+
+    /// So many of its bytes from `start` on, if it shows them all.
+    pub(crate) fn part(&self, start: usize, bytes: usize) -> Option<Part<'_>> {
+        let end = start.checked_add(bytes)?;
+        (end <= self.bytes()).then_some(Part { window: self, start, bytes })
     }
 
     /// Whether the two share a byte.

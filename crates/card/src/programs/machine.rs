@@ -10,10 +10,10 @@ use super::buffer::{Buffer, Element};
 use super::code::LoadedCode;
 use super::desk::Desk;
 use super::limits::tile_elements;
-use super::operand::Tensor;
+use super::operand::{Piece, Tensor};
 use super::registers::{Registers, spread};
-use super::tiles::Tiles;
-use crate::memory::Window;
+use super::tiles::{Tiles, dims};
+use crate::memory::Part;
 use crate::work::Work;
 
 /// One launch of a compute program.
@@ -30,7 +30,6 @@ pub(super) struct Machine<'a> {
     pub(super) tiles: Tiles,
     pub(super) registers: Registers,
     raw: Vec<u8>,
-    words: Vec<u64>,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -56,17 +55,17 @@ impl<'a> Machine<'a> {
         desk: Desk,
     ) -> Result<Self, Stop> {
         let code = bound.code()?;
-        let Desk { mut registers, raw, words } = desk;
+        let Desk { mut registers, raw } = desk;
         registers.prepare(code.program());
         let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
         let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
         let tiles = Tiles::default();
-        Ok(Self { work, code, bound, shape, open, tiles, registers, raw, words })
+        Ok(Self { work, code, bound, shape, open, tiles, registers, raw })
     }
 
     /// The buffers, for the next launch.
     pub(super) fn into_desk(self) -> Desk {
-        Desk { registers: self.registers, raw: self.raw, words: self.words }
+        Desk { registers: self.registers, raw: self.raw }
     }
 
     /// Runs it to its end, unless somebody wants it to end before.
@@ -153,9 +152,34 @@ impl<'a> Machine<'a> {
         let of = self.registers.type_of(target);
         let converter = self.code.converter(at, 0)?;
         let mut tile = self.registers.lend(target);
-        let outcome = self.load_tile(source, of.lane, converter, of.span.dims(), &mut tile);
+        let outcome = match self.bound.plan.at(at) {
+            Some(pieces) => self.load_pieces(source, of.lane, converter, pieces, &mut tile),
+            None => self.load_tile(source, of.lane, converter, dims(of.span), &mut tile),
+        };
         *self.registers.tile_mut(target) = tile;
         outcome
+    }
+
+    /// An operand's only tile, whose places are known.
+    fn load_pieces(
+        &mut self,
+        source: Operand,
+        lane: Lane,
+        converter: &Converter,
+        pieces: &[Piece],
+        target: &mut Buffer,
+    ) -> Result<(), Stop> {
+        let (tensor, part) = self.tensor(source)?;
+        let target = target.resized(pieces.iter().map(|piece| piece.elements).sum());
+        if converter.is_copy() {
+            tensor.gather_pieces(part, pieces, target);
+            make_truths(lane, target);
+            return Ok(());
+        }
+        let elements = target.len() / lane.element_bytes();
+        self.raw.resize(elements * tensor.element_bytes(), 0);
+        tensor.gather_pieces(part, pieces, &mut self.raw);
+        Ok(converter.convert(&self.raw, target)?)
     }
 
     /// An operand's current tile, in the order of `dims`, outermost first.
@@ -167,24 +191,22 @@ impl<'a> Machine<'a> {
         dims: impl IntoIterator<Item = Dim> + Clone,
         target: &mut Buffer,
     ) -> Result<(), Stop> {
-        let (tensor, window) = self.tensor(source)?;
+        let (tensor, part) = self.tensor(source)?;
         let lengths = dims.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
         let elements = lengths.product::<usize>();
         let target = target.resized(elements);
         if converter.is_copy() {
-            tensor.gather(window, &self.tiles, dims, target)?;
-            if lane == Lane::Bool {
-                target.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
-            }
+            tensor.gather(part, &self.tiles, dims, target)?;
+            make_truths(lane, target);
             return Ok(());
         }
         self.raw.resize(elements * tensor.element_bytes(), 0);
-        tensor.gather(window, &self.tiles, dims, &mut self.raw)?;
+        tensor.gather(part, &self.tiles, dims, &mut self.raw)?;
         Ok(converter.convert(&self.raw, target)?)
     }
 
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
-        let (of, (tensor, window)) = (self.registers.type_of(source), self.tensor(target)?);
+        let (of, (tensor, part)) = (self.registers.type_of(source), self.tensor(target)?);
         let span = self.code.program().operand(target).span;
         let tiles = self.tiles;
         let wide;
@@ -196,12 +218,19 @@ impl<'a> Machine<'a> {
             }
         };
         let converter = self.code.converter(at, 0)?;
-        if converter.is_copy() {
-            return tensor.scatter(window, &tiles, span.dims(), tile.bytes());
+        let bytes = match converter.is_copy() {
+            true => tile.bytes(),
+            false => {
+                self.raw.resize(tiles.elements_of(span) * tensor.element_bytes(), 0);
+                converter.convert(tile.bytes(), &mut self.raw)?;
+                &self.raw
+            }
+        };
+        match self.bound.plan.at(at) {
+            Some(pieces) => tensor.scatter_pieces(part, pieces, bytes),
+            None => tensor.scatter(part, &tiles, dims(span), bytes)?,
         }
-        self.raw.resize(tiles.elements_of(span) * tensor.element_bytes(), 0);
-        converter.convert(tile.bytes(), &mut self.raw)?;
-        tensor.scatter(window, &tiles, span.dims(), &self.raw)
+        Ok(())
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {
@@ -265,16 +294,20 @@ impl<'a> Machine<'a> {
     }
 
     /// Loops over an empty dim do not run, so a tensor without elements is never asked for.
-    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, &'a Window), Stop> {
-        let bound = self.bound;
-        let tensor = bound.tensors.get(operand.index()).and_then(Option::as_ref);
-        let window = bound.windows.get(operand.index()).and_then(Option::as_ref);
-        let pair = tensor.zip(window);
-        pair.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
+    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, Part<'a>), Stop> {
+        let bound = self.bound.tensor(operand);
+        bound.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
     }
 
     pub(super) fn span_of(&self, operand: Operand) -> Span {
         self.code.program().operand(operand).span
+    }
+}
+
+/// Every byte that is not zero is true.
+fn make_truths(lane: Lane, tile: &mut [u8]) {
+    if lane == Lane::Bool {
+        tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
     }
 }
 
@@ -284,7 +317,7 @@ impl Buffer {
         macro_rules! lane {
             ($lane:ident, $tile:expr) => {{
                 let mut wide = Vec::new();
-                spread(tiles, $tile, from, to.dims(), &mut wide);
+                spread(tiles, $tile, from, dims(to), &mut wide);
                 Self::$lane(wide)
             }};
         }

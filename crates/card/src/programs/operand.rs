@@ -5,7 +5,7 @@ use spyre_layout::SpyreTensorLayout;
 use super::nest::{Nest, Row};
 use super::tiles::Tiles;
 use super::{Stop, named};
-use crate::memory::{Way, Window};
+use crate::memory::Part;
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.
 #[derive(Debug)]
@@ -26,10 +26,10 @@ pub(super) struct Tensor {
 
 /// A piece of a row that lies at one stride in device memory.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(super) struct Piece {
     at: usize,
     stride_bytes: usize,
-    elements: usize,
+    pub(super) elements: usize,
 }
 
 /// The words that a tensor has in a table before those of its view and its layout.
@@ -129,7 +129,7 @@ impl Tensor {
     /// Copies the current tile's bytes, in the order of `dims`, into all of `target`.
     pub(super) fn gather(
         &self,
-        window: &Window,
+        part: Part<'_>,
         tiles: &Tiles,
         dims: impl IntoIterator<Item = Dim>,
         target: &mut [u8],
@@ -138,7 +138,7 @@ impl Tensor {
         self.each_piece(tiles, dims, |piece| {
             let bytes = piece.elements * self.element_bytes;
             let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes);
-            self.read(window, piece, now);
+            self.read(part, piece, now);
             rest = later;
         })
     }
@@ -146,7 +146,7 @@ impl Tensor {
     /// Writes the current tile from bytes in the order of `dims`.
     pub(super) fn scatter(
         &self,
-        window: &Window,
+        part: Part<'_>,
         tiles: &Tiles,
         dims: impl IntoIterator<Item = Dim>,
         source: &[u8],
@@ -154,12 +154,34 @@ impl Tensor {
         let mut rest = source;
         self.each_piece(tiles, dims, |piece| {
             let (now, later) = rest.split_at(piece.elements * self.element_bytes);
-            self.write(window, piece, now);
+            self.write(part, piece, now);
             rest = later;
         })
     }
 
-    fn each_piece(
+    /// The same as `gather`, piece by piece as they were found before.
+    pub(super) fn gather_pieces(&self, part: Part<'_>, pieces: &[Piece], target: &mut [u8]) {
+        let mut rest = target;
+        for &piece in pieces {
+            let bytes = piece.elements * self.element_bytes;
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes);
+            self.read(part, piece, now);
+            rest = later;
+        }
+    }
+
+    /// The same as `scatter`, piece by piece as they were found before.
+    pub(super) fn scatter_pieces(&self, part: Part<'_>, pieces: &[Piece], source: &[u8]) {
+        let mut rest = source;
+        for &piece in pieces {
+            let (now, later) = rest.split_at(piece.elements * self.element_bytes);
+            self.write(part, piece, now);
+            rest = later;
+        }
+    }
+
+    /// Calls `act` with every piece of the current tile, in the order of `dims`.
+    pub(super) fn each_piece(
         &self,
         tiles: &Tiles,
         dims: impl IntoIterator<Item = Dim>,
@@ -210,45 +232,45 @@ impl Tensor {
         Ok(reach_bytes)
     }
 
-    fn read(&self, window: &Window, piece: Piece, target: &mut [u8]) {
+    fn read(&self, part: Part<'_>, piece: Piece, target: &mut [u8]) {
         let Piece { at, stride_bytes, elements } = piece;
         if stride_bytes == self.element_bytes || elements == 1 {
-            return window.read(at, target, Way::Cached);
+            return part.read(at, target);
         }
         match self.element_bytes {
-            1 => self.read_each::<1>(window, piece, target),
-            2 => self.read_each::<2>(window, piece, target),
-            4 => self.read_each::<4>(window, piece, target),
-            _ => self.read_each::<8>(window, piece, target),
+            1 => self.read_each::<1>(part, piece, target),
+            2 => self.read_each::<2>(part, piece, target),
+            4 => self.read_each::<4>(part, piece, target),
+            _ => self.read_each::<8>(part, piece, target),
         }
     }
 
-    fn read_each<const BYTES: usize>(&self, window: &Window, piece: Piece, target: &mut [u8]) {
+    fn read_each<const BYTES: usize>(&self, part: Part<'_>, piece: Piece, target: &mut [u8]) {
         let mut element = [0; BYTES];
         for (nth, target) in target.as_chunks_mut::<BYTES>().0.iter_mut().enumerate() {
             if nth == 0 || piece.stride_bytes > 0 {
-                window.read(piece.at + nth * piece.stride_bytes, &mut element, Way::Cached);
+                part.read(piece.at + nth * piece.stride_bytes, &mut element);
             }
             *target = element;
         }
     }
 
-    fn write(&self, window: &Window, piece: Piece, source: &[u8]) {
+    fn write(&self, part: Part<'_>, piece: Piece, source: &[u8]) {
         let Piece { at, stride_bytes, elements } = piece;
         if stride_bytes == self.element_bytes || elements == 1 {
-            return window.write(at, source, Way::Cached);
+            return part.write(at, source);
         }
         match self.element_bytes {
-            1 => self.write_each::<1>(window, piece, source),
-            2 => self.write_each::<2>(window, piece, source),
-            4 => self.write_each::<4>(window, piece, source),
-            _ => self.write_each::<8>(window, piece, source),
+            1 => self.write_each::<1>(part, piece, source),
+            2 => self.write_each::<2>(part, piece, source),
+            4 => self.write_each::<4>(part, piece, source),
+            _ => self.write_each::<8>(part, piece, source),
         }
     }
 
-    fn write_each<const BYTES: usize>(&self, window: &Window, piece: Piece, source: &[u8]) {
+    fn write_each<const BYTES: usize>(&self, part: Part<'_>, piece: Piece, source: &[u8]) {
         for (nth, element) in source.as_chunks::<BYTES>().0.iter().enumerate() {
-            window.write(piece.at + nth * piece.stride_bytes, element, Way::Cached);
+            part.write(piece.at + nth * piece.stride_bytes, element);
         }
     }
 

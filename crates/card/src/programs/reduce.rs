@@ -6,6 +6,7 @@ use super::Stop;
 use super::buffer::Element;
 use super::elementwise::NanWins;
 use super::machine::Machine;
+use super::tiles::dims;
 
 /// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
 /// the result.
@@ -54,7 +55,7 @@ impl Machine<'_> {
         act: impl Fn(T, T) -> T + Copy,
     ) -> Result<(), Stop> {
         let spans = [target, source].map(|register| self.registers.type_of(register).span);
-        let nest = self.tiles.nest(spans[0], spans[1].dims());
+        let nest = self.tiles.nest(spans[0], dims(spans[1]));
         let mut held = std::mem::take(T::of_mut(self.registers.tile_mut(target)));
         let mut rest = T::of(self.registers.tile(source));
         let folded = nest.each_row(0, |row| {
