@@ -18,12 +18,14 @@ mod machine;
 mod nest;
 mod operand;
 mod plan;
+mod product;
 mod reduce;
 mod registers;
 mod spaces;
 mod stop;
 mod tiles;
 mod traffic;
+mod vector;
 
 use std::sync::Arc;
 

@@ -152,57 +152,35 @@ impl<'a> Machine<'a> {
         let of = self.registers.type_of(target);
         let converter = self.code.converter(at, 0)?;
         let mut tile = self.registers.lend(target);
-        let outcome = match self.bound.plan.at(at) {
-            Some(pieces) => self.load_pieces(source, of.lane, converter, pieces, &mut tile),
-            None => self.load_tile(source, of.lane, converter, dims(of.span), &mut tile),
-        };
+        let pieces = self.bound.plan.at(at);
+        let outcome = self.load_tile(source, converter, dims(of.span), pieces, &mut tile);
         *self.registers.tile_mut(target) = tile;
         outcome
     }
 
-    /// An operand's only tile, whose places are known.
-    fn load_pieces(
-        &mut self,
-        source: Operand,
-        lane: Lane,
-        converter: &Converter,
-        pieces: &[Piece],
-        target: &mut Buffer,
-    ) -> Result<(), Stop> {
-        let (tensor, part) = self.tensor(source)?;
-        let target = target.resized(pieces.iter().map(|piece| piece.elements).sum());
-        if converter.is_copy() {
-            tensor.gather_pieces(part, pieces, target);
-            make_truths(lane, target);
-            return Ok(());
-        }
-        let elements = target.len() / lane.element_bytes();
-        self.raw.resize(elements * tensor.element_bytes(), 0);
-        tensor.gather_pieces(part, pieces, &mut self.raw);
-        Ok(converter.convert(&self.raw, target)?)
-    }
-
-    /// An operand's current tile, in the order of `dims`, outermost first.
+    /// An operand's current tile, in the order of `along`, outermost first; `pieces` are where it
+    /// lies, if that is known.
     pub(super) fn load_tile(
         &mut self,
         source: Operand,
-        lane: Lane,
         converter: &Converter,
-        dims: impl IntoIterator<Item = Dim> + Clone,
+        along: impl IntoIterator<Item = Dim> + Clone,
+        pieces: Option<&[Piece]>,
         target: &mut Buffer,
     ) -> Result<(), Stop> {
         let (tensor, part) = self.tensor(source)?;
-        let lengths = dims.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
-        let elements = lengths.product::<usize>();
-        let target = target.resized(elements);
-        if converter.is_copy() {
-            tensor.gather(part, &self.tiles, dims, target)?;
-            make_truths(lane, target);
-            return Ok(());
+        let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
+        let (lane, tile) = (target.lane(), target.resized(lengths.product()));
+        let raw = &mut self.raw;
+        let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
+        match pieces {
+            Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
+            None => tensor.each_piece(&self.tiles, along, load)?,
         }
-        self.raw.resize(elements * tensor.element_bytes(), 0);
-        tensor.gather(part, &self.tiles, dims, &mut self.raw)?;
-        Ok(converter.convert(&self.raw, target)?)
+        if lane == Lane::Bool && converter.is_copy() {
+            tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
+        }
+        Ok(())
     }
 
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
@@ -217,20 +195,12 @@ impl<'a> Machine<'a> {
                 &wide
             }
         };
-        let converter = self.code.converter(at, 0)?;
-        let bytes = match converter.is_copy() {
-            true => tile.bytes(),
-            false => {
-                self.raw.resize(tiles.elements_of(span) * tensor.element_bytes(), 0);
-                converter.convert(tile.bytes(), &mut self.raw)?;
-                &self.raw
-            }
-        };
+        let (converter, raw) = (self.code.converter(at, 0)?, &mut self.raw);
+        let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
         match self.bound.plan.at(at) {
-            Some(pieces) => tensor.scatter_pieces(part, pieces, bytes),
-            None => tensor.scatter(part, &tiles, dims(span), bytes)?,
+            Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
+            None => tensor.each_piece(&tiles, dims(span), store),
         }
-        Ok(())
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {
@@ -301,13 +271,6 @@ impl<'a> Machine<'a> {
 
     pub(super) fn span_of(&self, operand: Operand) -> Span {
         self.code.program().operand(operand).span
-    }
-}
-
-/// Every byte that is not zero is true.
-fn make_truths(lane: Lane, tile: &mut [u8]) {
-    if lane == Lane::Bool {
-        tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
     }
 }
 

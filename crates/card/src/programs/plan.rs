@@ -67,6 +67,7 @@ fn pieces(
         if pieces.len() <= MOST_PIECES {
             pieces.push(piece);
         }
+        Ok(())
     });
     (found.is_ok() && pieces.len() <= MOST_PIECES).then_some(pieces)
 }
