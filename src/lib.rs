@@ -35,6 +35,10 @@ mod readme {}
 mod architecture {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/life-of-a-launch.md")]
+mod life_of_a_launch {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/launch-sequence.md")]
 mod launch_sequence {}
 
