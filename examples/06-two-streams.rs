@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use spyre::artifact::samples::{self, Elements};
 use spyre::card::SoftwareCard;
-use spyre::flex::Event;
 use spyre::hal::MemoryMode;
 use spyre::numerics::DType;
-use spyre::runtime::{CPUTensor, Device, ExecutionPlan, Priority, SpyreTensor, launch_kernel};
+use spyre::runtime::{
+    CPUTensor, Device, Event, ExecutionPlan, Priority, SpyreTensor, launch_kernel,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let card = SoftwareCard::new(MemoryMode::Vf).with_engines(2);
@@ -28,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     launch_kernel(&layer_1, &plan, &[x, y.clone(), sum.clone()])?;
     let is_summed = Event::new();
-    layer_1.flex().record(&is_summed)?;
-    layer_2.flex().wait(&is_summed)?; // the host does not wait
+    layer_1.record(&is_summed)?;
+    layer_2.wait(&is_summed)?; // the host does not wait
     launch_kernel(&layer_2, &plan, &[sum, y, twice.clone()])?;
     let result = twice.to_host(&layer_2)?;
     layer_2.synchronize()?;

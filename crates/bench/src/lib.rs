@@ -10,9 +10,9 @@ mod buffer;
 pub mod card;
 mod compare;
 pub mod copies;
-pub mod kernels;
 pub mod launches;
 mod peer;
+pub mod plans;
 mod report;
 
 pub use buffer::Buffer;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use spyre_bench::{Effort, Report, allocations, card, copies, kernels, launches};
+use spyre_bench::{Effort, Report, allocations, card, copies, launches, plans};
 use spyre_layout::{Crew, Solo};
 
 /// Ratios against the best peer, measured in the same run.
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let mut report = Report::default();
     println!("{}", Report::header());
     let fixed = copies::fixed_costs().into_iter().chain(launches::all());
-    let fixed = fixed.chain(kernels::all()).chain(allocations::all());
+    let fixed = fixed.chain(plans::all()).chain(allocations::all());
     for mut benchmark in fixed {
         if benchmark.name().contains(&arguments.filter) {
             println!("{}", report.add(&mut benchmark, effort));
