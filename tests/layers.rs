@@ -24,7 +24,17 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "spyre-picture",
         ],
     ),
-    ("spyre-bench", &["spyre-card", "spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    (
+        "spyre-bench",
+        &[
+            "spyre-artifact",
+            "spyre-card",
+            "spyre-flex",
+            "spyre-hal",
+            "spyre-layout",
+            "spyre-numerics",
+        ],
+    ),
     ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
 ];
 
