@@ -184,8 +184,12 @@ impl Bound {
         if has_changed {
             self.plan = Plan::of(program, &self.extents, &self.tensors);
         }
-        let scalar = |word| self.found[header.shape.scalar_word(word)];
-        self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
+        // Scalars say what is skipped.
+        let scalars = header.shape.words() - header.shape.scalars..;
+        if has_changed || self.table.get(scalars.clone()) != self.found.get(scalars) {
+            let scalar = |word| self.found[header.shape.scalar_word(word)];
+            self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
+        }
         Ok(())
     }
 
