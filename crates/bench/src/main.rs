@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use spyre_bench::{Effort, Report, allocations, card, copies, launches, plans};
+use spyre_bench::{Effort, Report, allocations, card, copies, kernels, launches, plans};
 use spyre_layout::{Crew, Solo};
 
 /// Ratios against the best peer, measured in the same run.
@@ -37,6 +37,9 @@ fn main() -> ExitCode {
     }
     for crew in crews {
         for mut benchmark in card::all(crew, &arguments.filter) {
+            println!("{}", report.add(&mut benchmark, effort));
+        }
+        for mut benchmark in kernels::all(crew, &arguments.filter) {
             println!("{}", report.add(&mut benchmark, effort));
         }
     }
