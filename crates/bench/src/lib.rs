@@ -11,9 +11,11 @@ pub mod card;
 mod compare;
 pub mod copies;
 pub mod launches;
+mod options;
 mod peer;
 mod report;
 
 pub use buffer::Buffer;
 pub use compare::{Bar, Benchmark, Effort, Outcome};
+pub use options::Options;
 pub use report::Report;
