@@ -3,7 +3,8 @@
 //! A [`Trace`] is made from the flight recorder's [`Record`]s. The recorder keeps the last
 //! [`RECORDED`](spyre_flex::RECORDED) blocks of a device (4,096), so a trace holds no more than
 //! these; and it knows times only where
-//! [tracing](spyre_flex::Scheduler::set_tracing) was on when a block was queued.
+//! [tracing](spyre_flex::Scheduler::set_tracing) was on when a block was queued. Blocks without
+//! times, such as waits for events, have no span.
 //!
 //! Each stream is two rows. In `stream 0` a span is a block that ran; in `stream 0 queue` it is the
 //! time that a block was first in line, from the start of the one before it (or when it was queued,

@@ -23,7 +23,7 @@ use crate::sizes::{self, ShapeArgument};
 use crate::{scalars, screen, text};
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct LaunchArguments {
     /// The plan's folder.
     plan: PathBuf,
     /// Tensors: name=FILE, FILE.npy in the plan's order, or FILE.safetensors by its names.
@@ -125,7 +125,7 @@ pub(crate) struct InputReport {
     pub(crate) source: String,
 }
 
-impl Arguments {
+impl LaunchArguments {
     /// Reads the plan and the tensors, and finds out what each tensor measures.
     pub(crate) fn prepare(&self) -> Result<Prepared> {
         let plan = CompilerOutput::load(&self.plan)?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use spyre::numerics::Scalar;
 use spyre::runtime::CPUTensor;
 
-use crate::launch::{self, Summary};
+use crate::launch::{InputReport, LaunchArguments, Summary};
 use crate::npy::element_bytes;
 use crate::outputs::Outputs;
 use crate::{text, trace};
@@ -20,7 +20,7 @@ const SHOWN: usize = 6;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    launch: launch::Arguments,
+    launch: LaunchArguments,
     /// Where results go: a folder for .npy files, FILE.safetensors for all, or name=FILE.
     #[arg(long, short, value_name = "DIR|NAME=FILE")]
     output: Vec<String>,
@@ -160,7 +160,7 @@ impl fmt::Display for Summary {
                 time(self.fastest_nanoseconds)
             )?,
         }
-        let row = |input: &launch::InputReport| {
+        let row = |input: &InputReport| {
             let shape = text::shape(&input.shape);
             vec![input.name.clone(), input.dtype.to_owned(), shape, input.source.clone()]
         };

@@ -5,6 +5,8 @@ use spyre::artifact::{
     CompilerOutput, Constant, CorrectionWord, Instruction, Lane, Program, ScalarWord,
 };
 
+use crate::text;
+
 /// The words of `--scalar`, in the order that launches take them: step by step.
 pub(crate) fn parse(plan: &CompilerOutput, texts: &[String]) -> Result<Vec<u64>> {
     let mut lanes = Vec::new();
@@ -18,8 +20,8 @@ pub(crate) fn parse(plan: &CompilerOutput, texts: &[String]) -> Result<Vec<u64>>
     }
     ensure!(
         lanes.len() == texts.len(),
-        "the plan takes {} scalars, and {} were given: give each with --scalar N",
-        lanes.len(),
+        "the plan takes {}, and {} were given: give each with --scalar N",
+        text::count(lanes.len(), "scalar"),
         texts.len()
     );
     let word = |((step, scalar, lane), text): (&(&str, ScalarWord, Lane), &String)| {

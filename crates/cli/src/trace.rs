@@ -6,13 +6,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spyre::trace::Trace;
 
-use crate::launch::{self, Launched, Summary};
+use crate::launch::{LaunchArguments, Launched, Summary};
 use crate::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    launch: launch::Arguments,
+    launch: LaunchArguments,
     /// The trace to write.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
