@@ -16,19 +16,18 @@
 //! end. Handles and addresses are in no trace.
 //!
 //! ```
-//! use spyre::hal::{DeviceRange, Pattern};
+//! use spyre::runtime::{CPUTensor, SpyreTensor};
 //! use spyre::trace::Trace;
 //!
 //! let device = spyre::device(0)?;
 //! device.context().scheduler().set_tracing(true);
 //! let stream = device.default_stream()?;
-//! let memory = device.allocator().allocate(4096, stream.flex().index()).map_err(spyre::runtime::Error::from)?;
-//! let range = DeviceRange::start_of(memory, 4096);
-//! stream.flex().fill(range, Pattern::from(7)).map_err(spyre::runtime::Error::from)?;
+//! let host = CPUTensor::from_values(&[3], &[1.0_f32, 2.0, 3.0])?;
+//! SpyreTensor::from_host(&stream, &host)?;
 //! device.synchronize()?;
 //!
 //! let trace = Trace::of_device(&device);
-//! assert_eq!(trace.blocks().len(), 1);
+//! assert_eq!(trace.blocks().len(), 1); // the copy
 //! assert!(trace.chrome().contains(r#""ph":"X""#));
 //! assert!(!trace.perfetto().is_empty());
 //! # Ok::<(), spyre::OpenError>(())
