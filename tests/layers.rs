@@ -29,7 +29,18 @@ const LAYERS: [(&str, &[&str]); 12] = [
         "spyre-runtime",
         &["spyre-artifact", "spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"],
     ),
-    ("spyre-bench", &["spyre-card", "spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    (
+        "spyre-bench",
+        &[
+            "spyre-artifact",
+            "spyre-card",
+            "spyre-flex",
+            "spyre-hal",
+            "spyre-layout",
+            "spyre-numerics",
+            "spyre-runtime",
+        ],
+    ),
     ("spyre-cli", &["spyre", "spyre-bench"]),
     ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
 ];

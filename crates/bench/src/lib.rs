@@ -10,6 +10,7 @@ mod buffer;
 pub mod card;
 mod compare;
 pub mod copies;
+pub mod kernels;
 pub mod launches;
 mod options;
 mod peer;

@@ -1,6 +1,6 @@
 use spyre_layout::{Crew, Solo};
 
-use crate::{Effort, Report, allocations, card, copies, launches};
+use crate::{Effort, Report, allocations, card, copies, kernels, launches};
 
 /// Which benchmarks to run, and how. Both the benchmark and the command line have these arguments.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -32,8 +32,8 @@ impl Options {
         let effort = if self.short { Effort::Short } else { Effort::Full };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
         let crews: [&dyn Crew; 2] = [&Solo, &pool];
-        let fixed =
-            copies::fixed_costs().into_iter().chain(launches::all()).chain(allocations::all());
+        let fixed = copies::fixed_costs().into_iter().chain(launches::all());
+        let fixed = fixed.chain(kernels::all()).chain(allocations::all());
         for mut benchmark in fixed {
             if benchmark.name().contains(&self.filter) && !show(&report.add(&mut benchmark, effort))
             {

@@ -19,12 +19,26 @@ impl Work<'_> {
     pub(crate) fn copy_to_device(&self, copy: &CopyToDevice) -> Outcome {
         let source = copy.source.bytes();
         match &copy.nest {
-            None => self.write(copy.target, source.get(..length(copy.target)).unwrap_or(source)),
-            Some(nest) => {
+            None => self.load(copy.target, source.get(..length(copy.target)).unwrap_or(source)),
+            Some(nest) => self.noted(copy.target, || {
                 let target = self.memory.window(copy.target)?;
                 self.run(nest, |crew| target.gather(nest, source, crew))
-            }
+            }),
         }
+    }
+
+    /// Writes as many bytes to a range, which may hold programs.
+    pub(crate) fn load(&self, target: DeviceRange, source: &[u8]) -> Outcome {
+        self.noted(target, || self.write(target, source))
+    }
+
+    /// Has what was decoded from a range forgotten, before and after it is written.
+    fn noted(&self, target: DeviceRange, write: impl FnOnce() -> Outcome) -> Outcome {
+        let place = self.memory.place(&target)?;
+        self.programs.note_write(place, target.bytes);
+        let outcome = write();
+        self.programs.note_write(place, target.bytes);
+        outcome
     }
 
     pub(crate) fn copy_from_device(&self, copy: &mut CopyFromDevice) -> Outcome {
@@ -40,7 +54,7 @@ impl Work<'_> {
     }
 
     pub(crate) fn copy_on_device(&self, copy: &CopyDevice) -> Outcome {
-        let (source, target) = (self.memory.window(copy.source)?, self.memory.window(copy.target)?);
+        let (source, target) = (self.memory.window(copy.source)?, self.plain(copy.target)?);
         if source.overlaps(&target) {
             return Err(failed(format!("{} and {} overlap", copy.source, copy.target)));
         }
@@ -75,12 +89,25 @@ impl Work<'_> {
     }
 
     pub(crate) fn fill(&self, target: DeviceRange, pattern: Pattern) -> Outcome {
-        let target = self.memory.window(target)?;
+        let target = self.plain(target)?;
         self.in_pieces(target.bytes(), |at, bytes| target.fill(at, bytes, pattern))
     }
 
+    /// Takes bytes of another card.
+    pub(crate) fn accept(&self, target: DeviceRange, source: &[u8]) -> Outcome {
+        drop(self.plain(target)?);
+        self.write(target, source)
+    }
+
+    /// A range that holds no programs.
+    fn plain(&self, range: DeviceRange) -> Result<Window, Fault> {
+        let window = self.memory.window(range)?;
+        self.programs.check_plain(self.memory.place(&range)?, range)?;
+        Ok(window)
+    }
+
     /// Writes as many bytes to a range.
-    pub(crate) fn write(&self, target: DeviceRange, source: &[u8]) -> Outcome {
+    fn write(&self, target: DeviceRange, source: &[u8]) -> Outcome {
         let window = self.memory.window(target)?;
         same_length(source.len() as u64, target.bytes)?;
         let way = way(source.len());

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use spyre_hal::{EngineIndex, Fault, Outcome, Severity};
+use spyre_hal::{EngineIndex, Fault, Outcome, Severity, Token};
 
 /// Who is at work on a card, and how they are told to stop.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ struct Engine {
 #[derive(Debug)]
 struct State {
     lost: Option<Fault>,
-    /// Whether each engine has a block.
-    is_busy: Vec<bool>,
+    /// The block that each engine has.
+    blocks: Vec<Option<Token>>,
     /// Blocks, and bytes from other cards, that are under way.
     turns: usize,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Turn<'a> {
 impl Engines {
     pub(crate) fn new(engines: u16) -> Self {
         let engines = usize::from(engines.max(1));
-        let state = State { lost: None, is_busy: vec![false; engines], turns: 0 };
+        let state = State { lost: None, blocks: vec![None; engines], turns: 0 };
         Self {
             engines: (0..engines).map(|_| Engine::default()).collect(),
             state: Mutex::new(state),
@@ -57,26 +57,26 @@ impl Engines {
     }
 
     /// Begins a turn, unless the card is lost.
-    pub(crate) fn enter(&self, engine: Option<EngineIndex>) -> Result<Turn<'_>, Fault> {
+    pub(crate) fn enter(&self, block: Option<(EngineIndex, Token)>) -> Result<Turn<'_>, Fault> {
         let mut state = self.state.lock();
         if let Some(fault) = &state.lost {
             return Err(fault.clone());
         }
-        if let Some(EngineIndex(engine)) = engine {
-            let is_busy = &mut state.is_busy[usize::from(engine)];
-            debug_assert!(!*is_busy, "engine {engine} is busy");
-            *is_busy = true;
+        let engine = block.map(|(engine, _)| engine);
+        if let Some((EngineIndex(engine), token)) = block {
+            let before = state.blocks[usize::from(engine)].replace(token);
+            debug_assert!(before.is_none(), "engine {engine} is busy");
             self.engines[usize::from(engine)].is_to_end.store(false, Ordering::Relaxed);
         }
         state.turns += 1;
         Ok(Turn { engines: self, engine, began: Instant::now(), is_over: false })
     }
 
-    /// Has the engine's block end, if there is one.
-    pub(crate) fn abort(&self, engine: EngineIndex) {
+    /// Has a block end, if the engine has just that one.
+    pub(crate) fn abort(&self, engine: EngineIndex, token: Token) {
         let at = usize::from(engine.0);
         let state = self.state.lock();
-        if state.is_busy.get(at) == Some(&true) {
+        if state.blocks.get(at) == Some(&Some(token)) {
             self.engines[at].is_to_end.store(true, Ordering::Relaxed);
         }
     }
@@ -130,7 +130,7 @@ impl Turn<'_> {
             self.engines.lose_locked(&mut state, fault.clone());
         }
         if let Some(EngineIndex(engine)) = self.engine {
-            state.is_busy[usize::from(engine)] = false;
+            state.blocks[usize::from(engine)] = None;
         }
         state.turns -= 1;
         let lost = state.lost.clone();

@@ -24,6 +24,14 @@ pub(crate) struct Memory {
     regions: RwLock<Vec<Option<Arc<Mapping>>>>,
 }
 
+/// A byte of a region that may be held.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) region: u16,
+    /// Bytes before it in the region.
+    pub(crate) start: u64,
+}
+
 /// With regions no larger than this, the last of 65536 still has an address.
 const MOST_REGION_BYTES: u64 = 1 << 46;
 
@@ -69,23 +77,28 @@ impl Memory {
         drop(released);
     }
 
+    /// Where a range starts; the region need not be held, nor reach so far.
+    pub(crate) fn place(&self, range: &DeviceRange) -> Result<Place, Fault> {
+        self.find_place(range).ok_or(Fault::IllegalAccess { range: *range })
+    }
+
     fn find(&self, range: DeviceRange) -> Option<Window> {
-        let (slot, start) = self.place(range)?;
-        let mapping = self.regions.read().get(slot)?.clone()?;
+        let Place { region, start } = self.find_place(&range)?;
+        let mapping = self.regions.read().get(usize::from(region))?.clone()?;
         Window::open(mapping, start, range.bytes)
     }
 
-    /// The region that a range starts in, and the bytes before it there.
-    fn place(&self, range: DeviceRange) -> Option<(usize, u64)> {
+    fn find_place(&self, range: &DeviceRange) -> Option<Place> {
         match (range.handle.location(), self.mode) {
             (Location::Vf(place), MemoryMode::Vf) => {
-                Some((usize::from(place.region_id), place.vf_offset.checked_add(range.offset)?))
+                let start = place.vf_offset.checked_add(range.offset)?;
+                Some(Place { region: place.region_id, start })
             }
             (Location::Pf(place), MemoryMode::Pf) => {
                 let past_first = place.physical_address.checked_sub(self.base_address)?;
-                let slot = past_first / self.spacing_bytes();
+                let region = past_first / self.spacing_bytes();
                 let start = (past_first % self.spacing_bytes()).checked_add(range.offset)?;
-                Some((usize::try_from(slot).ok()?, start))
+                Some(Place { region: u16::try_from(region).ok()?, start })
             }
             _ => None,
         }

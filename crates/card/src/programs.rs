@@ -5,79 +5,149 @@
 //! other blocks may change the original meanwhile. Programs are data: whatever the bytes are, a
 //! launch ends, takes bounded memory, and touches only what its operands name.
 
+mod bound;
 mod buffer;
 mod code;
+mod desk;
 mod dot;
 mod elementwise;
 mod erf;
 mod limits;
+mod loaded;
 mod machine;
 mod nest;
 mod operand;
 mod reduce;
 mod registers;
+mod spaces;
 mod stop;
 mod tiles;
 
-use spyre_artifact::{
-    Code, CorrectionImage, EntryHeader, EntryImage, HEADER_BYTES, HandleWords, Image,
-    MAX_IMAGE_BYTES,
-};
-use spyre_hal::{DeviceHandle, DeviceRange, Fault, Outcome};
+use std::sync::Arc;
+
+use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
+use spyre_hal::{DeviceHandle, DeviceRange, Outcome};
 use zerocopy::IntoBytes;
 
 use crate::handle_words::handle_from_words;
 use crate::memory::Way;
 use crate::work::Work;
-pub(crate) use code::Programs;
+use bound::Bound;
+use code::LoadedCode;
+use loaded::{Corrector, Instance, Loaded, LoadedImage};
 use machine::Machine;
+use spaces::Look;
+pub(crate) use spaces::Programs;
 use stop::Stop;
 
 impl Work<'_> {
     /// Runs the program that lies at a handle.
     pub(crate) fn launch(&self, program: DeviceHandle) -> Outcome {
-        let run = || match Image::decode(&self.image(program)?)? {
-            Image::Entry(entry) => self.compute(&entry),
-            Image::Correction(correction) => self.correct(&correction),
-            Image::Code(_) => Err(Stop::refused("it is shared code: launch an entry image of it")),
+        let run = || match self.loaded(program)?.image() {
+            LoadedImage::Entry(instance) => self.compute(program, instance),
+            LoadedImage::Correction(corrector) => self.correct(program, corrector),
+            LoadedImage::Code(_) => {
+                Err(Stop::refused("it is shared code: launch an entry image of it"))
+            }
         };
-        run().map_err(|stop| match stop {
-            Stop::Fault(fault) => fault,
-            Stop::Refused(why) => Fault::BadProgram { program, why },
-        })
+        run().map_err(|stop| stop.fault(program))
     }
 
-    fn compute(&self, entry: &EntryImage) -> Result<(), Stop> {
-        let place = named(entry.header().code, "code image")?;
-        let code = self.programs.at(place, self.image(place)?)?;
-        entry.header().check_program(code.program())?;
-        Machine::new(self, &code, entry)?.run()
+    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<(), Stop> {
+        // Two launches of one instance at once are somebody's mistake, and none of ours.
+        let (mut kept, mut own) = (instance.bound.try_lock(), Bound::default());
+        let bound = kept.as_deref_mut().unwrap_or(&mut own);
+        let updated = bound.update(self, entry, &instance.header);
+        let outcome = updated.and_then(|()| self.run_bound(bound, instance));
+        bound.close();
+        outcome
+    }
+
+    fn run_bound(&self, bound: &Bound, instance: &Instance) -> Result<(), Stop> {
+        let mut machine = Machine::new(self, bound, instance.header.shape, self.programs.desk())?;
+        let outcome = machine.run();
+        self.programs.give_back(machine.into_desk());
+        outcome
     }
 
     /// Patches the word table of the entry image that a correction names, where it lies.
-    fn correct(&self, correction: &CorrectionImage) -> Result<(), Stop> {
-        let target = named(correction.target(), "entry image")?;
-        let header = EntryHeader::decode(&self.bytes(target, HEADER_BYTES)?)?;
-        let (found, expected) = (header.shape.words(), correction.program().table_words() as usize);
+    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<(), Stop> {
+        let target = named(corrector.target, "entry image")?;
+        let header = self.entry_header(target, corrector)?;
+        let (found, expected) = (header.shape.words(), corrector.program.table_words() as usize);
         if found != expected {
             let why = format!("its target's table has {found} words, not {expected}");
             return Err(Stop::refused(why));
         }
-        let mut table = vec![0_u64; found];
-        let (offset, bytes) = (header.table_offset() as u64, size_of_val(&table[..]) as u64);
-        let window = self.memory.window(DeviceRange { handle: target, offset, bytes })?;
-        window.read(0, table.as_mut_bytes(), Way::Cached);
-        correction.program().apply(correction.input(), &mut table);
-        window.write(0, table.as_bytes(), Way::Cached);
+        let mut desk = self.programs.desk();
+        desk.words.resize(corrector.program.input_words() as usize, 0);
+        let (offset, bytes) = (corrector.input_offset, size_of_val(&desk.words[..]) as u64);
+        let input = self.memory.window(DeviceRange { handle: place, offset, bytes })?;
+        input.read(0, desk.words.as_mut_bytes(), Way::Cached);
+        let (offset, bytes) = (header.table_offset() as u64, header.shape.bytes() as u64);
+        let table = self.memory.window(DeviceRange { handle: target, offset, bytes })?;
+        for patch in corrector.program.patches() {
+            let words = &desk.words[patch.source_word as usize..][..patch.words as usize];
+            let at = patch.target_word as usize * size_of::<u64>();
+            table.write(at, words.as_bytes(), Way::Cached);
+        }
+        self.programs.give_back(desk);
         Ok(())
     }
 
-    /// A copy of the image at a handle: as many bytes as its header says.
-    fn image(&self, handle: DeviceHandle) -> Result<Vec<u8>, Stop> {
+    /// The header of the entry image that a correction patches.
+    fn entry_header(
+        &self,
+        target: DeviceHandle,
+        corrector: &Corrector,
+    ) -> Result<spyre_artifact::EntryHeader, Stop> {
+        let mut known = corrector.entry.lock();
+        if !known.as_ref().is_some_and(|entry| entry.is_current()) {
+            *known = Some(self.loaded(target)?);
+        }
+        match known.as_deref().map(Loaded::image) {
+            Some(LoadedImage::Entry(instance)) => Ok(instance.header),
+            _ => Err(Stop::refused("its target is no entry image")),
+        }
+    }
+
+    /// The image at a handle, decoded.
+    fn loaded(&self, handle: DeviceHandle) -> Result<Arc<Loaded>, Stop> {
+        let place = self.memory.place(&DeviceRange::start_of(handle, 0))?;
+        let (room, writes) = match self.programs.look(place) {
+            Look::Known(image) => return Ok(image),
+            Look::Unknown { room, writes } => (room, writes),
+            Look::Outside => {
+                let why = format!("{handle} is not in an allocation for programs");
+                return Err(Stop::refused(why));
+            }
+        };
+        let bytes = self.image(handle, room)?;
+        let image = Arc::new(match Image::decode(&bytes)? {
+            Image::Entry(entry) => Loaded::entry(place.start, *entry.header()),
+            Image::Correction(image) => Loaded::correction(place.start, bytes.len(), &image),
+            Image::Code(code) => {
+                Loaded::code(place.start, bytes.len(), LoadedCode::new(code.code())?)
+            }
+        });
+        self.programs.keep(place, &image, writes);
+        Ok(image)
+    }
+
+    /// A copy of the image at a handle: as many bytes as its header says, of those that are left
+    /// of its allocation.
+    fn image(&self, handle: DeviceHandle, room: u64) -> Result<Vec<u8>, Stop> {
+        if room < HEADER_BYTES as u64 {
+            return Err(Stop::refused(format!("{room} bytes are left of its allocation")));
+        }
         let header = self.bytes(handle, HEADER_BYTES)?;
         let length = header[16..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match usize::try_from(length) {
             Ok(bytes @ HEADER_BYTES..=MAX_IMAGE_BYTES) if header.starts_with(b"SPYR") => {
+                if length > room {
+                    let why = format!("it has {length} bytes, {room} are left of its allocation");
+                    return Err(Stop::refused(why));
+                }
                 self.bytes(handle, bytes)
             }
             _ => Ok(header), // which decodes as nothing, and says why
@@ -94,12 +164,4 @@ impl Work<'_> {
 
 fn named(words: HandleWords, what: &str) -> Result<DeviceHandle, Stop> {
     handle_from_words(words).ok_or_else(|| Stop::refused(format!("its {what} has no handle")))
-}
-
-/// Compute programs only: what else code images hold has its own images.
-fn compute_program(code: &Code) -> Result<&spyre_artifact::Program, Stop> {
-    match code {
-        Code::Compute(program) => Ok(program),
-        Code::Correction(_) => Err(Stop::refused("its code is a correction")),
-    }
 }

@@ -1,8 +1,8 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token,
+    Allocations, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware,
+    MemoryMode, Outcome, Region, RegionId, Regions, Started, Token,
 };
 
 use crate::Threads;
@@ -104,11 +104,24 @@ impl Regions for SoftwareCard {
     }
 
     fn release(&self, region: RegionId) {
+        self.programs.forget_region(region);
         self.memory.release(region);
     }
 
     fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
         self.memory.discard(region, offset_bytes, bytes);
+    }
+
+    fn protect(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.programs.protect(region, offset_bytes, bytes);
+    }
+
+    fn unprotect(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
+        self.programs.unprotect(region, offset_bytes, bytes);
+    }
+
+    fn attach(&self, allocations: Weak<dyn Allocations>) {
+        self.programs.attach(allocations);
     }
 }
 
@@ -121,8 +134,8 @@ impl Hardware for SoftwareCard {
     /// Nothing is reported later.
     fn connect(&self, _: Arc<dyn Completions>) {}
 
-    fn start(&self, engine: EngineIndex, _: Token, block: ControlBlock) -> Started {
-        let turn = match self.engines.enter(Some(engine)) {
+    fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
+        let turn = match self.engines.enter(Some((engine, token))) {
             Ok(turn) => turn,
             Err(fault) => {
                 drop(block);
@@ -135,17 +148,20 @@ impl Hardware for SoftwareCard {
         Started::Done(turn.leave(outcome))
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.engines.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.engines.abort(engine, token);
     }
 
     fn reset(&self) {
-        self.engines.reset(|| self.memory.release_all());
+        self.engines.reset(|| {
+            self.programs.forget_all();
+            self.memory.release_all();
+        });
     }
 
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         let turn = self.engines.enter(None)?;
-        let outcome = self.work(&turn).write(target, bytes);
+        let outcome = self.work(&turn).accept(target, bytes);
         turn.leave(outcome)
     }
 }

@@ -20,7 +20,7 @@ impl Work<'_> {
     pub(crate) fn carry_out(&self, block: ControlBlock) -> Outcome {
         match block {
             ControlBlock::CopyToDevice(copy) => self.copy_to_device(&copy),
-            ControlBlock::CopyStaged(copy) => self.write(copy.target(), copy.bytes()),
+            ControlBlock::CopyStaged(copy) => self.load(copy.target(), copy.bytes()),
             ControlBlock::CopyFromDevice(mut copy) => self.copy_from_device(&mut copy),
             ControlBlock::CopyDevice(copy) => self.copy_on_device(&copy),
             ControlBlock::CopyPeer(copy) => self.copy_to_peer(&copy),

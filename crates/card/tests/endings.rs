@@ -69,7 +69,7 @@ impl Hardware for Gate {
         Started::Done(Ok(()))
     }
 
-    fn abort(&self, _: EngineIndex) {}
+    fn abort(&self, _: EngineIndex, _: Token) {}
 
     fn reset(&self) {}
 
@@ -137,13 +137,22 @@ fn is_lost(outcome: &Outcome) -> bool {
 fn an_abort_ends_a_copy_between_two_pieces() {
     let card = card();
     let (gate, source, runs) = under_way(&card);
-    card.abort(SECOND);
-    card.abort(FIRST);
+    card.abort(SECOND, Token(0));
+    card.abort(FIRST, Token(0));
     assert_eq!(run(&card, SECOND, fill(range(&card, 4096), 1)), Ok(()), "the other engine goes on");
     let outcome = end(&gate, runs);
     assert!(matches!(outcome, Err(Fault::Hung { .. })), "{outcome:?}");
     assert!(gate.state.lock().taken.len() < 1 << 20);
     assert_eq!(run(&card, FIRST, fill(source, 1)), Ok(()), "and so does this one");
+}
+
+#[test]
+fn an_abort_of_another_block_ends_nothing() {
+    let card = card();
+    let (gate, _, runs) = under_way(&card);
+    card.abort(FIRST, Token(1));
+    assert_eq!(end(&gate, runs), Ok(()));
+    assert_eq!(gate.state.lock().taken.len(), 1 << 20);
 }
 
 #[test]
@@ -183,7 +192,7 @@ fn a_card_that_is_lost_ends_every_block_until_it_is_reset() {
     let (gate, source, runs) = under_way(&card);
     card.lose("a test pulled it out");
     card.lose("and once more");
-    card.abort(FIRST);
+    card.abort(FIRST, Token(0));
     for engine in [SECOND, SECOND] {
         let fault = run(&card, engine, fill(source, 1)).expect_err("it is lost");
         assert!(fault.to_string().contains("pulled it out"), "{fault}");
@@ -213,7 +222,7 @@ fn abort_in_the_midst(card: &Arc<SoftwareCard>, block: impl Fn() -> ControlBlock
         let (own, block) = (card.clone(), block());
         let runs = thread::spawn(move || run(&own, FIRST, block));
         while !runs.is_finished() {
-            card.abort(FIRST);
+            card.abort(FIRST, Token(0));
             thread::yield_now();
         }
         runs.join().expect("no panic").err()

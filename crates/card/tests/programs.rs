@@ -11,7 +11,8 @@ use spyre_artifact::{
     Program, ProgramBuilder, ReduceOp, Register, UnaryOp,
 };
 use spyre_card::handle_words;
-use spyre_hal::{DeviceRange, Fault, Hardware, Severity};
+use spyre_hal::{DeviceRange, Fault, Hardware, Severity, Token};
+use spyre_layout::SpyreTensorLayout;
 use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, IeeeInt64, Sen169Fp16};
 
 /// c = a + b, in tiles that fit no size.
@@ -52,7 +53,7 @@ fn check_addition(bed: &mut Bed, [a, b, c]: [Tensor; 3], [rows, columns]: [usize
 
     let extents = [rows as u64, columns as u64];
     let instance = entry(code, &program, &[a, b, c.clone()], &extents, &[]);
-    let instance = bed.put(&instance.encode());
+    let instance = bed.put_program(&instance.encode());
     assert_eq!(bed.run(instance), Ok(()));
 
     assert!(bed.surroundings(&c) == expected, "{rows} x {columns} of {format}");
@@ -132,7 +133,7 @@ fn rows_are_summed_and_their_largest_is_found() {
     let tensors = [x, sums.clone(), most.clone()];
     // What has a span of one dim has a stride along that only.
     let instance = entry(code, &program, &tensors, &[9, 129], &[]);
-    let instance = bed.put(&instance.encode());
+    let instance = bed.put_program(&instance.encode());
     assert_eq!(bed.run(instance), Ok(()));
 
     for row in 0..9 {
@@ -162,7 +163,7 @@ fn columns_are_summed_and_one_nan_wins() {
     let value = |at: usize| if at == 70 + 3 { f32::NAN } else { number(at) };
     let x = bed.tensor(&[5, 70], IeeeFp32, value);
     let y = bed.tensor(&[70], IeeeFp32, |_| 0.0).seen(0, &[0, 1]);
-    let instance = bed.put(&entry(code, &program, &[x, y.clone()], &[5, 70], &[]).encode());
+    let instance = bed.put_program(&entry(code, &program, &[x, y.clone()], &[5, 70], &[]).encode());
     assert_eq!(bed.run(instance), Ok(()));
 
     for column in (0..70).filter(|&column| column != 3) {
@@ -196,7 +197,8 @@ fn where_chooses_by_comparison_and_index() {
     let code = bed.put_code(&program);
     let x = bed.tensor(&[129], Sen169Fp16, number);
     let y = bed.tensor(&[129], Sen169Fp16, |_| 1.0);
-    let instance = bed.put(&entry(code, &program, &[x, y.clone()], &[129], &[100]).encode());
+    let instance =
+        bed.put_program(&entry(code, &program, &[x, y.clone()], &[129], &[100]).encode());
     assert_eq!(bed.run(instance), Ok(()));
 
     for at in 0..129 {
@@ -239,7 +241,7 @@ fn a_matrix_product_is_summed_over_launches_that_a_correction_prepares() {
     let c = bed.tensor(&[m, n], IeeeFp16, |_| f32::NAN).seen(0, &[n as i64, 1]);
     let partial = bed.tensor(&[m, n], IeeeFp32, |_| f32::NAN).seen(0, &[n as i64, 1]);
     let blank = EntryImage::new(handle_words(code), shape, 0).expect("small");
-    let instance = bed.put(&blank.encode());
+    let instance = bed.put_program(&blank.encode());
     let all = shape.words() as u32;
     let patches = vec![
         Patch { source_word: 0, target_word: 5, words: all - 5 },
@@ -320,7 +322,8 @@ fn batched_products_come_in_any_order_of_dims() {
         let c = bed.tensor(&[batches, rows, columns], IeeeFp32, |_| f32::NAN);
         let c = c.seen(0, &place([r * c_, c_, 1, 0]));
         let extents = place(sizes.map(|size| size as i64)).map(|extent| extent as u64);
-        let instance = bed.put(&entry(code, &program, &[a, b, c.clone()], &extents, &[]).encode());
+        let instance =
+            bed.put_program(&entry(code, &program, &[a, b, c.clone()], &extents, &[]).encode());
         assert_eq!(bed.run(instance), Ok(()));
 
         for at in 0..batches * rows * columns {
@@ -345,7 +348,8 @@ fn integers(op: BinaryOp, left: i64, right: i64) -> (spyre_hal::Outcome, i64) {
     let mut bed = Bed::new();
     let code = bed.put_code(&program);
     let c = bed.tensor(&[1], IeeeInt64, |_| -77.0).seen(0, &[]);
-    let instance = bed.put(&entry(code, &program, std::slice::from_ref(&c), &[], &[]).encode());
+    let instance =
+        bed.put_program(&entry(code, &program, std::slice::from_ref(&c), &[], &[]).encode());
     let outcome = bed.run(instance);
     let bytes = bed.read(DeviceRange::start_of(c.handle, 8));
     (outcome, i64::from_le_bytes(bytes.try_into().expect("eight bytes")))
@@ -375,13 +379,13 @@ fn a_moved_image_computes_the_same_and_changed_code_is_noticed() {
     let c = bed.tensor(&[2, 70], IeeeFp32, |_| 0.0);
     let tensors = [a, b, c.clone()];
     let instance = entry(code, &program, &tensors, &[2, 70], &[]);
-    let places = [bed.put(&instance.encode()), bed.put(&instance.encode())];
+    let places = [bed.put_program(&instance.encode()), bed.put_program(&instance.encode())];
     let mut results = places.map(|place| {
         assert_eq!(bed.run(place), Ok(()));
         bed.surroundings(&c)
     });
     let moved = bed.put_code(&program);
-    let elsewhere = bed.put(&entry(moved, &program, &tensors, &[2, 70], &[]).encode());
+    let elsewhere = bed.put_program(&entry(moved, &program, &tensors, &[2, 70], &[]).encode());
     assert_eq!(bed.run(elsewhere), Ok(()));
     assert!(results[0] == results[1] && results[0] == bed.surroundings(&c));
 
@@ -423,15 +427,135 @@ fn what_lies_outside_an_operands_limit_is_not_touched() {
     ];
     for view in views {
         let instance = entry(code, &program, &[c.clone(), c.clone(), view], &[2, 70], &[]);
-        let instance = bed.put(&instance.encode());
+        let instance = bed.put_program(&instance.encode());
         let outcome = bed.run(instance);
-        assert!(matches!(outcome, Err(Fault::IllegalAccess { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(Fault::BadOperand { operand: 2, .. })), "{outcome:?}");
     }
     let mut instance = entry(code, &program, &[c.clone(), c.clone(), c.clone()], &[2, 70], &[]);
     instance.table_mut()[3] -= 4 * 128;
-    let instance = bed.put(&instance.encode());
-    assert!(matches!(bed.run(instance), Err(Fault::IllegalAccess { .. })));
+    let instance = bed.put_program(&instance.encode());
+    assert!(matches!(bed.run(instance), Err(Fault::BadOperand { operand: 0, .. })));
     assert!(bed.surroundings(&c) == before);
+}
+
+#[test]
+fn a_program_does_not_store_where_programs_are() {
+    let mut bed = Bed::new();
+    let program = addition(IeeeFp32);
+    let code = bed.put_code(&program);
+    let a = bed.tensor(&[2, 70], IeeeFp32, number);
+    let room = bed.put_program(&vec![7; a.layout.device_bytes()]);
+    let c = Tensor { handle: room, ..a.clone() };
+    let instance = entry(code, &program, &[a.clone(), a.clone(), c.clone()], &[2, 70], &[]);
+    let instance = bed.put_program(&instance.encode());
+    let fault = bed.run(instance).expect_err("it holds programs");
+    assert!(matches!(fault, Fault::BadOperand { operand: 2, .. }), "{fault}");
+    assert!(fault.to_string().contains("which holds programs"), "{fault}");
+    let bytes = c.layout.device_bytes() as u64;
+    assert_eq!(bed.read(DeviceRange::start_of(room, bytes)), vec![7; bytes as usize]);
+
+    bed.unprotect(room, bytes);
+    assert_eq!(bed.run(instance), Ok(()), "the same table, now with plain memory");
+    let reads = entry(code, &program, &[c.clone(), a.clone(), a], &[2, 70], &[]);
+    let reads = bed.put_program(&reads.encode());
+    bed.protect(room, bytes);
+    assert_eq!(bed.run(reads), Ok(()), "programs may be read");
+}
+
+#[test]
+fn code_and_tables_lie_in_allocations_for_programs() {
+    let mut bed = Bed::new();
+    let program = addition(IeeeFp32);
+    let [good, plain] = [bed.put_code(&program), bed.put(&code_image(&program))];
+    let a = bed.tensor(&[2, 70], IeeeFp32, number);
+    let tensors = [a.clone(), a.clone(), a];
+    let named_plain = entry(plain, &program, &tensors, &[2, 70], &[]);
+    let named_plain = bed.put_program(&named_plain.encode());
+    let table = entry(good, &program, &tensors, &[2, 70], &[]);
+    let plain_table = bed.put(&table.encode());
+    let words = table.table().len() as u32;
+    let patch = Patch { source_word: 0, target_word: 0, words };
+    let patches = CorrectionProgram::new(words, words, vec![patch]).expect("inside");
+    let correction = CorrectionImage::new(handle_words(plain_table), patches);
+    let corrector = bed.put_correction(&correction);
+
+    for launched in [named_plain, plain_table, corrector] {
+        let fault = bed.run(launched).expect_err("it names plain memory");
+        assert!(fault.to_string().contains("not in an allocation for programs"), "{fault}");
+    }
+    let bytes = table.encode();
+    let kept = bed.read(DeviceRange::start_of(plain_table, bytes.len() as u64));
+    assert!(kept == bytes, "nothing was patched");
+}
+
+#[test]
+fn an_operand_that_nobody_filled_is_named() {
+    let mut bed = Bed::new();
+    let program = addition(IeeeFp32);
+    let code = bed.put_code(&program);
+    let a = bed.tensor(&[2, 70], IeeeFp32, number);
+    let tensors = [a.clone(), a];
+    let instance = bed.put_program(&entry(code, &program, &tensors, &[2, 70], &[]).encode());
+    let fault = bed.run(instance).expect_err("the third is missing");
+    assert!(matches!(fault, Fault::BadOperand { operand: 2, .. }), "{fault}");
+    assert!(fault.to_string().contains("it is not filled"), "{fault}");
+}
+
+#[test]
+fn repeated_elements_are_loaded_and_not_stored() {
+    let mut bed = Bed::new();
+    let program = addition(IeeeFp32);
+    let code = bed.put_code(&program);
+    let plain = bed.tensor(&[2, 32], IeeeFp32, number);
+    // Two copies of a row of 32, a stick each.
+    let repeated = SpyreTensorLayout::explicit(&[2, 32], &[0, 1], IeeeFp32).expect("a layout");
+    let mut twice = bed.tensor(&[2, 32], IeeeFp32, |at| number(at % 32)).seen(0, &[0, 1]);
+    twice.layout = repeated;
+    let before = bed.surroundings(&twice);
+
+    let stores = [plain.clone(), plain.clone(), twice.clone()];
+    let stores = bed.put_program(&entry(code, &program, &stores, &[1, 32], &[]).encode());
+    let fault = bed.run(stores).expect_err("one of two copies would be left");
+    assert!(matches!(fault, Fault::BadOperand { operand: 2, .. }), "{fault}");
+    assert!(fault.to_string().contains("repeats elements"), "{fault}");
+    assert!(bed.surroundings(&twice) == before);
+
+    let sum = bed.tensor(&[2, 32], IeeeFp32, |_| 0.0);
+    let loads = [plain, twice, sum.clone()];
+    let loads = bed.put_program(&entry(code, &program, &loads, &[2, 32], &[]).encode());
+    assert_eq!(bed.run(loads), Ok(()));
+    for at in 0..64 {
+        assert_eq!(bed.element(&sum, at), number(at) + number(at % 32), "element {at}");
+    }
+}
+
+#[test]
+fn a_table_that_moves_is_bound_anew() {
+    let mut bed = Bed::new();
+    let program = addition(IeeeFp32);
+    let code = bed.put_code(&program);
+    let sizes = [[2, 70], [2, 70], [7, 129], [1, 1], [2, 70]];
+    let instance = bed.put_program(&vec![0; 4096]);
+    for (seed, [rows, columns]) in sizes.into_iter().enumerate() {
+        let [a, b] = [1, 2]
+            .map(|factor| bed.tensor(&[rows, columns], IeeeFp32, |at| number(at * factor + seed)));
+        let c = bed.tensor(&[rows, columns], IeeeFp32, |_| f32::NAN);
+        let extents = [rows as u64, columns as u64];
+        let table = entry(code, &program, &[a, b, c.clone()], &extents, &[]);
+        bed.write(instance, &table.encode());
+        for _ in 0..2 {
+            assert_eq!(bed.run(instance), Ok(()));
+        }
+        for at in 0..rows * columns {
+            assert_eq!(bed.element(&c, at), number(at + seed) + number(at * 2 + seed));
+        }
+        let mut short = table.clone();
+        short.table_mut()[3] = 4;
+        bed.write(instance, &short.encode());
+        let outcome = bed.run(instance);
+        let is_fine = rows * columns == 1;
+        assert_eq!(outcome.is_ok(), is_fine, "{outcome:?}");
+    }
 }
 
 #[test]
@@ -445,7 +569,7 @@ fn absurd_extents_are_refused_before_anything_runs() {
     let mut bed = Bed::new();
     let code = bed.put_code(&program);
     for extent in [u64::MAX, 1 << 44, 1 << 32, 1 << 26] {
-        let instance = bed.put(&entry(code, &program, &[], &[extent], &[]).encode());
+        let instance = bed.put_program(&entry(code, &program, &[], &[extent], &[]).encode());
         assert!(matches!(bed.run(instance), Err(Fault::BadProgram { .. })), "{extent}");
     }
 }
@@ -462,11 +586,11 @@ fn an_abort_ends_a_program_between_two_tiles() {
     let program = code.build().expect("it follows the rules");
     let mut bed = Bed::new();
     let code = bed.put_code(&program);
-    let instance = bed.put(&entry(code, &program, &[], &[1 << 20, 1 << 20], &[]).encode());
+    let instance = bed.put_program(&entry(code, &program, &[], &[1 << 20, 1 << 20], &[]).encode());
     let outcome = std::thread::scope(|scope| {
         let launch = scope.spawn(|| bed.run(instance));
         while !launch.is_finished() {
-            bed.card.abort(bed::LAUNCHES);
+            bed.card.abort(bed::LAUNCHES, Token(0));
             std::thread::yield_now();
         }
         launch.join().expect("no panic")
@@ -480,7 +604,10 @@ fn what_a_card_says_of_its_programs_tells_no_place() {
     let c = bed.tensor(&[5, 5], IeeeFp32, number);
     check_addition(&mut bed, [c.clone(), c.clone(), c], [5, 5]);
     let text = format!("{:?}", bed.card);
-    assert!(text.contains("Programs(1 kept)") && !text.contains("vf_offset"), "{text}");
+    assert!(
+        text.contains("Programs(2 allocations, 2 images kept)") && !text.contains("vf_offset"),
+        "{text}"
+    );
 }
 
 /// y = f(x), stored as `to`, where x is a column that `f` may spread over 3 rows.
@@ -504,7 +631,7 @@ fn column_to_matrix(
     let code = bed.put_code(&program);
     let x = bed.tensor(&[97], IeeeFp32, number).seen(0, &[0, 1]);
     let y = bed.tensor(&[3, 97], to, |_| 1.0);
-    let instance = bed.put(&entry(code, &program, &[x, y.clone()], &[3, 97], &[]).encode());
+    let instance = bed.put_program(&entry(code, &program, &[x, y.clone()], &[3, 97], &[]).encode());
     assert_eq!(bed.run(instance), Ok(()));
     let all: Vec<f32> = (0..3 * 97).map(|at| bed.element(&y, at)).collect();
     assert!(all[..97] == all[97..194] && all[..97] == all[194..], "every row is the same");
@@ -564,7 +691,7 @@ fn every_byte_that_is_not_zero_is_true() {
     let [x, y] = [(); 2].map(|()| bed.tensor(&[128], DataFormat::Bool, |_| 0.0));
     let bytes: Vec<u8> = (0..128).map(|at| at * 2).collect();
     bed.write(x.handle, &bytes);
-    let instance = bed.put(&entry(code, &program, &[x, y.clone()], &[128], &[]).encode());
+    let instance = bed.put_program(&entry(code, &program, &[x, y.clone()], &[128], &[]).encode());
     assert_eq!(bed.run(instance), Ok(()));
 
     let found = bed.read(DeviceRange::start_of(y.handle, 128));

@@ -4,8 +4,10 @@ mod cache;
 mod commit;
 mod epoch;
 mod held;
+mod known;
 mod pages;
 mod pool;
+mod programs;
 mod statistics;
 
 use std::sync::Arc;
@@ -68,6 +70,7 @@ impl FlexAllocator {
         let mode = source.mode();
         let pool = Arc::new(Pool { source, mode, timelines, settings, state: Mutex::default() });
         budget.join(Arc::<Pool>::downgrade(&pool));
+        pool.source.attach(Arc::<Pool>::downgrade(&pool));
         Self { pool, process: Process::current() }
     }
 
@@ -110,10 +113,13 @@ impl FlexAllocator {
         let block = state.blocks.block_mut(slot);
         block.generation = block.generation.wrapping_add(1);
         block.state = Some(BlockState::Cached);
-        let units = block.units;
+        let (units, is_program) = (block.units, block.is_program);
         let is_done = block.uses.iter().all(|&last_use| self.pool.timelines.is_done(last_use));
         state.statistics.free(units * BLOCK_BYTES);
-        if Cache::keeps(units) || !is_done {
+        if is_program {
+            state.cache.put_program(slot, units);
+            self.pool.release_programs(&mut state);
+        } else if Cache::keeps(units) || !is_done {
             state.cache.put(slot, units);
         } else {
             self.pool.release(&mut state, slot);

@@ -51,8 +51,12 @@ impl Arrivals {
         !self.is_empty() || self.head.0.is_called.load(Ordering::Acquire)
     }
 
+    /// Takes the call back. Like the call, it comes from whoever has the scheduler's lock.
+    #[inline]
     pub(crate) fn answer(&self) {
-        self.head.0.is_called.store(false, Ordering::SeqCst);
+        if self.head.0.is_called.load(Ordering::Relaxed) {
+            self.head.0.is_called.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Takes every stream off the list.

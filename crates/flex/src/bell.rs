@@ -28,15 +28,21 @@ impl Bell {
     #[inline]
     pub(crate) fn ring_after_fence(&self) {
         if self.asleep.0.load(Ordering::Relaxed) != 0 {
-            self.wake_one();
+            self.wake_one(u64::MAX);
         }
+    }
+
+    /// Wakes one of these sleepers, a bit for each, if one is asleep.
+    pub(crate) fn ring_one_of(&self, sleepers: u64) {
+        fence(Ordering::SeqCst);
+        self.wake_one(sleepers);
     }
 
     /// Wakes all that are asleep.
     pub(crate) fn ring_all(&self) {
         fence(Ordering::SeqCst);
         while self.asleep.0.load(Ordering::Relaxed) != 0 {
-            self.wake_one();
+            self.wake_one(u64::MAX);
         }
     }
 
@@ -66,8 +72,8 @@ impl Bell {
     }
 
     #[cold]
-    fn wake_one(&self) {
-        let asleep = self.asleep.0.load(Ordering::Acquire);
+    fn wake_one(&self, sleepers: u64) {
+        let asleep = self.asleep.0.load(Ordering::Acquire) & sleepers;
         if asleep == 0 {
             return;
         }

@@ -1,5 +1,5 @@
 use crate::ring::Line;
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering, fence, often, spin_loop};
 
 /// Nobody is at it.
 const IDLE: u32 = 0;
@@ -7,9 +7,15 @@ const IDLE: u32 = 0;
 const BUSY: u32 = 1;
 /// Somebody is, and is to look once more.
 const AGAIN: u32 = 2;
+/// Somebody has done a share and would leave the rest to whoever comes next.
+const OFFERED: u32 = 3;
+
+/// Looks for somebody who takes over: a busy submitter comes by in that time.
+const LOOKS: u32 = often(8, 1);
 
 /// Lets one thread at a time do the work of all: whoever comes while one is at it leaves the work
-/// to that one, and goes on.
+/// to that one, and goes on. Who has done a share lets the next who comes take over, so that no
+/// thread is kept for as long as others bring work.
 #[derive(Debug, Default)]
 pub(crate) struct Combiner {
     state: Line<AtomicU32>,
@@ -17,17 +23,23 @@ pub(crate) struct Combiner {
 
 impl Combiner {
     /// Has the work done that is there now, by this thread or by the one that is at it. `work` does
-    /// all that it finds; it is called again for what came while it ran.
+    /// a share of what it finds, and says whether there may be more; it is called again for that,
+    /// and for what came while it ran.
     ///
     /// Whoever brings work makes it visible, has a fence, and then calls this. If the other is to
     /// look once more anyway, nothing is written: the line stays where it is.
     #[inline]
-    pub(crate) fn run(&self, mut work: impl FnMut()) {
+    pub(crate) fn run(&self, mut work: impl FnMut() -> bool) {
         if self.is_left_to_another() {
             return;
         }
         loop {
-            work();
+            if work() {
+                if self.is_taken_over() {
+                    return;
+                }
+                continue;
+            }
             if self.change(BUSY, IDLE) {
                 return;
             }
@@ -44,14 +56,72 @@ impl Combiner {
                 IDLE if self.change(IDLE, BUSY) => return false,
                 BUSY if self.change(BUSY, AGAIN) => return true,
                 AGAIN => return true,
+                OFFERED if self.take_over() => return false,
                 _ => {}
             }
         }
+    }
+
+    /// Offers the rest to others, if there are any.
+    #[inline]
+    fn is_taken_over(&self) -> bool {
+        if self.state.0.load(Ordering::Relaxed) != AGAIN {
+            return false;
+        }
+        self.state.0.store(OFFERED, Ordering::Release);
+        for _ in 0..LOOKS {
+            spin_loop();
+            if self.state.0.load(Ordering::Relaxed) != OFFERED {
+                return true;
+            }
+        }
+        !self.take_over()
+    }
+
+    #[cold]
+    fn take_over(&self) -> bool {
+        let is_ours = self.change(OFFERED, BUSY);
+        // Others may have left their work to the one before.
+        fence(Ordering::SeqCst);
+        is_ours
     }
 
     #[inline]
     fn change(&self, from: u32, to: u32) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         self.state.0.compare_exchange(from, to, order.0, order.1).is_ok()
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn work_without_end_is_taken_over_by_whoever_brings_more() {
+        let (combiner, is_begun) = (Combiner::default(), Barrier::new(2));
+        let is_taken_over = AtomicBool::new(false);
+
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                is_begun.wait();
+                while !is_taken_over.load(Ordering::Relaxed) {
+                    combiner.run(|| is_taken_over.swap(true, Ordering::Relaxed));
+                }
+            });
+            let mut shares = 0;
+            combiner.run(|| {
+                if shares == 0 {
+                    is_begun.wait();
+                }
+                shares += 1;
+                true
+            });
+        });
+
+        assert!(is_taken_over.into_inner());
     }
 }

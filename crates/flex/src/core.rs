@@ -27,6 +27,7 @@ use crate::sync::Thread;
 use crate::{Env, Policy, StreamFault};
 pub(crate) use engines::Overdue;
 use engines::{EngineState, Running, Started};
+pub(crate) use failure::Verdict;
 use policy::Listed;
 use progress::Sleeper;
 pub(crate) use run::{End, LEASED, Note, Picked, RUN, Run};
@@ -116,41 +117,58 @@ impl Core {
         self.take_arrivals();
         loop {
             let stream = self.choose(only)?;
+            if may_lease && let Some((cursor, note)) = self.stream(stream).lease_next() {
+                run.limit = self.blocks_to_lease(stream);
+                run.lease = Some(cursor);
+                return Some(self.begin(engine, stream, false, note, run));
+            }
             if let Some(is_cancelled) = self.advance(stream, run) {
                 run.entries.reverse();
                 if may_lease && !is_cancelled && !self.listed.is_contended() {
-                    run.limit = self.blocks_to_next_waiter(stream).min(LEASED as u64);
+                    run.limit = self.blocks_to_lease(stream);
                     run.lease = self.stream(stream).lease();
                 }
-                return Some(self.begin(engine, stream, is_cancelled, run));
+                let note = Note::new(run.next(), 0);
+                return Some(self.begin(engine, stream, is_cancelled, note, run));
             }
+        }
+    }
+
+    /// How many blocks may be done on a lease: one, where streams compete.
+    #[inline]
+    fn blocks_to_lease(&self, stream: StreamIndex) -> u64 {
+        match self.listed.is_contended() {
+            true => 1,
+            false => self.blocks_to_next_waiter(stream).min(LEASED as u64),
         }
     }
 
     /// Notes what became of a run.
     #[inline]
     pub(crate) fn finish(&mut self, engine: EngineIndex, token: Token, end: End, run: &mut Run) {
-        let state = &mut self.engines[usize::from(engine.0)];
-        let is_current = state.running.as_ref().is_some_and(|running| running.token == token.0);
-        if !is_current {
+        let at = usize::from(engine.0);
+        let running = self.engines[at].running.as_ref().filter(|run| run.token == token.0);
+        let Some(&Running { first: Started { point: first, .. }, is_cancelled, .. }) = running
+        else {
             // The watchdog gave it up, and what was not started with it. None of it counts.
             *run = Run::default();
             return;
+        };
+        if !matches!(end, End::Later(_)) {
+            self.engines[at].running = None;
         }
-        let Some(running) = state.running.take() else { return };
-        let last = self.take_back(&running, &end, run);
-        let StreamPoint { stream, sequence: first } = running.first.point;
+        let last = self.take_back(first, is_cancelled, &end, run);
         match end {
             End::Done => {
-                self.engines[usize::from(engine.0)].was_done = true;
-                self.advance_to(stream, last);
+                self.engines[at].was_done = true;
+                self.advance_to(first.stream, last);
             }
-            End::Failed(note, fault) => self.end_with(stream, last + 1, &note, Err(fault)),
+            End::Failed(note, fault) => self.end_with(first.stream, last + 1, &note, Err(fault)),
             End::Later(note) => {
-                if last >= first {
-                    self.publish(stream, last);
+                if last >= first.sequence {
+                    self.publish(first.stream, last);
                 }
-                self.wait_for(engine, running.later(last + 1, note));
+                self.wait_for(engine, last + 1, note);
             }
         }
     }
@@ -158,8 +176,14 @@ impl Core {
     /// Takes back what a run did not start, notes what it did, and returns the number of the last
     /// block that is done.
     #[inline]
-    fn take_back(&mut self, running: &Running, end: &End, run: &mut Run) -> u64 {
-        let StreamPoint { stream, sequence: first } = running.first.point;
+    fn take_back(
+        &mut self,
+        first: StreamPoint,
+        is_cancelled: bool,
+        end: &End,
+        run: &mut Run,
+    ) -> u64 {
+        let StreamPoint { stream, sequence: first } = first;
         if let Some(cursor) = run.lease.take() {
             let ended = run.notes.len() + usize::from(!matches!(end, End::Done));
             self.stream(stream).end_lease(cursor, first, ended + run.entries.len());
@@ -169,7 +193,7 @@ impl Core {
             // Taken and not started: behind a fault, or on a lease and not for the device.
             self.stream(stream).put_back(&mut run.entries);
         }
-        let ended = if running.is_cancelled { RecordState::Cancelled } else { RecordState::Done };
+        let ended = if is_cancelled { RecordState::Cancelled } else { RecordState::Done };
         for (sequence, note) in (first..).zip(&run.notes) {
             self.recorder.add(stream, sequence, note, ended);
         }

@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use spyre_hal::{BlockKind, DeviceHandle, DeviceRange, HostBusy, StreamIndex};
+use spyre_hal::{BlockKind, DeviceHandle, DeviceRange, HostBusy, StreamIndex, StreamPoint};
 
 use crate::{EnvironmentError, StreamFault};
 
 /// What the runtime can refuse. An `Err` means that nothing was done.
 ///
-/// [`Error::Stream`] is the exception: it tells what went wrong with a block that was queued before.
+/// [`Error::Stream`] and [`Error::Forgotten`] are the exceptions: they tell of a block that was queued
+/// before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -122,6 +123,14 @@ pub enum Error {
     /// A block that was queued before has failed.
     #[error(transparent)]
     Stream(Arc<StreamFault>),
+
+    /// A block whose end is too many failures ago: it may have been one of them.
+    #[error(
+        "how block {} of stream {} ended is no longer known: too many blocks of the stream have \
+         failed since; ask for it sooner. The last failure that was forgotten: {last}",
+        .point.sequence, .point.stream.0
+    )]
+    Forgotten { point: StreamPoint, last: Arc<StreamFault> },
 
     /// The environment says something that cannot be.
     #[error(transparent)]

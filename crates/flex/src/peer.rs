@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, Outcome,
+    Regions, Started, Token,
 };
 
 use crate::FlexAllocator;
@@ -22,21 +22,7 @@ impl Peer {
 }
 
 impl Regions for Peer {
-    fn mode(&self) -> MemoryMode {
-        self.hardware.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.hardware.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.hardware.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.hardware.discard(region, offset_bytes, bytes);
-    }
+    spyre_hal::forward_regions!(|self| self.hardware);
 }
 
 impl Hardware for Peer {
@@ -52,8 +38,8 @@ impl Hardware for Peer {
         self.hardware.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.hardware.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.hardware.abort(engine, token);
     }
 
     fn reset(&self) {

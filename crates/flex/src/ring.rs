@@ -174,6 +174,17 @@ impl<T> Ring<T> {
         Some(value)
     }
 
+    /// Looks at the next entry and leaves it there.
+    #[inline]
+    pub(crate) fn peek<R>(&self, cursor: &mut Cursor, look: impl FnOnce(&T) -> R) -> Option<R> {
+        if !self.is_ready(cursor) {
+            return None;
+        }
+        let slot = self.segment(cursor.segment).slot(cursor.place);
+        // SAFETY: as for `pop`; the value stays where it is.
+        Some(slot.value.with_mut(|cell| look(unsafe { (*cell).assume_init_ref() })))
+    }
+
     /// Lets producers know which slots are free. The consumer calls it when it has to stop.
     #[inline]
     pub(crate) fn tell(&self, cursor: &mut Cursor) {

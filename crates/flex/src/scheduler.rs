@@ -5,6 +5,7 @@ mod reset;
 mod wait;
 mod watchdog;
 
+use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
@@ -88,6 +89,8 @@ pub struct Scheduler {
     combiner: Combiner,
     workers: Bell,
     awake_workers: AtomicU32,
+    /// They start with the first stream: a card that nobody uses has no threads.
+    has_workers: AtomicBool,
     callbacks: Bell,
     has_callback_thread: OnceLock<bool>,
     starting_callbacks: Mutex<()>,
@@ -100,7 +103,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts it, with the threads that its device needs.
+    /// Starts it; the threads that its device needs come with the first stream.
     pub(crate) fn start(
         hardware: Arc<dyn Hardware>,
         allocator: Arc<FlexAllocator>,
@@ -135,6 +138,7 @@ impl Scheduler {
             combiner: Combiner::default(),
             workers: Bell::default(),
             awake_workers: AtomicU32::new(0),
+            has_workers: AtomicBool::new(false),
             callbacks: Bell::default(),
             has_callback_thread: OnceLock::new(),
             starting_callbacks: Mutex::default(),
@@ -145,7 +149,6 @@ impl Scheduler {
             lingering: Mutex::default(),
         });
         scheduler.hardware.connect(Arc::new(Sink(Weak::clone(&scheduler.me))));
-        scheduler.start_workers();
         scheduler.start_watchdog();
         scheduler
     }
@@ -159,8 +162,7 @@ impl Scheduler {
         stream_index: StreamIndex,
         block: ControlBlock,
     ) -> Result<StreamPoint, Error> {
-        let lane = self.lane(stream_index)?;
-        self.queue_blocks(lane, [block])
+        self.queue_block(self.lane(stream_index)?, block)
     }
 
     /// Whose turn is next from now on.
@@ -202,6 +204,9 @@ impl Scheduler {
 
     pub(crate) fn open_lane(&self, priority: Priority) -> Result<Arc<Lane>, Error> {
         self.check_process()?;
+        if !self.has_workers.swap(true, Ordering::AcqRel) {
+            self.start_workers();
+        }
         let SchedulerSettings { queue_blocks, queue_bound, .. } = self.settings;
         let bound = queue_bound.next_power_of_two();
         let first = queue_blocks.max(1).next_power_of_two().min(bound);
@@ -228,6 +233,20 @@ impl Scheduler {
         }
     }
 
+    /// Queues one block: the way of most, with nothing on it that only several need.
+    #[inline]
+    pub(crate) fn queue_block(
+        &self,
+        lane: &Lane,
+        block: ControlBlock,
+    ) -> Result<StreamPoint, Error> {
+        self.check_block(&block)?;
+        let reservation = self.reserve(lane, 1, slice::from_ref(&block))?;
+        let queued_at = self.queued_at();
+        lane.ring.publish(&reservation, 0, Entry { block, queued_at });
+        Ok(self.announce(lane, 1, &reservation))
+    }
+
     /// Queues blocks as one reservation.
     #[inline]
     pub(crate) fn queue_blocks<B>(&self, lane: &Lane, blocks: B) -> Result<StreamPoint, Error>
@@ -243,20 +262,16 @@ impl Scheduler {
 
     /// Queues blocks as one reservation; the last one uses `others` besides what they name.
     #[inline]
-    pub(crate) fn queue_using<B>(
+    pub(crate) fn queue_using(
         &self,
         lane: &Lane,
-        blocks: B,
+        blocks: &mut Vec<ControlBlock>,
         others: &[DeviceRange],
-    ) -> Result<StreamPoint, Error>
-    where
-        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
-    {
-        let slice = blocks.as_ref();
-        slice.iter().try_for_each(|block| self.check_block(block))?;
-        let count = slice.len() as u64;
-        let reservation = self.reserve(lane, count, &UsedWith { blocks: slice, others })?;
-        Ok(self.publish(lane, count, &reservation, blocks))
+    ) -> Result<StreamPoint, Error> {
+        blocks.iter().try_for_each(|block| self.check_block(block))?;
+        let count = blocks.len() as u64;
+        let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
+        Ok(self.publish(lane, count, &reservation, blocks.drain(..)))
     }
 
     /// Queues blocks whose ranges are known from before.
@@ -297,11 +312,22 @@ impl Scheduler {
         reservation: &Reservation,
         blocks: impl IntoIterator<Item = ControlBlock>,
     ) -> StreamPoint {
-        let is_tracing = self.is_tracing.load(Ordering::Relaxed);
-        let queued_at = if is_tracing { self.env.now() } else { 0 };
+        let queued_at = self.queued_at();
         for (nth, block) in (0..count).zip(blocks) {
             lane.ring.publish(reservation, nth, Entry { block, queued_at });
         }
+        self.announce(lane, count, reservation)
+    }
+
+    /// The time, if it is being traced.
+    #[inline]
+    fn queued_at(&self) -> u64 {
+        if self.is_tracing.load(Ordering::Relaxed) { self.env.now() } else { 0 }
+    }
+
+    /// Has blocks that were published carried out.
+    #[inline]
+    fn announce(&self, lane: &Lane, count: u64, reservation: &Reservation) -> StreamPoint {
         fence(Ordering::SeqCst);
         self.arrivals.list(lane);
         self.go_on_after_fence();

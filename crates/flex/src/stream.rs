@@ -62,6 +62,14 @@ impl FlexStream {
         scheduler.allocator().allocate_or_drain(bytes, self.lane.index, || scheduler.drain())
     }
 
+    /// Device memory for programs, which the card guards; see
+    /// [`FlexAllocator::allocate_program`](crate::FlexAllocator::allocate_program).
+    pub fn allocate_program(&self, bytes: u64) -> Result<DeviceHandle, Error> {
+        let scheduler = &self.handle.scheduler;
+        scheduler.check_process()?;
+        scheduler.allocator().allocate_program_or_drain(bytes, || scheduler.drain())
+    }
+
     /// Host memory to device memory.
     pub fn copy_to_device(
         &self,
@@ -82,6 +90,9 @@ impl FlexStream {
     }
 
     /// A few bytes, which are taken before the call returns, to device memory.
+    ///
+    /// The stream keeps 64 buffers for that. Of copies that are queued at once, which the bound of the
+    /// queue limits, those past 64 take theirs from the heap and give it back when they are done.
     pub fn copy_staged(&self, bytes: &[u8], target: DeviceRange) -> Result<StreamPoint, Error> {
         self.handle.scheduler.check_process()?;
         self.submit([self.stage(bytes, target)])
@@ -161,7 +172,8 @@ impl FlexStream {
         program: DeviceHandle,
         label: Label,
     ) -> Result<StreamPoint, Error> {
-        self.submit([ControlBlock::Launch { program, label }])
+        let launch = ControlBlock::Launch { program, label };
+        self.handle.scheduler.queue_block(&self.lane, launch)
     }
 
     /// A function of the host, when everything queued before has ended. It runs on a thread of the
@@ -205,13 +217,15 @@ impl FlexStream {
         self.handle.scheduler.queue_blocks(&self.lane, blocks)
     }
 
-    /// Queues blocks as one, the last of which also uses memory that no block names: what a program
-    /// is told of by its correction. It is checked and kept as what blocks name is.
+    /// Queues all blocks of a list as one and leaves it empty, to be filled again. The last of them
+    /// also uses memory that no block names: what a program is told of by its correction. It is
+    /// checked and kept as what blocks name is. With an `Err`, the blocks stay where they are.
     #[inline]
-    pub fn submit_using<B>(&self, blocks: B, others: &[DeviceRange]) -> Result<StreamPoint, Error>
-    where
-        B: AsRef<[ControlBlock]> + IntoIterator<Item = ControlBlock>,
-    {
+    pub fn submit_using(
+        &self,
+        blocks: &mut Vec<ControlBlock>,
+        others: &[DeviceRange],
+    ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
     }
 
@@ -280,7 +294,8 @@ impl Ticket {
         self.point
     }
 
-    /// Waits until the block has ended, and tells the fault if it failed or was cancelled.
+    /// Waits until the block has ended, and tells the fault if it failed or was cancelled. If that is
+    /// more than 256 failures of the stream ago, the answer is [`Error::Forgotten`].
     pub fn wait(&self) -> Result<(), Error> {
         self.handle.scheduler.wait_for_block(self.point)
     }

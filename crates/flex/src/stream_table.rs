@@ -15,6 +15,19 @@ pub(crate) struct Entry {
     pub(crate) queued_at: u64,
 }
 
+impl Entry {
+    /// Whether a device carries it out, rather than the scheduler or the host.
+    #[inline]
+    pub(crate) fn is_for_device(&self) -> bool {
+        !matches!(
+            self.block,
+            ControlBlock::RecordEvent(_)
+                | ControlBlock::WaitEvent(_)
+                | ControlBlock::HostCallback(_)
+        )
+    }
+}
+
 /// A stream, as every thread may see it.
 #[derive(Debug)]
 pub(crate) struct Lane {

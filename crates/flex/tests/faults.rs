@@ -12,8 +12,8 @@ use spyre_flex::{
 };
 use spyre_hal::{
     Behaviour, BlockKind, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault,
-    Hardware, Label, MemoryMode, Outcome, Region, RegionId, Regions, ScriptedCard, Started,
-    StreamIndex, Token, Trigger,
+    Hardware, Label, MemoryMode, Outcome, Regions, ScriptedCard, Started, StreamIndex, Token,
+    Trigger,
 };
 use support::{
     Card, Clock, Stepped, Way, fault, on_cards_with, on_each_card, program, read, whole,
@@ -106,6 +106,40 @@ fn a_ticket_may_be_the_one_that_is_told() {
         assert_eq!(fault(ticket.query()), told);
         Ok(())
     });
+}
+
+#[test]
+fn a_failure_of_long_ago_never_counts_as_done() -> Result<(), Error> {
+    let card = Arc::new(ScriptedCard::new(MemoryMode::Vf));
+    let context = Context::open(Arc::clone(&card) as Arc<dyn Hardware>)?;
+    let (stream, other) = (context.stream(Priority::Low)?, context.stream(Priority::Low)?);
+    let target = whole(stream.allocate(4)?, 4);
+    let well = stream.fill(target, 1)?;
+    let failures: Vec<_> = (0..300)
+        .map(|_| {
+            card.script(Trigger::Next(BlockKind::Fill), Behaviour::Fault(data_fault()));
+            let failed = stream.fill(target, 2)?;
+            assert_eq!(fault(stream.synchronize()).point, failed);
+            Ok(failed)
+        })
+        .collect::<Result<_, Error>>()?;
+    assert_eq!(stream.ticket(well).wait(), Ok(()));
+
+    // The last ones are told with their own cause, the others as what they are: no longer known.
+    let answers = failures.iter().map(|&failed| (failed, stream.ticket(failed).wait()));
+    let (forgotten, known): (Vec<_>, Vec<_>) =
+        answers.partition(|(_, answer)| matches!(answer, Err(Error::Forgotten { .. })));
+    assert!((40..=44).contains(&forgotten.len()), "{} are forgotten", forgotten.len());
+    for (failed, answer) in known {
+        assert_eq!(fault(answer).point, failed);
+    }
+    let message = forgotten[0].1.as_ref().map_err(ToString::to_string);
+    assert!(message.is_err_and(|text| text.contains("block 2 of stream 0 ended is no longer")));
+
+    // Nor does a stream that waits for one go on.
+    other.submit([ControlBlock::WaitEvent(failures[0])])?;
+    assert_eq!(fault(other.synchronize()).fault, data_fault());
+    Ok(())
 }
 
 #[test]
@@ -451,17 +485,7 @@ impl Gated {
 }
 
 impl Regions for Gated {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.card);
 }
 
 impl Hardware for Gated {
@@ -485,7 +509,7 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, _: EngineIndex) {
+    fn abort(&self, _: EngineIndex, _: Token) {
         self.state.lock().aborts += 1;
     }
 
@@ -602,17 +626,7 @@ fn a_callback_that_fails_or_panics_is_a_data_fault() {
 struct Panicking(ScriptedCard);
 
 impl Regions for Panicking {
-    fn mode(&self) -> MemoryMode {
-        self.0.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.0.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.0.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.0);
 }
 
 impl Hardware for Panicking {
@@ -629,8 +643,8 @@ impl Hardware for Panicking {
         self.0.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.0.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.0.abort(engine, token);
     }
 
     fn reset(&self) {

@@ -9,8 +9,8 @@ use spyre_flex::{
 };
 use spyre_hal::{
     Behaviour, BlockKind, Completions, ControlBlock, Deferred, Description, DeviceRange,
-    EngineIndex, Fault, Hardware, MemoryMode, NullCard, Outcome, Pattern, Region, RegionId,
-    Regions, ScriptedCard, Started, Token, Trigger,
+    EngineIndex, Fault, Hardware, MemoryMode, NullCard, Outcome, Pattern, Regions, ScriptedCard,
+    Started, Token, Trigger,
 };
 
 /// A clock that stands still, and no threads. Nobody may wait.
@@ -189,17 +189,7 @@ impl std::fmt::Debug for Hooked {
 }
 
 impl Regions for Hooked {
-    fn mode(&self) -> MemoryMode {
-        self.regions.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.regions.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.regions.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.regions);
 }
 
 impl Hardware for Hooked {
@@ -216,10 +206,9 @@ impl Hardware for Hooked {
         (self.start)(self, engine, token)
     }
 
-    fn abort(&self, engine: EngineIndex) {
+    fn abort(&self, engine: EngineIndex, token: Token) {
         self.aborts.fetch_add(1, Ordering::Relaxed);
-        let running = self.running.lock().iter().find(|running| running.0 == engine).copied();
-        if let Some((engine, token)) = running {
+        if self.running.lock().contains(&(engine, token)) {
             (self.abort)(self, engine, token);
         }
     }

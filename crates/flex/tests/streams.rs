@@ -122,7 +122,10 @@ fn a_hung_stream_keeps_no_other_from_going_on() {
         assert_eq!(read(&free, target)?, [99; 64]);
         assert_eq!(stuck.query(), Ok(false));
 
-        card.context.hardware().abort(card.scripted().hanging()[0]);
+        let engine = card.scripted().hanging()[0];
+        let log = card.scripted().log();
+        let hung = log.iter().rfind(|started| started.engine == engine).expect("it was started");
+        card.context.hardware().abort(engine, hung.token);
         assert!(matches!(fault(stuck.synchronize()).fault, Fault::Hung { .. }));
         Ok(())
     });

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, Outcome,
+    Regions, Started, Token,
 };
 use lanes::{Found, Lanes, Waiting};
 
@@ -64,7 +64,9 @@ impl<H: Hardware> Deferred<H> {
         let Some(Waiting { engine, token, block }) = self.lanes.take(pick) else { return false };
         match self.hardware.start(engine, token, block) {
             Started::Done(outcome) => self.lanes.report(engine, token, outcome),
-            Started::Later if self.lanes.leave(engine, token) => self.hardware.abort(engine),
+            Started::Later if self.lanes.leave(engine, token) => {
+                self.hardware.abort(engine, token);
+            }
             Started::Later => {}
         }
         true
@@ -94,29 +96,15 @@ impl<H: Hardware> Deferred<H> {
     /// A hardware that is not prompt carries the block out inside `start`, where it must be told.
     /// An abort that comes just before does nothing, so it is repeated.
     fn abort_inside(&self, engine: EngineIndex, token: Token) {
-        self.hardware.abort(engine);
+        self.hardware.abort(engine, token);
         while !self.lanes.has_left_within(engine, token, PATIENCE) {
-            self.hardware.abort(engine);
+            self.hardware.abort(engine, token);
         }
     }
 }
 
 impl<H: Hardware> Regions for Deferred<H> {
-    fn mode(&self) -> MemoryMode {
-        self.hardware.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.hardware.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.hardware.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.hardware.discard(region, offset_bytes, bytes);
-    }
+    crate::forward_regions!(|self| self.hardware);
 }
 
 impl<H: Hardware> Hardware for Deferred<H> {
@@ -139,14 +127,14 @@ impl<H: Hardware> Hardware for Deferred<H> {
         }
     }
 
-    fn abort(&self, engine: EngineIndex) {
+    fn abort(&self, engine: EngineIndex, token: Token) {
         let _call = self.lanes.call();
-        match self.lanes.abort(engine) {
+        match self.lanes.abort(engine, token) {
             Found::Waiting(waiting) => self.end(waiting, Fault::Hung { milliseconds: 0 }),
-            Found::Starting(token) if !self.is_inner_prompt => self.abort_inside(engine, token),
+            Found::Starting if !self.is_inner_prompt => self.abort_inside(engine, token),
             // It is noted, and `finish` passes it on as soon as the hardware has the block.
-            Found::Starting(_) => {}
-            Found::Nothing => self.hardware.abort(engine),
+            Found::Starting => {}
+            Found::Nothing => self.hardware.abort(engine, token),
         }
     }
 

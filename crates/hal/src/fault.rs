@@ -25,6 +25,14 @@ pub enum Fault {
     #[error("{program} holds no program that runs: {why}")]
     BadProgram { program: DeviceHandle, why: Box<str> },
 
+    /// A tensor that a program was given, and cannot have.
+    #[error("operand o{operand} of the program at {program}: {why}")]
+    BadOperand { program: DeviceHandle, operand: u8, why: Box<str> },
+
+    /// Something else than a copy to the device, or a correction, would have written there.
+    #[error("{range} holds programs, which only copies to the device and corrections write")]
+    Protected { range: DeviceRange },
+
     /// An access to memory that is not there, or not the program's own.
     #[error("illegal access to {range}")]
     IllegalAccess { range: DeviceRange },
@@ -64,9 +72,11 @@ impl Fault {
             | Self::IndexOutOfRange { .. }
             | Self::DivisionByZero
             | Self::CopyFailed { .. } => Severity::Data,
-            Self::BadProgram { .. } | Self::IllegalAccess { .. } | Self::Hung { .. } => {
-                Severity::Structural
-            }
+            Self::BadProgram { .. }
+            | Self::BadOperand { .. }
+            | Self::Protected { .. }
+            | Self::IllegalAccess { .. }
+            | Self::Hung { .. } => Severity::Structural,
             Self::DeviceLost { .. } | Self::DeviceReset => Severity::Lost,
         }
     }

@@ -57,7 +57,8 @@ pub trait Completions: Debug + Send + Sync {
 ///    moves bytes as they are.
 /// 6. *engines*: engines are independent: a block that hangs on one does not stop the others.
 /// 7. *prompt*: a device that says it is prompt never waits in `start`.
-/// 8. *abort*: after `abort`, the engine's block ends; if none is running, nothing happens.
+/// 8. *abort*: after `abort`, the block that it names ends; if that is not running, nothing
+///    happens, least of all to another block.
 /// 9. *lost*: after a block has ended with [`Fault::DeviceLost`](crate::Fault::DeviceLost), all
 ///    others do, until `reset`. That a peer is lost is a failed copy, no more.
 /// 10. *reset*: when `reset` returns, every block has been reported, or is about to be by a `start`
@@ -66,6 +67,11 @@ pub trait Completions: Debug + Send + Sync {
 /// 11. *regions*: regions do not overlap, start at multiples of 128 bytes, and read as zero when
 ///     they are acquired.
 /// 12. *trust nothing*: a program that is no program ends in a fault, never in anything worse.
+/// 13. *programs*: where a device guards programs, a range that is
+///     [protected](Regions::protect) is written by copies to the device, and by corrections that
+///     patch tables there. A fill, a copy on the device, bytes of a peer or the store of a program
+///     that would touch it ends in a fault and has written nothing; so does a launch from
+///     elsewhere. What a copy has changed is what the next launch runs.
 pub trait Hardware: Regions {
     /// What it is. Always the same.
     fn description(&self) -> Description;
@@ -77,8 +83,9 @@ pub trait Hardware: Regions {
     /// Starts a block on a free engine.
     fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started;
 
-    /// Asks an engine to end its block now, with [`Fault::Hung`](crate::Fault::Hung).
-    fn abort(&self, engine: EngineIndex);
+    /// Asks an engine to end the block that was started with this token, now, with
+    /// [`Fault::Hung`](crate::Fault::Hung).
+    fn abort(&self, engine: EngineIndex, token: Token);
 
     /// Ends everything and starts anew.
     fn reset(&self);

@@ -3,8 +3,8 @@ use std::thread::{self, JoinHandle};
 
 use crate::random::Random;
 use crate::{
-    Completions, ControlBlock, Deferred, Description, DeviceRange, EngineIndex, Hardware,
-    MemoryMode, Outcome, Region, RegionId, Regions, Started, Token,
+    Completions, ControlBlock, Deferred, Description, DeviceRange, EngineIndex, Hardware, Outcome,
+    Regions, Started, Token,
 };
 
 /// A hardware whose blocks are all done later, on another thread, in a random order of engines.
@@ -55,21 +55,7 @@ fn work<H: Hardware>(deferred: &Deferred<H>, mut random: Random) {
 }
 
 impl<H: Hardware + 'static> Regions for Late<H> {
-    fn mode(&self) -> MemoryMode {
-        self.deferred.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.deferred.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.deferred.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.deferred.discard(region, offset_bytes, bytes);
-    }
+    crate::forward_regions!(|self| self.deferred);
 }
 
 impl<H: Hardware + 'static> Hardware for Late<H> {
@@ -86,8 +72,8 @@ impl<H: Hardware + 'static> Hardware for Late<H> {
         self.deferred.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.deferred.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.deferred.abort(engine, token);
     }
 
     fn reset(&self) {

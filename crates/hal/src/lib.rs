@@ -49,7 +49,7 @@ pub use label::Label;
 pub use late::Late;
 pub use memory::DeviceMemory;
 pub use null::NullCard;
-pub use regions::{MemoryMode, Region, RegionId, Regions};
+pub use regions::{Allocations, MemoryMode, Region, RegionId, Regions};
 pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
 pub use staging::{StagedCopy, StagingPool};
 pub use virtual_regions::VirtualRegions;

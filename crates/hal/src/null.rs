@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token, VirtualRegions,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome, Regions,
+    Started, Token, VirtualRegions,
 };
 
 /// A card that completes every block at once and remembers nothing.
@@ -34,17 +34,7 @@ impl Default for NullCard {
 }
 
 impl Regions for NullCard {
-    fn mode(&self) -> MemoryMode {
-        self.regions.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.regions.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.regions.release(region);
-    }
+    crate::forward_regions!(|self| self.regions);
 }
 
 impl Hardware for NullCard {
@@ -60,7 +50,7 @@ impl Hardware for NullCard {
         Started::Done(Ok(()))
     }
 
-    fn abort(&self, _: EngineIndex) {}
+    fn abort(&self, _: EngineIndex, _: Token) {}
 
     fn reset(&self) {
         self.regions.release_all();

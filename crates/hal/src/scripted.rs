@@ -9,8 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     BlockKind, Completions, ControlBlock, Description, DeviceHandle, DeviceMemory, DeviceRange,
-    EngineIndex, Fault, Hardware, MemoryMode, Outcome, Region, RegionId, Regions, Severity,
-    Started, Token,
+    EngineIndex, Fault, Hardware, MemoryMode, Outcome, Regions, Severity, Started, Token,
 };
 use script::Script;
 pub use script::{Behaviour, Trigger};
@@ -210,21 +209,7 @@ impl ScriptedCard {
 }
 
 impl Regions for ScriptedCard {
-    fn mode(&self) -> MemoryMode {
-        self.memory.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.memory.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.memory.release(region);
-    }
-
-    fn discard(&self, region: RegionId, offset_bytes: u64, bytes: u64) {
-        self.memory.discard(region, offset_bytes, bytes);
-    }
+    crate::forward_regions!(|self| self.memory);
 }
 
 impl Hardware for ScriptedCard {
@@ -246,9 +231,11 @@ impl Hardware for ScriptedCard {
         }
     }
 
-    fn abort(&self, engine: EngineIndex) {
+    fn abort(&self, engine: EngineIndex, token: Token) {
         let mut state = self.state.lock();
-        let is_its = |hanging: &Hanging| hanging.engine == engine && !hanging.ignores_abort;
+        let is_its = |hanging: &Hanging| {
+            (hanging.engine, hanging.token) == (engine, token) && !hanging.ignores_abort
+        };
         let ended = state.hanging.iter().position(is_its).map(|at| state.hanging.remove(at));
         drop(state);
         if let Some(hanging) = ended {

@@ -5,16 +5,20 @@ use parking_lot::Mutex;
 
 use crate::DeviceRange;
 
-/// Buffers that are kept for the next copy.
-const KEPT: usize = 64;
+/// Buffers that are kept for the next copies: past so many in flight, each takes from the heap.
+const KEPT: usize = 1024;
 
 /// Small buffers for copies whose bytes are taken at the call, such as the inputs of a program
 /// correction. They are used again, so that a warm launch takes nothing from the heap.
 #[derive(Debug, Default)]
 pub struct StagingPool {
-    #[expect(clippy::vec_box, reason = "the boxes go in and out of blocks")]
-    idle: Mutex<Vec<Box<Staged>>>,
+    /// Whoever stages takes from here.
+    idle: Mutex<Buffers>,
+    /// Whoever is done gives back here, and seldom meets who stages.
+    returned: Mutex<Buffers>,
 }
+
+type Buffers = Vec<Box<Staged>>;
 
 /// A copy to the device that has its bytes with it.
 pub struct StagedCopy(Option<Box<Staged>>);
@@ -29,19 +33,26 @@ struct Staged {
 impl StagingPool {
     /// An empty one.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { idle: Mutex::new(Vec::with_capacity(KEPT)) })
+        Arc::new(Self::default())
     }
 
     /// Takes the bytes for a copy.
     pub fn stage(self: &Arc<Self>, bytes: &[u8], target: DeviceRange) -> StagedCopy {
-        let idle = self.idle.lock().pop();
-        let mut staged = idle.unwrap_or_else(|| {
+        let mut staged = self.idle().unwrap_or_else(|| {
             Box::new(Staged { bytes: Vec::new(), target, pool: Arc::downgrade(self) })
         });
         staged.bytes.clear();
         staged.bytes.extend_from_slice(bytes);
         staged.target = target;
         StagedCopy(Some(staged))
+    }
+
+    fn idle(&self) -> Option<Box<Staged>> {
+        let mut idle = self.idle.lock();
+        if idle.is_empty() {
+            std::mem::swap(&mut *idle, &mut *self.returned.lock());
+        }
+        idle.pop()
     }
 }
 
@@ -65,9 +76,9 @@ impl Drop for StagedCopy {
     fn drop(&mut self) {
         let Some(staged) = self.0.take() else { return };
         let Some(pool) = staged.pool.upgrade() else { return };
-        let mut idle = pool.idle.lock();
-        if idle.len() < KEPT {
-            idle.push(staged);
+        let mut returned = pool.returned.lock();
+        if returned.len() < KEPT {
+            returned.push(staged);
         }
     }
 }

@@ -1,14 +1,13 @@
-use smallvec::SmallVec;
 use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 
 use crate::{Error, SpyreStream};
 
-/// Control blocks that are queued as one, and the memory that they use besides what they name.
-#[derive(Debug)]
-pub(crate) struct Batch<'a> {
-    stream: &'a SpyreStream,
-    blocks: SmallVec<[ControlBlock; 12]>,
-    uses: SmallVec<[DeviceRange; 12]>,
+/// Control blocks that are queued as one, and the memory that they use besides what they name. It is
+/// filled again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    blocks: Vec<ControlBlock>,
+    uses: Vec<DeviceRange>,
     most_blocks: usize,
     last: Option<StreamPoint>,
 }
@@ -16,11 +15,12 @@ pub(crate) struct Batch<'a> {
 /// A launch of very many tiles is queued in parts: the first run while the rest is put together.
 const MOST_BLOCKS: u64 = 3 * 512;
 
-impl<'a> Batch<'a> {
-    pub(crate) fn new(stream: &'a SpyreStream) -> Self {
-        let most_blocks = MOST_BLOCKS.min(stream.flex().queue_bound()) as usize;
-        let (blocks, uses) = (SmallVec::new(), SmallVec::new());
-        Self { stream, blocks, uses, most_blocks, last: None }
+impl Batch {
+    /// Begins anew.
+    pub(crate) fn begin(&mut self, stream: &SpyreStream) {
+        self.blocks.clear(); // what a launch that was refused has left
+        self.uses.clear();
+        self.most_blocks = MOST_BLOCKS.min(stream.flex().queue_bound()) as usize;
     }
 
     /// Memory that every block may use.
@@ -28,19 +28,25 @@ impl<'a> Batch<'a> {
         self.uses.push(range);
     }
 
-    pub(crate) fn push(&mut self, block: ControlBlock) -> Result<(), Error> {
-        if self.blocks.len() == self.most_blocks {
-            self.flush()?;
+    #[inline]
+    pub(crate) fn push(&mut self, stream: &SpyreStream, block: ControlBlock) -> Result<(), Error> {
+        if self.blocks.len() >= self.most_blocks {
+            self.flush(stream)?;
         }
         self.blocks.push(block);
         Ok(())
     }
 
-    /// Queues what there is; the last block's point, if there was any.
-    pub(crate) fn flush(&mut self) -> Result<Option<StreamPoint>, Error> {
+    /// The last block that was queued: what comes before it may be in use until it is done.
+    pub(crate) fn last(&self) -> Option<StreamPoint> {
+        self.last
+    }
+
+    /// Queues what there is; the last block's point, if there ever was any.
+    #[inline]
+    pub(crate) fn flush(&mut self, stream: &SpyreStream) -> Result<Option<StreamPoint>, Error> {
         if !self.blocks.is_empty() {
-            let blocks = std::mem::take(&mut self.blocks);
-            self.last = Some(self.stream.flex().submit_using(blocks, &self.uses)?);
+            self.last = Some(stream.flex().submit_using(&mut self.blocks, &self.uses)?);
         }
         Ok(self.last)
     }

@@ -1,5 +1,7 @@
-use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
+use spyre_flex::LastUse;
+use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer, StreamPoint};
 
+use crate::blocking::LocationInSegment;
 use crate::{Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
 
 /// A program image in device memory of its own.
@@ -13,7 +15,20 @@ pub(crate) struct Binary {
 impl Binary {
     /// Copies an image to new memory of `bytes` bytes, through the stream.
     pub(crate) fn load(stream: &SpyreStream, image: Vec<u8>, bytes: u64) -> Result<Self, Error> {
-        let handle = stream.flex().allocate(bytes)?;
+        let handle = stream.flex().allocate_program(bytes)?;
+        let binary = Self { device: stream.device().clone(), handle, bytes };
+        binary.write(stream, 0, image)?;
+        Ok(binary)
+    }
+
+    /// Copies an image to memory that is there, through the stream.
+    pub(crate) fn load_at(
+        stream: &SpyreStream,
+        image: Vec<u8>,
+        location: LocationInSegment,
+    ) -> Result<Self, Error> {
+        let bytes = image.len() as u64;
+        let handle = location.take(stream.device(), bytes)?;
         let binary = Self { device: stream.device().clone(), handle, bytes };
         binary.write(stream, 0, image)?;
         Ok(binary)
@@ -36,12 +51,13 @@ impl Binary {
         Ok(())
     }
 
-    pub(crate) fn handle(&self) -> DeviceHandle {
-        self.handle
+    /// Notes that launches up to this one use it, though their blocks do not name it.
+    pub(crate) fn note_use(&self, last: StreamPoint) {
+        note_use(&self.device, self.handle, last);
     }
 
-    pub(crate) fn range(&self) -> DeviceRange {
-        DeviceRange::start_of(self.handle, self.bytes)
+    pub(crate) fn handle(&self) -> DeviceHandle {
+        self.handle
     }
 
     /// Whether it is still there: a reset takes it away.
@@ -55,4 +71,11 @@ impl Drop for Binary {
         // After a reset of the card it is gone already.
         let _ = self.device.context().free(self.handle);
     }
+}
+
+/// Before memory is freed: it may be used up to a block that does not name it.
+pub(crate) fn note_use(device: &Device, handle: DeviceHandle, last: StreamPoint) {
+    let StreamPoint { stream, sequence } = last;
+    // After a reset of the card it is gone, and so is whoever used it.
+    let _ = device.allocator().record_use(handle, LastUse { stream, sequence });
 }

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use spyre_artifact::{CodeImage, CorrectionMetadata, EntryImage, ExpectedSize, TensorMetadata};
+use spyre_artifact::{
+    CodeImage, CorrectionMetadata, EntryImage, ExpectedSize, HandleWords, TensorMetadata,
+};
 use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
 
 use crate::definition::Definition;
@@ -63,12 +65,12 @@ impl SpyreCompute {
 
     /// Reads its entry image back from device memory, with the words that correction wrote last.
     pub fn read_entry(&self, stream: &SpyreStream) -> Result<EntryImage, Error> {
-        let (_, handles) = self.handles_on(stream)?;
-        let bytes = EntryImage::new(spyre_artifact::HandleWords::NONE, self.recipe().table, 0)?
-            .header()
-            .image_bytes();
+        let loaded = self.definition.loaded_for(stream, self.name())?;
+        let entry = loaded.instance(stream)?.steps()[self.step].entry().handle();
+        let blank = EntryImage::new(HandleWords::NONE, self.recipe().table, 0)?;
+        let bytes = blank.header().image_bytes();
         let host = HostBuffer::zeroed(bytes);
-        let range = DeviceRange::start_of(handles.entry, bytes as u64);
+        let range = DeviceRange::start_of(entry, bytes as u64);
         let copy = PreProcessCompute::copy_from_device(HostAddress::Buffer(host.clone()), range);
         stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
         stream.synchronize()?;
@@ -97,13 +99,8 @@ impl SpyreCompute {
         &self,
         stream: &SpyreStream,
     ) -> Result<Vec<DeviceHandle>, Error> {
-        Ok(self.handles_on(stream)?.0)
-    }
-
-    fn handles_on(&self, stream: &SpyreStream) -> Result<(Vec<DeviceHandle>, Handles), Error> {
         let loaded = self.definition.loaded_for(stream, self.name())?;
-        let step = &loaded.instance(stream)?.steps()[self.step];
-        Ok((self.list(&loaded, step), Handles { entry: step.entry().handle() }))
+        Ok(self.list(&loaded, &loaded.instance(stream)?.steps()[self.step]))
     }
 
     fn list(&self, loaded: &Loaded, step: &StepInstance) -> Vec<DeviceHandle> {
@@ -111,8 +108,4 @@ impl SpyreCompute {
         let code = loaded.code(self.definition.output().steps[self.step].compute);
         correction.into_iter().chain([step.entry().handle()]).chain(code).collect()
     }
-}
-
-struct Handles {
-    entry: DeviceHandle,
 }

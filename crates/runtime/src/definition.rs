@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 use spyre_artifact::{CompilerOutput, ExpectedSize};
 
+use crate::binary::Binary;
+use crate::blocking::LocationInSegment;
 use crate::loaded::Loaded;
 use crate::recipe::StepRecipe;
 use crate::{Error, SpyreStream};
@@ -16,7 +19,7 @@ pub(crate) struct Definition {
     /// Per tensor, which dim each of its dimensions is.
     tensor_dims: Vec<SmallVec<[u8; 8]>>,
     recipes: Vec<StepRecipe>,
-    loaded: RwLock<Option<Arc<Loaded>>>,
+    loaded: ArcSwapOption<Loaded>,
     loading: Mutex<()>,
 }
 
@@ -25,6 +28,18 @@ pub(crate) struct Definition {
 pub(crate) struct PlanDim {
     pub(crate) name: String,
     pub(crate) size: ExpectedSize,
+}
+
+/// What is loaded, held without counting: launches of many threads meet nowhere.
+#[derive(Debug)]
+pub(crate) struct LoadedGuard(Guard<Option<Arc<Loaded>>>);
+
+impl std::ops::Deref for LoadedGuard {
+    type Target = Loaded;
+
+    fn deref(&self) -> &Loaded {
+        self.0.as_ref().expect("it was looked at when it was made")
+    }
 }
 
 impl Definition {
@@ -43,7 +58,7 @@ impl Definition {
             tensor_dims.push(places.collect());
         }
         let recipes = StepRecipe::all(&output, &dims);
-        let (loaded, loading) = (RwLock::default(), Mutex::default());
+        let (loaded, loading) = (ArcSwapOption::empty(), Mutex::default());
         Ok(Self { output, dims, tensor_dims, recipes, loaded, loading })
     }
 
@@ -69,7 +84,7 @@ impl Definition {
     }
 
     pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
-        self.loaded.read().clone()
+        self.loaded.load_full()
     }
 
     /// What is loaded, for a launch of `operation` on this stream.
@@ -77,17 +92,52 @@ impl Definition {
         &self,
         stream: &SpyreStream,
         operation: &str,
-    ) -> Result<Arc<Loaded>, Error> {
+    ) -> Result<LoadedGuard, Error> {
         let operation = || operation.to_owned();
-        let loaded = self.loaded().ok_or_else(|| Error::NotLoaded { operation: operation() })?;
+        let guard = LoadedGuard(self.loaded.load());
+        let loaded = guard.0.as_ref().ok_or_else(|| Error::NotLoaded { operation: operation() })?;
         if !loaded.device().is(stream.device()) {
             let (loaded, given) = (loaded.device().index(), stream.device().index());
             return Err(Error::PlanDevice { operation: operation(), loaded, given });
         }
-        Ok(loaded)
+        Ok(guard)
     }
 
     pub(crate) fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
+        self.load_by(stream, |image| {
+            let bytes = image.len() as u64;
+            Binary::load(stream, image, bytes)
+        })
+    }
+
+    /// Loads it to places that are there; of what is loaded already, none is used.
+    pub(crate) fn load_at(
+        &self,
+        stream: &SpyreStream,
+        locations: &mut impl Iterator<Item = LocationInSegment>,
+    ) -> Result<(), Error> {
+        self.load_by(stream, |image| match locations.next() {
+            Some(location) => Binary::load_at(stream, image, location),
+            None => Err(Error::LocationCount { expected: self.code_bytes().len(), given: 0 }),
+        })
+    }
+
+    /// Whether it is on a device, and was not taken away by a reset.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded().is_some_and(|loaded| loaded.is_live())
+    }
+
+    /// Bytes of each piece of code.
+    pub(crate) fn code_bytes(&self) -> Vec<u64> {
+        let images = self.output.images.iter().filter(|image| image.program().is_some());
+        images.map(|image| image.encode().len() as u64).collect()
+    }
+
+    fn load_by(
+        &self,
+        stream: &SpyreStream,
+        put: impl FnMut(Vec<u8>) -> Result<Binary, Error>,
+    ) -> Result<(), Error> {
         let _one_at_a_time = self.loading.lock();
         if let Some(loaded) = self.loaded() {
             let name = self.output.steps.first().map_or("", |step| &step.name);
@@ -95,8 +145,8 @@ impl Definition {
                 return self.loaded_for(stream, name).map(drop);
             }
         }
-        let loaded = Arc::new(Loaded::load(self, stream)?);
-        *self.loaded.write() = Some(loaded);
+        let loaded = Arc::new(Loaded::load(self, stream, put)?);
+        self.loaded.store(Some(loaded));
         Ok(())
     }
 }

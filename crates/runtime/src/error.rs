@@ -23,8 +23,8 @@ pub enum Error {
 
     /// Elements that lie otherwise in device memory.
     #[error(
-        "tensor {tensor:?} is stored as {given}, and the plan was made for {expected}: compile it \
-         for the device's profile"
+        "tensor {tensor:?} is stored as {}, and the plan was made for {}: compile it for the \
+         device's profile", .given.name(), .expected.name()
     )]
     Format { tensor: String, expected: DataFormat, given: DataFormat },
 
@@ -187,6 +187,10 @@ pub enum Error {
     /// A place that is too small.
     #[error("{needed} bytes do not fit the location, which holds {given}")]
     LocationBytes { needed: u64, given: u64 },
+
+    /// A place on another card.
+    #[error("the location is on device {given}, and the engine on device {expected}")]
+    LocationDevice { expected: DeviceIndex, given: DeviceIndex },
 
     /// What a layout cannot be.
     #[error(transparent)]

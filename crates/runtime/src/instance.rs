@@ -7,9 +7,10 @@ use spyre_artifact::{
 };
 use spyre_hal::DeviceRange;
 
+use crate::batch::Batch;
 use crate::binary::Binary;
 use crate::definition::Definition;
-use crate::words::Scratch;
+use crate::words::Words;
 use crate::{Error, SpyreStream};
 
 /// One stream's own part of a loaded plan: what correction patches, and memory between steps.
@@ -20,12 +21,19 @@ pub(crate) struct Instance {
     scratch: Mutex<Scratch>,
 }
 
+/// What launches on a stream are put together in, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(crate) words: Words,
+    pub(crate) batch: Batch,
+}
+
 /// The entry image and the correction of one step.
 #[derive(Debug)]
 pub(crate) struct StepInstance {
     entry: Binary,
     correction: Option<Correction>,
-    code: DeviceRange,
+    code: Arc<Binary>,
 }
 
 /// A correction image, and the part of it that each launch writes.
@@ -64,6 +72,17 @@ impl Instance {
     }
 }
 
+/// What its launches use and no block names is kept until they are done.
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let Scratch { words, batch } = self.scratch.get_mut();
+        if let Some(last) = batch.last() {
+            self.steps.iter().for_each(|step| step.code.note_use(last));
+            words.note_uses(last);
+        }
+    }
+}
+
 impl StepInstance {
     pub(crate) fn entry(&self) -> &Binary {
         &self.entry
@@ -74,8 +93,8 @@ impl StepInstance {
     }
 
     /// The code, which no block names.
-    pub(crate) fn code(&self) -> DeviceRange {
-        self.code
+    pub(crate) fn code(&self) -> &Binary {
+        &self.code
     }
 }
 
@@ -125,7 +144,7 @@ impl Parts {
                 Some(Correction { binary, input })
             }
         };
-        Ok(StepInstance { entry, correction, code: parts.code.range() })
+        Ok(StepInstance { entry, correction, code: Arc::clone(&parts.code) })
     }
 
     fn init(&self, target: InitTarget, binary: &Binary, stream: &SpyreStream) -> Result<(), Error> {

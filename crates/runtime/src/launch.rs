@@ -1,12 +1,11 @@
 use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
 
 use crate::batch::Batch;
-use crate::definition::Definition;
+use crate::definition::{Definition, LoadedGuard};
 use crate::fit::Fit;
-use crate::instance::{Instance, StepInstance};
-use crate::loaded::Loaded;
+use crate::instance::{Correction, Instance, Scratch, StepInstance};
 use crate::tiles::Tiles;
-use crate::words::Scratch;
+use crate::words::Words;
 use crate::{
     DevicePlace, Error, ExecutionPlan, HostAddress, Operation, PreProcessCompute, SpyreCompute,
     SpyreStream, SpyreTensor,
@@ -87,7 +86,7 @@ fn is_of_one_plan(left: &Operation, right: &Operation) -> bool {
 struct Checked<'a> {
     definition: &'a Definition,
     fit: Fit,
-    loaded: std::sync::Arc<Loaded>,
+    loaded: LoadedGuard,
 }
 
 /// Finds all that a caller can get wrong about Operations of one plan.
@@ -114,7 +113,9 @@ fn check_group<'a>(
     for operation in operations {
         let Some(compute) = operation.compute() else { continue };
         fit.check_tiles(definition, compute.recipe())?;
-        check_steps(operation, compute)?;
+        if !operation.is_corrected() {
+            check_steps(operation, compute)?;
+        }
     }
     Ok(Some(Checked { definition, fit, loaded }))
 }
@@ -172,20 +173,18 @@ fn launch_group(
     };
     let Checked { definition, fit, loaded } = &checked;
     let instance = loaded.instance(stream)?;
-    let mut scratch = instance.scratch();
-    scratch.hold_intermediates(definition, fit, stream)?;
-    let mut batch = Batch::new(stream);
+    let Scratch { words, batch } = &mut *instance.scratch();
+    words.hold_intermediates(definition, fit, stream, batch.last())?;
+    batch.begin(stream);
     arguments.tensors.iter().for_each(|tensor| batch.uses(tensor.storage().range()));
-    scratch.ranges().for_each(|range| batch.uses(range));
-    instance.steps().iter().for_each(|step| batch.uses(step.code()));
     let mut queue = || {
         for operation in operations {
             let Some(compute) = operation.compute() else { continue };
             let round =
                 Round { stream, operation, compute, step: &instance.steps()[compute.step()] };
-            round.queue(definition, fit, &mut scratch, arguments, &mut batch)?;
+            round.queue(definition, fit, words, arguments, batch)?;
         }
-        batch.flush()
+        batch.flush(stream)
     };
     match queue() {
         Ok(Some(point)) => Ok(point),
@@ -195,13 +194,14 @@ fn launch_group(
 }
 
 fn launch_copies(stream: &SpyreStream, operations: &[Operation]) -> Result<StreamPoint, Error> {
-    let mut batch = Batch::new(stream);
+    let mut batch = Batch::default();
+    batch.begin(stream);
     for step in operations.iter().flat_map(Operation::steps) {
         if let Some(block) = plain_block(step)? {
-            batch.push(block)?;
+            batch.push(stream, block)?;
         }
     }
-    batch.flush()?.ok_or(Error::EmptyOperation)
+    batch.flush(stream)?.ok_or(Error::EmptyOperation)
 }
 
 /// One Operation's way onto a stream.
@@ -218,31 +218,55 @@ impl Round<'_> {
         &self,
         definition: &Definition,
         fit: &Fit,
-        scratch: &mut Scratch,
+        words: &mut Words,
         arguments: Arguments<'_>,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch,
     ) -> Result<(), Error> {
         let recipe = self.compute.recipe();
         let mut tiles = Tiles::new(definition, recipe, fit);
-        scratch.fill(recipe, arguments.tensors, arguments.scalars);
+        words.fill(recipe, arguments.tensors, arguments.scalars);
         loop {
-            for step in self.operation.steps() {
-                batch.push(self.block(step, scratch, arguments, &tiles)?)?;
+            match self.step.correction().filter(|_| self.operation.is_corrected()) {
+                Some(correction) => self.correct(correction, words, arguments, &tiles, batch)?,
+                None => {
+                    for step in self.operation.steps() {
+                        let block = self.block(step, words, arguments, &tiles)?;
+                        batch.push(self.stream, block)?;
+                    }
+                }
             }
             let program = self.step.entry().handle();
-            batch.push(ControlBlock::Launch { program, label: recipe.label })?;
+            batch.push(self.stream, ControlBlock::Launch { program, label: recipe.label })?;
             if !tiles.advance() {
                 return Ok(());
             }
         }
     }
 
+    /// The two blocks of a correction.
+    #[inline]
+    fn correct(
+        &self,
+        correction: &Correction,
+        words: &mut Words,
+        arguments: Arguments<'_>,
+        tiles: &Tiles<'_>,
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        let recipe = self.compute.recipe();
+        let bytes = words.input(recipe, arguments.tensors, tiles);
+        batch.push(self.stream, self.stream.flex().stage(bytes, correction.input))?;
+        let program = correction.binary.handle();
+        let launch = ControlBlock::Launch { program, label: recipe.correction_label };
+        batch.push(self.stream, launch)
+    }
+
     fn block(
         &self,
         step: &PreProcessCompute,
-        scratch: &mut Scratch,
+        words: &mut Words,
         arguments: Arguments<'_>,
-        tiles: &Tiles,
+        tiles: &Tiles<'_>,
     ) -> Result<ControlBlock, Error> {
         if let Some(block) = plain_block(step)? {
             return Ok(block);
@@ -256,7 +280,7 @@ impl Round<'_> {
                 Ok(ControlBlock::Launch { program, label: recipe.correction_label })
             }
             _ => {
-                let bytes = scratch.input(recipe, arguments.tensors, tiles);
+                let bytes = words.input(recipe, arguments.tensors, tiles);
                 Ok(self.stream.flex().stage(bytes, correction.input))
             }
         }
@@ -314,7 +338,7 @@ fn explain(
     let owner = instance.steps().iter().position(|step| {
         let correction = step.correction().map(|correction| correction.binary.handle());
         step.entry().handle() == refused
-            || step.code().handle == refused
+            || step.code().handle() == refused
             || correction == Some(refused)
     });
     match owner {

@@ -38,6 +38,7 @@
 mod aliasing;
 mod batch;
 mod binary;
+pub mod blocking;
 mod compute;
 mod cpu_tensor;
 mod definition;

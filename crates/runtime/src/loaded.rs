@@ -1,13 +1,13 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use spyre_artifact::{Code, ImageId};
+use spyre_artifact::{Code, CodeImage, ImageId};
 use spyre_flex::Event;
 use spyre_hal::{DeviceHandle, StreamIndex};
 
 use crate::binary::Binary;
 use crate::definition::Definition;
-use crate::instance::Instance;
+use crate::instance::{Instance, Parts};
 use crate::{Device, Error, SpyreStream};
 
 const CHUNK: usize = 64;
@@ -19,7 +19,7 @@ pub(crate) struct Loaded {
     device: Device,
     /// Per image; correction programs are part of their instances.
     codes: Vec<Option<Arc<Binary>>>,
-    recipes: InstanceParts,
+    parts: Parts,
     first: StreamIndex,
     /// When the code is there, for streams that did not copy it.
     ready: Event,
@@ -27,25 +27,23 @@ pub(crate) struct Loaded {
     making: Mutex<()>,
 }
 
-/// What instances are made from.
-type InstanceParts = Arc<crate::instance::Parts>;
-
 impl Loaded {
     /// Copies all code through the stream, and makes its instance.
-    pub(crate) fn load(definition: &Definition, stream: &SpyreStream) -> Result<Self, Error> {
-        let code = |image: &spyre_artifact::CodeImage| match image.code() {
+    pub(crate) fn load(
+        definition: &Definition,
+        stream: &SpyreStream,
+        mut put: impl FnMut(Vec<u8>) -> Result<Binary, Error>,
+    ) -> Result<Self, Error> {
+        let mut code = |image: &CodeImage| match image.code() {
             Code::Correction(_) => Ok(None),
-            Code::Compute(_) => {
-                let bytes = image.encode();
-                let length = bytes.len() as u64;
-                Binary::load(stream, bytes, length).map(|binary| Some(Arc::new(binary)))
-            }
+            Code::Compute(_) => put(image.encode()).map(|binary| Some(Arc::new(binary))),
         };
-        let codes: Result<Vec<_>, Error> = definition.output().images.iter().map(code).collect();
+        let codes: Result<Vec<_>, Error> =
+            definition.output().images.iter().map(&mut code).collect();
         let codes = codes?;
         let loaded = Self {
             device: stream.device().clone(),
-            recipes: Arc::new(crate::instance::Parts::new(definition, &codes)?),
+            parts: Parts::new(definition, &codes)?,
             codes,
             first: stream.flex().index(),
             ready: Event::new(),
@@ -100,7 +98,7 @@ impl Loaded {
             return Ok(instance);
         }
         stream.flex().wait(&self.ready)?;
-        let instance = self.recipes.instance(stream)?;
+        let instance = self.parts.instance(stream)?;
         Ok(chunk[at % CHUNK].get_or_init(|| instance))
     }
 }

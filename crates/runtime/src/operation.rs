@@ -10,12 +10,14 @@ use crate::{Error, PreProcessCompute, SpyreCompute, SpyreStream};
 pub struct Operation {
     compute: Option<SpyreCompute>,
     preprocessing: Vec<PreProcessCompute>,
+    /// Whether the steps are the compute's own correction, and nothing else.
+    is_corrected: bool,
 }
 
 impl Operation {
     /// A compute that needs nothing before it.
     pub fn new(compute: SpyreCompute) -> Self {
-        Self { compute: Some(compute), preprocessing: Vec::new() }
+        Self { compute: Some(compute), ..Self::default() }
     }
 
     /// Steps, and then a compute.
@@ -23,18 +25,19 @@ impl Operation {
         compute: SpyreCompute,
         preprocessing: Vec<PreProcessCompute>,
     ) -> Self {
-        Self { compute: Some(compute), preprocessing }
+        Self { compute: Some(compute), preprocessing, is_corrected: false }
     }
 
     /// Steps alone: tensors and binaries that are copied.
     pub fn preprocessing(preprocessing: Vec<PreProcessCompute>) -> Self {
-        Self { compute: None, preprocessing }
+        Self { preprocessing, ..Self::default() }
     }
 
     /// A compute with the correction that it was compiled with.
     pub fn corrected(compute: SpyreCompute) -> Self {
-        let preprocessing = compute.correction().into_iter().flatten().collect();
-        Self { compute: Some(compute), preprocessing }
+        let preprocessing: Vec<_> = compute.correction().into_iter().flatten().collect();
+        let is_corrected = !preprocessing.is_empty();
+        Self { compute: Some(compute), preprocessing, is_corrected }
     }
 
     /// What it computes.
@@ -45,6 +48,10 @@ impl Operation {
     /// What comes first.
     pub fn steps(&self) -> &[PreProcessCompute] {
         &self.preprocessing
+    }
+
+    pub(crate) fn is_corrected(&self) -> bool {
+        self.is_corrected
     }
 
     /// What people call it.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use spyre_artifact::{CompilerOutput, CorrectionMetadata, InitPacket, TensorMetadata};
 
+use crate::blocking::LocationInSegment;
 use crate::definition::Definition;
 use crate::{Error, Operation, SpyreCompute, SpyreStream};
 
@@ -62,6 +63,26 @@ impl ExecutionPlan {
     /// there already is not copied again; what a reset took away is.
     pub fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
         self.definitions().try_for_each(|definition| definition.load(stream))
+    }
+
+    /// The same, with the code at these places: one for each of [`code_bytes`](Self::code_bytes).
+    pub(crate) fn load_at(
+        &self,
+        stream: &SpyreStream,
+        locations: Vec<LocationInSegment>,
+    ) -> Result<(), Error> {
+        let (expected, given) = (self.code_bytes().len(), locations.len());
+        if expected != given {
+            return Err(Error::LocationCount { expected, given });
+        }
+        let mut locations = locations.into_iter();
+        self.definitions().try_for_each(|definition| definition.load_at(stream, &mut locations))
+    }
+
+    /// Bytes of each piece of code that is not on a device.
+    pub(crate) fn code_bytes(&self) -> Vec<u64> {
+        let missing = self.definitions().filter(|definition| !definition.is_loaded());
+        missing.flat_map(Definition::code_bytes).collect()
     }
 
     fn computes(&self) -> impl Iterator<Item = &SpyreCompute> {

@@ -14,9 +14,14 @@ pub(crate) struct StepRecipe {
     pub(crate) correction_label: Label,
     pub(crate) table: TableShape,
     pub(crate) dims: SmallVec<[StepDim; MAX_DIMS]>,
+    /// Dims from the outermost to the innermost of a tiled launch: reductions run innermost, so that
+    /// one partial result is enough.
+    pub(crate) order: SmallVec<[u8; MAX_DIMS]>,
     pub(crate) operands: Vec<OperandRecipe>,
     pub(crate) input: Vec<InputRun>,
     pub(crate) input_words: usize,
+    /// Whether the input is the table as it is, flags in the place of scalars.
+    pub(crate) is_whole_table: bool,
     /// The scalars that launches are given, in this order, and where the step's begin.
     pub(crate) scalars: Vec<ScalarWord>,
     pub(crate) first_scalar: usize,
@@ -83,17 +88,27 @@ impl StepRecipe {
                 is_local: is_local(output, binding),
             })
             .collect();
+        let input = input_runs(words, table);
+        let stays = |run: &InputRun| match run {
+            InputRun::Table { from, to, .. } => from == to,
+            InputRun::Flag { .. } => true,
+        };
         let scalars = words.iter().filter_map(|word| match word {
             CorrectionWord::Scalar(scalar) => Some(*scalar),
             _ => None,
         });
+        let dims = step_dims(step, dims, &operands, words);
+        let mut order: SmallVec<[u8; MAX_DIMS]> = (0..dims.len() as u8).collect();
+        order.sort_by_key(|&dim| dims[usize::from(dim)].is_reduction);
         Self {
             label: Label::named(&step.name),
             correction_label: Label::named(&format!("{}.correction", step.name)),
             table,
-            dims: step_dims(step, dims, &operands, words),
+            dims,
+            order,
             operands,
-            input: input_runs(words, table),
+            is_whole_table: words.len() == table.words() && input.iter().all(stays),
+            input,
             input_words: words.len(),
             scalars: scalars.collect(),
             first_scalar,

@@ -8,7 +8,7 @@ use crate::{Device, Error, SpyreStream};
 #[derive(Debug)]
 pub(crate) struct Storage {
     device: Device,
-    handle: DeviceHandle,
+    range: DeviceRange,
     layout: SpyreTensorLayout,
     /// What an operand's words are, but for offset and strides.
     words: [u64; OPERAND_WORDS],
@@ -33,6 +33,15 @@ impl Storage {
         Self::of(device, handle, layout, false)
     }
 
+    /// Memory that was allocated for it.
+    pub(crate) fn owned(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: SpyreTensorLayout,
+    ) -> Result<Self, Error> {
+        Self::of(device, handle, layout, true)
+    }
+
     fn of(
         device: &Device,
         handle: DeviceHandle,
@@ -42,7 +51,8 @@ impl Storage {
         let limit_bytes = layout.device_bytes() as u64;
         let name = HandleWords(handle.to_words());
         let words = OperandWords::of_layout(name, limit_bytes, &layout)?.encode();
-        Ok(Self { device: device.clone(), handle, layout, words, is_owned })
+        let range = DeviceRange::start_of(handle, limit_bytes);
+        Ok(Self { device: device.clone(), range, layout, words, is_owned })
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -50,7 +60,7 @@ impl Storage {
     }
 
     pub(crate) fn handle(&self) -> DeviceHandle {
-        self.handle
+        self.range.handle
     }
 
     pub(crate) fn layout(&self) -> &SpyreTensorLayout {
@@ -62,7 +72,7 @@ impl Storage {
     }
 
     pub(crate) fn range(&self) -> DeviceRange {
-        DeviceRange::start_of(self.handle, self.layout.device_bytes() as u64)
+        self.range
     }
 }
 
@@ -70,7 +80,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         if self.is_owned {
             // After a reset of the card it is gone already.
-            let _ = self.device.context().free(self.handle);
+            let _ = self.device.context().free(self.range.handle);
         }
     }
 }

@@ -4,6 +4,7 @@ use spyre_hal::DeviceHandle;
 use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout, View};
 use spyre_numerics::DType;
 
+use crate::blocking::{segment_id, vf_offset};
 use crate::cpu_tensor::element_bytes;
 use crate::storage::Storage;
 use crate::{CPUTensor, Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
@@ -186,6 +187,20 @@ impl SpyreTensor {
         shape.swap(first, second);
         stride.swap(first, second);
         self.as_strided(&shape, &stride, self.view.offset())
+    }
+
+    /// Which device memory segment its storage is in; 0 in PF mode.
+    pub fn segment_id(&self) -> u16 {
+        segment_id(self.device_handle())
+    }
+
+    /// Bytes from the start of the segment to its storage; 0 in PF mode.
+    pub fn vf_offset(&self) -> u64 {
+        vf_offset(self.device_handle())
+    }
+
+    pub(crate) fn of_storage(storage: Storage, view: View, dtype: DType) -> Self {
+        Self { storage: Arc::new(storage), view, dtype }
     }
 
     pub(crate) fn storage(&self) -> &Storage {

@@ -1,51 +1,44 @@
-use smallvec::SmallVec;
-use spyre_artifact::{ExpectedSize, MAX_DIMS};
+use spyre_artifact::{ExpectedSize, MAX_DIMS, TileFlag};
 
 use crate::definition::Definition;
 use crate::fit::Fit;
 use crate::recipe::StepRecipe;
 
 /// The tiles that a launch of one step goes over, and the one it is at.
-///
-/// Dims that results have come first, as the program names them; reductions run innermost, so that
-/// one partial result is enough.
 #[derive(Clone, Debug)]
-pub(crate) struct Tiles {
+pub(crate) struct Tiles<'a> {
+    recipe: &'a StepRecipe,
     extents: [u64; MAX_DIMS],
     tile: [u64; MAX_DIMS],
     counts: [u64; MAX_DIMS],
     at: [u64; MAX_DIMS],
-    /// Dims from the outermost to the innermost.
-    order: SmallVec<[u8; MAX_DIMS]>,
+    are_many: bool,
 }
 
-impl Tiles {
-    pub(crate) fn new(definition: &Definition, recipe: &StepRecipe, fit: &Fit) -> Self {
-        let mut tiles = Self {
-            extents: [0; MAX_DIMS],
-            tile: [1; MAX_DIMS],
-            counts: [1; MAX_DIMS],
-            at: [0; MAX_DIMS],
-            order: SmallVec::new(),
-        };
+impl<'a> Tiles<'a> {
+    #[inline]
+    pub(crate) fn new(definition: &Definition, recipe: &'a StepRecipe, fit: &Fit) -> Self {
+        let (extents, at) = ([0; MAX_DIMS], [0; MAX_DIMS]);
+        let (tile, counts) = ([1; MAX_DIMS], [1; MAX_DIMS]);
+        let mut tiles = Self { recipe, extents, tile, counts, at, are_many: false };
         for (at, dim) in recipe.dims.iter().enumerate() {
             let extent = fit.extents[dim.plan_dim];
-            let tile = match definition.dims()[dim.plan_dim].size {
-                ExpectedSize::Fixed(tile) => tile.get(),
-                ExpectedSize::Any => extent.max(1),
-            };
             tiles.extents[at] = extent;
-            tiles.tile[at] = tile;
-            if extent > tile {
-                tiles.counts[at] = extent.div_ceil(tile);
+            tiles.tile[at] = extent.max(1);
+            if let ExpectedSize::Fixed(tile) = definition.dims()[dim.plan_dim].size
+                && extent > tile.get()
+            {
+                tiles.tile[at] = tile.get();
+                tiles.counts[at] = extent.div_ceil(tile.get());
+                tiles.are_many = true;
             }
         }
-        for is_reduction in [false, true] {
-            let dims = recipe.dims.iter().enumerate();
-            let dims = dims.filter(|(_, dim)| dim.is_reduction == is_reduction);
-            tiles.order.extend(dims.map(|(at, _)| at as u8));
-        }
         tiles
+    }
+
+    /// Whether there is more than one.
+    pub(crate) fn are_many(&self) -> bool {
+        self.are_many
     }
 
     /// Elements before the tile along a dim.
@@ -58,14 +51,19 @@ impl Tiles {
         self.tile[dim].min(self.extents[dim] - self.start(dim))
     }
 
-    /// Where the tile is along a dim, and how many there are.
-    pub(crate) fn place(&self, dim: usize) -> (u64, u64) {
-        (self.at[dim], self.counts[dim])
+    /// Whether the tile is where a flag says.
+    pub(crate) fn holds(&self, dim: usize, flag: TileFlag) -> bool {
+        flag.holds(self.at[dim], self.counts[dim])
     }
 
     /// The next tile; false when there is none.
+    #[inline]
     pub(crate) fn advance(&mut self) -> bool {
-        for &dim in self.order.iter().rev() {
+        self.are_many && self.advance_one()
+    }
+
+    fn advance_one(&mut self) -> bool {
+        for &dim in self.recipe.order.iter().rev() {
             let dim = usize::from(dim);
             self.at[dim] += 1;
             if self.at[dim] < self.counts[dim] {

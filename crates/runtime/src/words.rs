@@ -4,10 +4,11 @@ use smallvec::SmallVec;
 use spyre_artifact::{
     Binding, Dim, ExpectedSize, IntermediateDim, OPERAND_WORDS, Operand, OperandField,
 };
-use spyre_hal::DeviceRange;
+use spyre_hal::StreamPoint;
 use spyre_layout::{SpyreTensorLayout, View};
 use zerocopy::IntoBytes;
 
+use crate::binary::note_use;
 use crate::definition::Definition;
 use crate::fit::Fit;
 use crate::recipe::{InputRun, OperandRecipe, StepRecipe};
@@ -15,9 +16,9 @@ use crate::storage::Storage;
 use crate::tiles::Tiles;
 use crate::{Error, SpyreStream, SpyreTensor};
 
-/// What a stream's launches of a plan are put together in, one after the other.
+/// Tables and inputs of a stream's launches, in memory that is used again.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct Words {
     table: Vec<u64>,
     input: Vec<u64>,
     intermediates: Vec<Option<Held>>,
@@ -36,13 +37,14 @@ struct Place<'a> {
     view: &'a View,
 }
 
-impl Scratch {
+impl Words {
     /// Sees to it that the plan's intermediates are there, and measure what this launch needs.
     pub(crate) fn hold_intermediates(
         &mut self,
         definition: &Definition,
         fit: &Fit,
         stream: &SpyreStream,
+        last: Option<StreamPoint>,
     ) -> Result<(), Error> {
         let count = definition.output().intermediates.len();
         self.intermediates.resize_with(count, || None);
@@ -51,7 +53,9 @@ impl Scratch {
             if self.intermediates[at].as_ref().is_some_and(|held| held.view.size() == &sizes[..]) {
                 continue;
             }
-            self.intermediates[at] = None; // its memory may be what the next one gets
+            if let (Some(old), Some(last)) = (self.intermediates[at].take(), last) {
+                note_use(stream.device(), old.storage.handle(), last);
+            }
             let format = definition.output().intermediates[at].format;
             let storage =
                 Storage::allocate(stream, SpyreTensorLayout::contiguous(&sizes, format)?)?;
@@ -60,16 +64,18 @@ impl Scratch {
         Ok(())
     }
 
-    /// The memory of the intermediates.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = DeviceRange> {
-        self.intermediates.iter().flatten().map(|held| held.storage.range())
+    /// Notes that launches up to this one use the intermediates.
+    pub(crate) fn note_uses(&self, last: StreamPoint) {
+        for held in self.intermediates.iter().flatten() {
+            note_use(held.storage.device(), held.storage.handle(), last);
+        }
     }
 
     /// Fills the table with all that is the same in every tile.
     pub(crate) fn fill(&mut self, recipe: &StepRecipe, tensors: &[SpyreTensor], scalars: &[u64]) {
         let mut table = std::mem::take(&mut self.table);
-        table.clear();
         table.resize(recipe.table.words(), 0);
+        table[recipe.table.extent_word(Dim(0))..].fill(0);
         for (at, operand) in recipe.operands.iter().enumerate() {
             let Some(place) = self.place(operand.binding, tensors) else { continue };
             let words = &mut table[recipe.table.operand_words(Operand(at as u8))];
@@ -92,16 +98,27 @@ impl Scratch {
         &mut self,
         recipe: &StepRecipe,
         tensors: &[SpyreTensor],
-        tiles: &Tiles,
+        tiles: &Tiles<'_>,
     ) -> &[u8] {
-        for (at, operand) in recipe.operands.iter().enumerate() {
-            let Some(offset) = self.offset(at, operand, tensors, tiles) else { continue };
-            let word = recipe.table.operand_word(Operand(at as u8), OperandField::Offset);
-            self.table[word] = offset;
+        if tiles.are_many() {
+            self.move_operands(recipe, tensors, tiles);
         }
         for dim in 0..recipe.dims.len() {
             self.table[recipe.table.extent_word(Dim(dim as u8))] = tiles.extent(dim);
         }
+        if !recipe.is_whole_table {
+            return self.gather(recipe, tiles);
+        }
+        for run in &recipe.input {
+            if let InputRun::Flag { to, dim, flag } = *run {
+                self.table[to] = tiles.holds(dim, flag).into();
+            }
+        }
+        self.table.as_bytes()
+    }
+
+    /// The words of the table that a correction asks for, in its order.
+    fn gather(&mut self, recipe: &StepRecipe, tiles: &Tiles<'_>) -> &[u8] {
         self.input.resize(recipe.input_words, 0);
         for run in &recipe.input {
             match *run {
@@ -109,12 +126,20 @@ impl Scratch {
                     self.input[to..to + words].copy_from_slice(&self.table[from..from + words]);
                 }
                 InputRun::Flag { to, dim, flag } => {
-                    let (index, count) = tiles.place(dim);
-                    self.input[to] = flag.holds(index, count).into();
+                    self.input[to] = tiles.holds(dim, flag).into();
                 }
             }
         }
         self.input.as_bytes()
+    }
+
+    /// Has operands begin where the tile does.
+    fn move_operands(&mut self, recipe: &StepRecipe, tensors: &[SpyreTensor], tiles: &Tiles<'_>) {
+        for (at, operand) in recipe.operands.iter().enumerate() {
+            let Some(offset) = self.offset(at, operand, tensors, tiles) else { continue };
+            let word = recipe.table.operand_word(Operand(at as u8), OperandField::Offset);
+            self.table[word] = offset;
+        }
     }
 
     /// Host elements before an operand's tile; `None` if it does not move.
@@ -123,7 +148,7 @@ impl Scratch {
         at: usize,
         operand: &OperandRecipe,
         tensors: &[SpyreTensor],
-        tiles: &Tiles,
+        tiles: &Tiles<'_>,
     ) -> Option<u64> {
         if operand.is_local {
             return None;

@@ -170,11 +170,12 @@ impl Hardware for SimulatedCard {
         }
     }
 
-    fn abort(&self, engine: EngineIndex) {
+    fn abort(&self, engine: EngineIndex, token: Token) {
         let (now, limit) = (self.world.now(), self.world.settings.watchdog_nanoseconds);
         let mut state = self.world.state();
         state.log.add(now, Step::Aborted { engine: engine.0 });
-        let Some(at) = state.pending.iter().position(|p| p.engine == engine) else { return };
+        let is_its = |p: &Pending| (p.engine, p.token) == (engine, token);
+        let Some(at) = state.pending.iter().position(is_its) else { return };
         let elapsed = now.saturating_sub(state.pending[at].started_at);
         if elapsed <= limit {
             let point = state.pending[at].point;

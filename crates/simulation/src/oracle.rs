@@ -23,7 +23,7 @@ pub(crate) use cause::{Cause, CauseId, GIVEN_UP};
 use lane::Lane;
 
 /// Failures that a stream is certain to remember, for tickets that are asked late.
-const REMEMBERED_FAILURES: u64 = 50;
+const REMEMBERED_FAILURES: u64 = 200;
 
 /// The model. It is told what was asked of the runtime and what the card saw, and objects.
 #[derive(Debug, Default)]

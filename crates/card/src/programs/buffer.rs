@@ -39,6 +39,24 @@ impl Buffer {
         }
     }
 
+    pub(super) fn lane(&self) -> Lane {
+        match self {
+            Self::F32(_) => Lane::F32,
+            Self::F64(_) => Lane::F64,
+            Self::I64(_) => Lane::I64,
+            Self::Bool(_) => Lane::Bool,
+        }
+    }
+
+    pub(super) fn capacity_bytes(&self) -> usize {
+        match self {
+            Self::F32(tile) => tile.capacity() * size_of::<f32>(),
+            Self::F64(tile) => tile.capacity() * size_of::<f64>(),
+            Self::I64(tile) => tile.capacity() * size_of::<i64>(),
+            Self::Bool(tile) => tile.capacity(),
+        }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::F32(tile) => tile.as_bytes(),

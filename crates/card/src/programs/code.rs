@@ -1,69 +1,44 @@
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
-use parking_lot::Mutex;
-use spyre_artifact::{CodeImage, Instruction, Program};
-use spyre_hal::{DeviceHandle, Location};
+use spyre_artifact::{Code, Instruction, Lane, Program};
+use spyre_numerics::{Converter, DataFormat};
 
-use super::{Stop, compute_program};
-
-/// Code that was decoded and verified, by where it lies.
-///
-/// It is used again only if the bytes there are still the same, all of them: a comparison costs
-/// less than a decoding, and notices every way in which code can change, be freed or be replaced.
-#[derive(Default)]
-pub(crate) struct Programs {
-    known: Mutex<HashMap<Location, Arc<LoadedCode>>>,
-}
+use super::Stop;
+use super::buffer::format_of;
 
 /// A verified program, and what is looked up while it runs.
-#[derive(Debug)]
 pub(super) struct LoadedCode {
-    image: Vec<u8>,
     program: Program,
-    /// For each `Begin`, the place of its `End`.
-    ends: Vec<usize>,
+    steps: Vec<Step>,
 }
 
-/// How many programs are kept; when there are more, all are forgotten.
-const MOST_PROGRAMS: usize = 256;
-/// Larger images are decoded anew each time.
-const MOST_KEPT_BYTES: usize = 1 << 20;
-
-impl Programs {
-    /// The compute program in the image that was just read from `place`.
-    pub(super) fn at(&self, place: DeviceHandle, image: Vec<u8>) -> Result<Arc<LoadedCode>, Stop> {
-        let place = place.location();
-        if let Some(code) = self.known.lock().get(&place)
-            && code.image == image
-        {
-            return Ok(Arc::clone(code));
-        }
-        let code = Arc::new(LoadedCode::new(image)?);
-        if code.image.len() <= MOST_KEPT_BYTES {
-            let mut known = self.known.lock();
-            if known.len() >= MOST_PROGRAMS {
-                known.clear();
-            }
-            known.insert(place, Arc::clone(&code));
-        }
-        Ok(code)
-    }
-}
-
-/// Says nothing of places.
-impl fmt::Debug for Programs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Programs({} kept)", self.known.lock().len())
-    }
+/// What is known of an instruction beside itself.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    /// Of a `Begin`, the place of its `End`.
+    end: usize,
+    /// There, and back again if it goes both ways; those of both sides of a product.
+    converters: [Option<Converter>; 2],
 }
 
 impl LoadedCode {
-    fn new(image: Vec<u8>) -> Result<Self, Stop> {
-        let program = compute_program(CodeImage::decode(&image)?.code())?.clone();
-        let ends = ends(program.instructions());
-        Ok(Self { image, program, ends })
+    /// Compute programs only: what else code images hold has its own images.
+    pub(super) fn new(code: &Code) -> Result<Self, Stop> {
+        let program = match code {
+            Code::Compute(program) => program.clone(),
+            Code::Correction(_) => return Err(Stop::refused("its code is a correction")),
+        };
+        let mut steps = vec![Step::default(); program.instructions().len()];
+        let mut open = Vec::new();
+        for (at, &instruction) in program.instructions().iter().enumerate() {
+            match instruction {
+                Instruction::Begin { .. } => open.push(at),
+                Instruction::End => steps[open.pop().unwrap_or(at)].end = at,
+                _ => {}
+            }
+            steps[at].converters = converters(&program, instruction)?;
+        }
+        Ok(Self { program, steps })
     }
 
     pub(super) fn program(&self) -> &Program {
@@ -72,18 +47,45 @@ impl LoadedCode {
 
     /// Where the loop that begins here ends.
     pub(super) fn end_of(&self, begin: usize) -> usize {
-        self.ends[begin]
+        self.steps[begin].end
+    }
+
+    /// How the instruction here converts elements.
+    pub(super) fn converter(&self, at: usize, nth: usize) -> Result<&Converter, Stop> {
+        let converter = self.steps[at].converters[nth].as_ref();
+        converter.ok_or_else(|| Stop::refused("it converts nothing"))
     }
 }
 
-fn ends(instructions: &[Instruction]) -> Vec<usize> {
-    let (mut ends, mut open) = (vec![0; instructions.len()], Vec::new());
-    for (at, instruction) in instructions.iter().enumerate() {
-        match instruction {
-            Instruction::Begin { .. } => open.push(at),
-            Instruction::End => ends[open.pop().unwrap_or(at)] = at,
-            _ => {}
-        }
+impl fmt::Debug for LoadedCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LoadedCode({} instructions)", self.steps.len())
     }
-    ends
+}
+
+fn converters(
+    program: &Program,
+    instruction: Instruction,
+) -> Result<[Option<Converter>; 2], spyre_numerics::Error> {
+    let lane = |register| program.register(register).lane;
+    let format = |operand| program.operand(operand).format;
+    let between = |from, to| Converter::new(from, to).map(Some);
+    let load = |format: DataFormat, lane: Lane| between(format, format_of(lane));
+    Ok(match instruction {
+        Instruction::Load { target, source } => [load(format(source), lane(target))?, None],
+        Instruction::Store { target, source } => {
+            [between(format_of(lane(source)), format(target))?, None]
+        }
+        Instruction::Convert { target, source } => {
+            [between(format_of(lane(source)), format_of(lane(target)))?, None]
+        }
+        Instruction::Round { source, format, .. } => {
+            let own = format_of(lane(source));
+            [between(own, format)?, between(format, own)?]
+        }
+        Instruction::Dot { target, left, right, .. } => {
+            [load(format(left), lane(target))?, load(format(right), lane(target))?]
+        }
+        _ => [None, None],
+    })
 }

@@ -1,6 +1,7 @@
 use std::ops::{Add, Mul};
 
 use spyre_artifact::{Dim, Lane, Operand, Register, Span};
+use spyre_numerics::Converter;
 
 use super::Stop;
 use super::buffer::{Buffer, Element};
@@ -53,28 +54,28 @@ impl Roles {
 impl Machine<'_> {
     pub(super) fn dot(
         &mut self,
+        at: usize,
         target: Register,
-        left: Operand,
-        right: Operand,
+        operands: [Operand; 2],
         k: Dim,
     ) -> Result<(), Stop> {
         match self.registers.type_of(target).lane {
-            Lane::F64 => self.dot_as::<f64>(Lane::F64, target, left, right, k),
-            _ => self.dot_as::<f32>(Lane::F32, target, left, right, k),
+            Lane::F64 => self.dot_as::<f64>(at, target, operands, k),
+            _ => self.dot_as::<f32>(at, target, operands, k),
         }
     }
 
     fn dot_as<T: Element + Add<Output = T> + Mul<Output = T>>(
         &mut self,
-        lane: Lane,
+        at: usize,
         target: Register,
-        left: Operand,
-        right: Operand,
+        [left, right]: [Operand; 2],
         k: Dim,
     ) -> Result<(), Stop> {
         let roles = Roles::new(self.span_of(left), self.span_of(right), k);
-        let a = self.matrix::<T>(lane, left, roles.of_left())?;
-        let b = self.matrix::<T>(lane, right, roles.of_right())?;
+        let code = self.code;
+        let a = self.matrix::<T>(left, code.converter(at, 0)?, roles.of_left())?;
+        let b = self.matrix::<T>(right, code.converter(at, 1)?, roles.of_right())?;
         let mut sums = self.sums::<T>(target, roles);
         let outcome = self.multiply(roles, T::of(&a), T::of(&b), &mut sums);
         self.put_sums(target, roles, sums);
@@ -86,12 +87,13 @@ impl Machine<'_> {
 
     fn matrix<T: Element>(
         &mut self,
-        lane: Lane,
         operand: Operand,
+        converter: &Converter,
         dims: impl Iterator<Item = Dim> + Clone,
     ) -> Result<Buffer, Stop> {
         let mut tile = T::tile(self.registers.take());
-        self.load_tile(operand, lane, dims, &mut tile)?;
+        let lane = tile.lane();
+        self.load_tile(operand, lane, converter, dims, &mut tile)?;
         Ok(tile)
     }
 

@@ -1,16 +1,19 @@
 use spyre_artifact::{
-    Constant, Dim, EntryImage, Instruction, Lane, MAX_DIMS, Operand, Register, ScalarWord, Span,
+    Constant, Dim, Instruction, Lane, MAX_DIMS, Operand, Register, ScalarWord, Span, TableShape,
     Tile,
 };
-use spyre_numerics::{Converter, DataFormat};
+use spyre_numerics::Converter;
 
 use super::Stop;
-use super::buffer::{Buffer, format_of};
+use super::bound::Bound;
+use super::buffer::{Buffer, Element};
 use super::code::LoadedCode;
-use super::limits::{self, tile_elements};
+use super::desk::Desk;
+use super::limits::tile_elements;
 use super::operand::Tensor;
 use super::registers::{Registers, spread};
 use super::tiles::Tiles;
+use crate::memory::Window;
 use crate::work::Work;
 
 /// One launch of a compute program.
@@ -20,16 +23,21 @@ use crate::work::Work;
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
     pub(super) work: &'a Work<'a>,
-    code: &'a LoadedCode,
-    entry: &'a EntryImage,
-    extents: [usize; MAX_DIMS],
-    /// `None` for a tensor without elements, which no tile is of.
-    operands: Vec<Option<Tensor>>,
-    open: Vec<OpenLoop>,
+    pub(super) code: &'a LoadedCode,
+    bound: &'a Bound,
+    shape: TableShape,
+    open: OpenLoops,
     pub(super) tiles: Tiles,
     pub(super) registers: Registers,
-    /// Elements on their way, in their storage format.
     raw: Vec<u8>,
+    words: Vec<u64>,
+}
+
+/// The loops that are under way, outermost first: each opens a dim of its own.
+#[derive(Clone, Copy, Debug)]
+struct OpenLoops {
+    loops: [OpenLoop; MAX_DIMS],
+    count: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,31 +48,25 @@ struct OpenLoop {
 }
 
 impl<'a> Machine<'a> {
-    /// Checks everything that can be checked before it runs.
+    /// A launch of what is bound, with these buffers.
     pub(super) fn new(
         work: &'a Work<'a>,
-        code: &'a LoadedCode,
-        entry: &'a EntryImage,
+        bound: &'a Bound,
+        shape: TableShape,
+        desk: Desk,
     ) -> Result<Self, Stop> {
-        let program = code.program();
-        let mut extents = [0; MAX_DIMS];
-        for (at, extent) in extents.iter_mut().enumerate().take(program.dims()) {
-            *extent = usize::try_from(entry.extent(Dim(at as u8))).unwrap_or(usize::MAX);
-        }
-        limits::check(program, &extents)?;
-        let mut machine = Self {
-            work,
-            code,
-            entry,
-            extents,
-            operands: Vec::new(),
-            open: Vec::new(),
-            tiles: Tiles::default(),
-            registers: Registers::of(program),
-            raw: Vec::new(),
-        };
-        machine.bind()?;
-        Ok(machine)
+        let code = bound.code()?;
+        let Desk { mut registers, raw, words } = desk;
+        registers.prepare(code.program());
+        let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
+        let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
+        let tiles = Tiles::default();
+        Ok(Self { work, code, bound, shape, open, tiles, registers, raw, words })
+    }
+
+    /// The buffers, for the next launch.
+    pub(super) fn into_desk(self) -> Desk {
+        Desk { registers: self.registers, raw: self.raw, words: self.words }
     }
 
     /// Runs it to its end, unless somebody wants it to end before.
@@ -80,7 +82,7 @@ impl<'a> Machine<'a> {
                     _ => at + 1,
                 },
                 _ => {
-                    self.step(instruction)?;
+                    self.step(at, instruction)?;
                     at + 1
                 }
             };
@@ -95,27 +97,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn bind(&mut self) -> Result<(), Stop> {
-        for (at, &of) in self.code.program().operands().iter().enumerate() {
-            let words = self.entry.operand(Operand(at as u8));
-            let words = words.ok_or_else(|| Stop::refused("its table is too short"))?;
-            let bound = words.map_err(Stop::from);
-            let bound =
-                bound.and_then(|words| Tensor::bind(self.work.memory, of, &words, &self.extents));
-            self.operands.push(bound.map_err(|stop| match stop {
-                Stop::Refused(why) => Stop::refused(format!("o{at}: {why}")),
-                Stop::Fault(_) => stop,
-            })?);
-        }
-        Ok(())
-    }
-
     fn begin(&mut self, at: usize, dim: Dim, tile: Tile) -> usize {
-        let extent = self.extents[dim.index()];
+        let extent = self.bound.extents[dim.index()];
         if extent == 0 {
             return self.code.end_of(at) + 1;
         }
-        self.open.push(OpenLoop { begin: at, dim, tile });
+        self.open.loops[self.open.count] = OpenLoop { begin: at, dim, tile };
+        self.open.count += 1;
         self.tiles.starts[dim.index()] = 0;
         self.tiles.elements[dim.index()] = tile_elements(tile, extent);
         at + 1
@@ -123,24 +111,25 @@ impl<'a> Machine<'a> {
 
     /// The next tile of the innermost loop, or what follows it.
     fn end(&mut self, at: usize) -> usize {
-        let Some(&OpenLoop { begin, dim, tile }) = self.open.last() else { return at + 1 };
-        let (dim, extent) = (dim.index(), self.extents[dim.index()]);
+        let open = &self.open.loops[..self.open.count];
+        let Some(&OpenLoop { begin, dim, tile }) = open.last() else { return at + 1 };
+        let (dim, extent) = (dim.index(), self.bound.extents[dim.index()]);
         let start = self.tiles.starts[dim] + self.tiles.elements[dim];
         if start < extent {
             self.tiles.starts[dim] = start;
             self.tiles.elements[dim] = tile_elements(tile, extent - start);
             return begin + 1;
         }
-        self.open.pop();
+        self.open.count -= 1;
         // Operands that do not span the dim are not moved by it.
         (self.tiles.starts[dim], self.tiles.elements[dim]) = (0, 0);
         at + 1
     }
 
-    fn step(&mut self, instruction: Instruction) -> Result<(), Stop> {
+    fn step(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
         match instruction {
-            Instruction::Load { target, source } => self.load(target, source),
-            Instruction::Store { target, source } => self.store(target, source),
+            Instruction::Load { target, source } => self.load(at, target, source),
+            Instruction::Store { target, source } => self.store(at, target, source),
             Instruction::Constant { target, value } => self.fill(target, value),
             Instruction::Scalar { target, scalar } => self.fill_scalar(target, scalar),
             Instruction::Index { target, dim } => self.index(target, dim),
@@ -152,18 +141,19 @@ impl<'a> Machine<'a> {
             Instruction::Select { target, condition, yes, no } => {
                 self.select(target, condition, yes, no)
             }
-            Instruction::Convert { target, source } => self.convert(target, source),
-            Instruction::Round { target, source, format } => self.round(target, source, format),
+            Instruction::Convert { target, source } => self.convert(at, target, source),
+            Instruction::Round { target, source, .. } => self.round(at, target, source),
             Instruction::Reduce { op, target, source } => self.reduce(op, target, source),
-            Instruction::Dot { target, left, right, k } => self.dot(target, left, right, k),
+            Instruction::Dot { target, left, right, k } => self.dot(at, target, [left, right], k),
             _ => Err(Stop::refused(format!("`{instruction}` is not for this card"))),
         }
     }
 
-    fn load(&mut self, target: Register, source: Operand) -> Result<(), Stop> {
+    fn load(&mut self, at: usize, target: Register, source: Operand) -> Result<(), Stop> {
         let of = self.registers.type_of(target);
-        let mut tile = std::mem::replace(self.registers.tile_mut(target), Buffer::empty(of.lane));
-        let outcome = self.load_tile(source, of.lane, of.span.dims(), &mut tile);
+        let converter = self.code.converter(at, 0)?;
+        let mut tile = self.registers.lend(target);
+        let outcome = self.load_tile(source, of.lane, converter, of.span.dims(), &mut tile);
         *self.registers.tile_mut(target) = tile;
         outcome
     }
@@ -173,28 +163,28 @@ impl<'a> Machine<'a> {
         &mut self,
         source: Operand,
         lane: Lane,
+        converter: &Converter,
         dims: impl IntoIterator<Item = Dim> + Clone,
         target: &mut Buffer,
     ) -> Result<(), Stop> {
-        let tensor = tensor(&self.operands, source)?;
+        let (tensor, window) = self.tensor(source)?;
         let lengths = dims.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
         let elements = lengths.product::<usize>();
         let target = target.resized(elements);
-        let converter = Converter::new(tensor.format(), format_of(lane))?;
         if converter.is_copy() {
-            tensor.gather(&self.tiles, dims, target)?;
+            tensor.gather(window, &self.tiles, dims, target)?;
             if lane == Lane::Bool {
                 target.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
             }
             return Ok(());
         }
         self.raw.resize(elements * tensor.element_bytes(), 0);
-        tensor.gather(&self.tiles, dims, &mut self.raw)?;
+        tensor.gather(window, &self.tiles, dims, &mut self.raw)?;
         Ok(converter.convert(&self.raw, target)?)
     }
 
-    fn store(&mut self, target: Operand, source: Register) -> Result<(), Stop> {
-        let (of, tensor) = (self.registers.type_of(source), tensor(&self.operands, target)?);
+    fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
+        let (of, (tensor, window)) = (self.registers.type_of(source), self.tensor(target)?);
         let span = self.code.program().operand(target).span;
         let tiles = self.tiles;
         let wide;
@@ -205,13 +195,13 @@ impl<'a> Machine<'a> {
                 &wide
             }
         };
-        let converter = Converter::new(format_of(of.lane), tensor.format())?;
+        let converter = self.code.converter(at, 0)?;
         if converter.is_copy() {
-            return tensor.scatter(&tiles, span.dims(), tile.bytes());
+            return tensor.scatter(window, &tiles, span.dims(), tile.bytes());
         }
         self.raw.resize(tiles.elements_of(span) * tensor.element_bytes(), 0);
         converter.convert(tile.bytes(), &mut self.raw)?;
-        tensor.scatter(&tiles, span.dims(), &self.raw)
+        tensor.scatter(window, &tiles, span.dims(), &self.raw)
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {
@@ -239,54 +229,53 @@ impl<'a> Machine<'a> {
     fn index(&mut self, target: Register, dim: Dim) -> Result<(), Stop> {
         let first = self.tiles.starts[dim.index()] as i64;
         let elements = self.tiles.elements[dim.index()] as i64;
-        *self.registers.tile_mut(target) = Buffer::I64((first..first + elements).collect());
+        let tile = i64::of_mut(self.registers.tile_mut(target));
+        tile.clear();
+        tile.extend(first..first + elements);
         Ok(())
     }
 
-    fn convert(&mut self, target: Register, source: Register) -> Result<(), Stop> {
+    fn convert(&mut self, at: usize, target: Register, source: Register) -> Result<(), Stop> {
         if target == source {
             return Ok(());
         }
-        let [from, to] = [source, target].map(|register| self.registers.type_of(register).lane);
-        let converter = Converter::new(format_of(from), format_of(to))?;
-        let mut result = std::mem::replace(self.registers.tile_mut(target), Buffer::empty(to));
+        let mut result = self.registers.lend(target);
+        let from = self.registers.type_of(source).lane;
         let source = self.registers.tile(source);
         let elements = source.bytes().len() / from.element_bytes();
+        let converter = self.code.converter(at, 0)?;
         let converted = converter.convert(source.bytes(), result.resized(elements));
         *self.registers.tile_mut(target) = result;
         Ok(converted?)
     }
 
-    fn round(
-        &mut self,
-        target: Register,
-        source: Register,
-        format: DataFormat,
-    ) -> Result<(), Stop> {
+    fn round(&mut self, at: usize, target: Register, source: Register) -> Result<(), Stop> {
         let lane = self.registers.type_of(source).lane;
-        let narrow = Converter::new(format_of(lane), format)?;
-        let widen = Converter::new(format, format_of(lane))?;
+        let (narrow, widen) = (self.code.converter(at, 0)?, self.code.converter(at, 1)?);
         let source = self.registers.tile(source).bytes();
         let elements = source.len() / lane.element_bytes();
-        self.raw.resize(elements * format.element_bytes().unwrap_or(1), 0);
+        self.raw.resize(elements * narrow.to().element_bytes().unwrap_or(1), 0);
         narrow.convert(source, &mut self.raw)?;
         Ok(widen.convert(&self.raw, self.registers.tile_mut(target).resized(elements))?)
     }
 
     fn scalar(&self, scalar: ScalarWord) -> u64 {
-        let at = self.entry.header().shape.scalar_word(scalar);
-        self.entry.table().get(at).copied().unwrap_or(0)
+        let at = self.shape.scalar_word(scalar);
+        self.bound.table().get(at).copied().unwrap_or(0)
+    }
+
+    /// Loops over an empty dim do not run, so a tensor without elements is never asked for.
+    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, &'a Window), Stop> {
+        let bound = self.bound;
+        let tensor = bound.tensors.get(operand.index()).and_then(Option::as_ref);
+        let window = bound.windows.get(operand.index()).and_then(Option::as_ref);
+        let pair = tensor.zip(window);
+        pair.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
     }
 
     pub(super) fn span_of(&self, operand: Operand) -> Span {
         self.code.program().operand(operand).span
     }
-}
-
-/// Loops over an empty dim do not run, so a tensor without elements is never asked for.
-fn tensor(operands: &[Option<Tensor>], operand: Operand) -> Result<&Tensor, Stop> {
-    let bound = operands.get(operand.index()).and_then(Option::as_ref);
-    bound.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
 }
 
 impl Buffer {

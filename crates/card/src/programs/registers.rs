@@ -1,25 +1,46 @@
 use std::convert::Infallible;
 use std::mem;
 
-use spyre_artifact::{Dim, Program, Register, RegisterType, Span};
+use spyre_artifact::{Dim, Lane, Program, Register, RegisterType, Span};
 
 use super::Stop;
 use super::buffer::{Buffer, Element};
 use super::tiles::Tiles;
 
-/// The tile buffers of one launch, and spare ones for what instructions need in between.
-#[derive(Debug)]
+/// The tile buffers of a launch, and spare ones for what instructions need in between.
+#[derive(Debug, Default)]
 pub(super) struct Registers {
     types: Vec<RegisterType>,
     tiles: Vec<Buffer>,
     spare: Vec<Buffer>,
 }
 
+/// Spare buffers that are kept from one launch to the next.
+const MOST_SPARE: usize = 8;
+
 impl Registers {
-    pub(super) fn of(program: &Program) -> Self {
-        let types = program.registers().to_vec();
-        let tiles = types.iter().map(|register| Buffer::empty(register.lane)).collect();
-        Self { types, tiles, spare: Vec::new() }
+    /// Makes them the registers of a program, with what buffers there are.
+    pub(super) fn prepare(&mut self, program: &Program) {
+        self.types.clear();
+        self.types.extend_from_slice(program.registers());
+        let surplus = self.tiles.drain(self.types.len().min(self.tiles.len())..);
+        self.spare.extend(surplus);
+        for (at, register) in self.types.iter().enumerate() {
+            match self.tiles.get(at) {
+                Some(tile) if tile.lane() == register.lane => {}
+                Some(_) => {
+                    let tile = spare(&mut self.spare, register.lane);
+                    self.spare.push(mem::replace(&mut self.tiles[at], tile));
+                }
+                None => self.tiles.push(spare(&mut self.spare, register.lane)),
+            }
+        }
+        self.spare.truncate(MOST_SPARE);
+    }
+
+    /// What all buffers hold of the host.
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.tiles.iter().chain(&self.spare).map(Buffer::capacity_bytes).sum()
     }
 
     pub(super) fn type_of(&self, register: Register) -> RegisterType {
@@ -32,6 +53,12 @@ impl Registers {
 
     pub(super) fn tile_mut(&mut self, register: Register) -> &mut Buffer {
         &mut self.tiles[register.index()]
+    }
+
+    /// Takes a register's tile out, to be put back.
+    pub(super) fn lend(&mut self, register: Register) -> Buffer {
+        let empty = Buffer::empty(self.type_of(register).lane);
+        mem::replace(self.tile_mut(register), empty)
     }
 
     /// Fills a register with one value.
@@ -130,6 +157,13 @@ impl Registers {
     fn put<T: Element>(&mut self, target: Register, result: Vec<T>) {
         let before = mem::replace(T::of_mut(self.tile_mut(target)), result);
         self.give(before);
+    }
+}
+
+fn spare(spare: &mut Vec<Buffer>, lane: Lane) -> Buffer {
+    match spare.iter().position(|buffer| buffer.lane() == lane) {
+        Some(at) => spare.swap_remove(at),
+        None => Buffer::empty(lane),
     }
 }
 

@@ -1,10 +1,12 @@
-use spyre_hal::Fault;
+use spyre_hal::{DeviceHandle, Fault};
 
 /// Why a program does not run, or not to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stop {
     /// It is no program that runs; the launch knows where it lies.
     Refused(Box<str>),
+    /// One of its operands is not what it should be.
+    Operand(u8, Box<str>),
     /// What happened while it ran.
     Fault(Fault),
 }
@@ -12,6 +14,19 @@ pub(super) enum Stop {
 impl Stop {
     pub(super) fn refused(why: impl Into<String>) -> Self {
         Self::Refused(why.into().into())
+    }
+
+    pub(super) fn operand(operand: usize, why: impl Into<String>) -> Self {
+        Self::Operand(operand as u8, why.into().into())
+    }
+
+    /// What the launch of `program` ends with.
+    pub(super) fn fault(self, program: DeviceHandle) -> Fault {
+        match self {
+            Self::Refused(why) => Fault::BadProgram { program, why },
+            Self::Operand(operand, why) => Fault::BadOperand { program, operand, why },
+            Self::Fault(fault) => fault,
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use spyre_artifact::{
 use spyre_card::{SoftwareCard, handle_words};
 use spyre_hal::{
     ControlBlock, CopyFromDevice, CopyToDevice, DeviceHandle, DeviceRange, EngineIndex, HandleTag,
-    Hardware, HostBuffer, Label, MemoryMode, Outcome, Regions, Started, Token, VFDeviceHandle,
+    Hardware, HostBuffer, Label, Location, MemoryMode, Outcome, RegionId, Regions, Started, Token,
+    VFDeviceHandle,
 };
 use spyre_layout::SpyreTensorLayout;
 use spyre_numerics::{DataFormat, Scalar};
@@ -57,12 +58,29 @@ impl Bed {
         handle
     }
 
+    /// The same, in an allocation for programs.
+    pub(crate) fn put_program(&mut self, bytes: &[u8]) -> DeviceHandle {
+        let handle = self.allocate(bytes.len());
+        let room = (bytes.len() as u64).next_multiple_of(STICK);
+        self.protect(handle, room);
+        self.write(handle, bytes);
+        handle
+    }
+
+    pub(crate) fn protect(&self, handle: DeviceHandle, bytes: u64) {
+        self.card.protect(RegionId(self.region), offset(handle), bytes);
+    }
+
+    pub(crate) fn unprotect(&self, handle: DeviceHandle, bytes: u64) {
+        self.card.unprotect(RegionId(self.region), offset(handle), bytes);
+    }
+
     pub(crate) fn put_code(&mut self, program: &Program) -> DeviceHandle {
-        self.put(&code_image(program))
+        self.put_program(&code_image(program))
     }
 
     pub(crate) fn put_correction(&mut self, image: &CorrectionImage) -> DeviceHandle {
-        self.put(&image.encode())
+        self.put_program(&image.encode())
     }
 
     /// A storage whose element `i` is `value(i)`; padding is poison.
@@ -98,8 +116,7 @@ impl Bed {
 
     /// The bytes of a storage, with the sentinels around it.
     pub(crate) fn surroundings(&self, tensor: &Tensor) -> Vec<u8> {
-        let spyre_hal::Location::Vf(place) = tensor.handle.location() else { return Vec::new() };
-        let handle = self.handle(place.vf_offset - STICK);
+        let handle = self.handle(offset(tensor.handle) - STICK);
         let bytes = tensor.layout.device_bytes() as u64 + 2 * STICK;
         self.read(DeviceRange::start_of(handle, bytes))
     }
@@ -132,6 +149,13 @@ impl Bed {
     fn handle(&self, vf_offset: u64) -> DeviceHandle {
         let place = VFDeviceHandle { region_id: self.region, vf_offset };
         DeviceHandle::vf(place, HandleTag { epoch: 0, generation: 0, slot: 0 })
+    }
+}
+
+fn offset(handle: DeviceHandle) -> u64 {
+    match handle.location() {
+        Location::Vf(place) => place.vf_offset,
+        Location::Pf(_) => panic!("a VF card"),
     }
 }
 

@@ -8,7 +8,7 @@ use spyre_artifact::{
     Program, ProgramBuilder, ReduceOp, UnaryOp,
 };
 use spyre_card::handle_words;
-use spyre_hal::{DeviceHandle, DeviceRange, Fault, Hardware, Outcome};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault, Hardware, Outcome, Token};
 use spyre_numerics::DataFormat::{IeeeFp16, IeeeFp32, IeeeInt64};
 
 use crate::bed::{Bed, LAUNCHES, Tensor, code_image, entry};
@@ -103,13 +103,13 @@ impl Range {
         ];
         let code = bed.put_code(&program);
         let entry = entry(code, &program, &tensors, &[9, 65, 33], &[1, 40]);
-        let instance = bed.put(&entry.encode());
+        let instance = bed.put_program(&entry.encode());
         let words = entry.table().len() as u32;
         let patch = Patch { source_word: 0, target_word: 0, words };
         let patches = CorrectionProgram::new(words, words, vec![patch]).expect("inside");
         let mut correction = CorrectionImage::new(handle_words(instance), patches);
         correction.input_mut().copy_from_slice(entry.table());
-        let corrector = bed.put(&correction.encode());
+        let corrector = bed.put_program(&correction.encode());
         Self { bed, code, instance, corrector, program, entry, correction, tensors, sentinel }
     }
 
@@ -179,6 +179,7 @@ fn check_outcome(outcome: &Outcome) {
         outcome,
         Ok(())
             | Err(Fault::BadProgram { .. }
+                | Fault::BadOperand { .. }
                 | Fault::IllegalAccess { .. }
                 | Fault::DivisionByZero
                 | Fault::Hung { .. })
@@ -193,7 +194,7 @@ fn watched(range: &Range, act: impl FnOnce()) {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(50));
-                range.bed.card.abort(LAUNCHES);
+                range.bed.card.abort(LAUNCHES, Token(0));
             }
         });
         let over = Over(&is_done);

@@ -24,6 +24,8 @@ pub enum BlockState {
 pub(super) struct Block {
     pub(super) region: u16,
     pub(super) state: Option<BlockState>,
+    /// Whether it is, or was until it is free again, an allocation for programs.
+    pub(super) is_program: bool,
     pub(super) generation: u32,
     /// Units of 128 bytes from the start of the region.
     pub(super) offset: u64,
@@ -106,6 +108,7 @@ impl Blocks {
         let slot = self.join(slot);
         let block = self.block_mut(slot);
         block.state = Some(BlockState::Free);
+        block.is_program = false;
         block.uses.clear();
         self.link(slot);
         let block = self.block(slot);
@@ -194,6 +197,7 @@ impl Blocks {
     fn retire(&mut self, slot: u32) {
         let block = self.block_mut(slot);
         block.state = None;
+        block.is_program = false;
         block.uses.clear();
         self.unused.push(slot);
     }
@@ -203,6 +207,7 @@ impl Blocks {
         let block = |generation| Block {
             region,
             state: Some(BlockState::Live),
+            is_program: false,
             generation,
             offset,
             units,

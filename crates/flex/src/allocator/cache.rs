@@ -16,6 +16,8 @@ const LOOKED_AT: usize = 8;
 pub(super) struct Cache {
     small: Vec<Vec<u32>>,
     large: HashMap<u64, Vec<u32>>,
+    /// Allocations for programs that streams still use: nobody else gets them before that is over.
+    programs: Vec<u32>,
     units: u64,
 }
 
@@ -43,6 +45,27 @@ impl Cache {
         self.small[units as usize].push(slot);
     }
 
+    pub(super) fn put_program(&mut self, slot: u32, units: u64) {
+        self.units += units;
+        self.programs.push(slot);
+    }
+
+    pub(super) fn has_programs(&self) -> bool {
+        !self.programs.is_empty()
+    }
+
+    /// Takes out every allocation for programs that nobody uses any more.
+    pub(super) fn drain_programs(
+        &mut self,
+        blocks: &Blocks,
+        timelines: &dyn Timelines,
+    ) -> Vec<u32> {
+        let is_done = |slot: &mut u32| is_done(blocks, *slot, timelines);
+        let drained: Vec<u32> = self.programs.extract_if(.., is_done).collect();
+        self.units -= drained.iter().map(|&slot| blocks.block(slot).units).sum::<u64>();
+        drained
+    }
+
     /// A block of this size that `stream` may use now: the one freed last that it may.
     #[inline]
     pub(super) fn take(
@@ -67,16 +90,17 @@ impl Cache {
 
     /// Takes out every block that nobody uses.
     pub(super) fn drain(&mut self, blocks: &Blocks, timelines: &dyn Timelines) -> Vec<u32> {
-        let is_busy = |slot: &u32| {
-            let uses = &blocks.block(*slot).uses;
-            !uses.iter().all(|&last_use| timelines.is_done(last_use))
-        };
         let mut drained = Vec::new();
         for class in self.small.iter_mut().chain(self.large.values_mut()) {
-            drained.extend(class.extract_if(.., |slot| !is_busy(slot)));
+            drained.extend(class.extract_if(.., |slot| is_done(blocks, *slot, timelines)));
         }
         self.large.retain(|_, class| !class.is_empty());
         self.units -= drained.iter().map(|&slot| blocks.block(slot).units).sum::<u64>();
+        drained.extend(self.drain_programs(blocks, timelines));
         drained
     }
+}
+
+fn is_done(blocks: &Blocks, slot: u32, timelines: &dyn Timelines) -> bool {
+    blocks.block(slot).uses.iter().all(|&last_use| timelines.is_done(last_use))
 }

@@ -47,7 +47,12 @@ impl Pool {
     }
 
     /// A block from the regions, within the budget.
-    fn carve(&self, state: &mut State, units: u64, requested: u64) -> Result<u32, Error> {
+    pub(super) fn carve(
+        &self,
+        state: &mut State,
+        units: u64,
+        requested: u64,
+    ) -> Result<u32, Error> {
         state.life.begin()?;
         let bytes = units.saturating_mul(BLOCK_BYTES);
         if !self.fits_a_region(bytes) || !self.commit(state, bytes) {
@@ -84,6 +89,7 @@ impl Pool {
     /// Makes every cached block free that no stream uses.
     pub(super) fn give_back_cached(&self, state: &mut State) {
         let slots = state.cache.drain(&state.blocks, &*self.timelines);
+        slots.iter().for_each(|&slot| self.unprotect(state, slot));
         let units: u64 = slots.iter().map(|&slot| state.blocks.block(slot).units).sum();
         let pages = slots.into_iter().filter_map(|slot| state.blocks.release(slot)).collect();
         for pages in Pages::joined(pages) {
@@ -94,6 +100,7 @@ impl Pool {
 
     /// Makes a block free.
     pub(super) fn release(&self, state: &mut State, slot: u32) {
+        self.unprotect(state, slot);
         let units = state.blocks.block(slot).units;
         if let Some(pages) = state.blocks.release(slot) {
             self.discard(state, &pages);
@@ -139,7 +146,7 @@ impl Pool {
     }
 
     #[inline]
-    fn handle(&self, state: &State, slot: u32) -> DeviceHandle {
+    pub(super) fn handle(&self, state: &State, slot: u32) -> DeviceHandle {
         let block = state.blocks.block(slot);
         let region = state.regions.region(block.region);
         let offset = block.offset * BLOCK_BYTES;

@@ -80,15 +80,21 @@ impl Core {
         Some(EngineIndex(free as u16))
     }
 
+    /// All that are free, as bits.
+    pub(crate) fn free_engines(&self) -> u64 {
+        let free = self.engines.iter().enumerate().filter(|(_, engine)| engine.running.is_none());
+        free.map(|(at, _)| 1 << at).sum()
+    }
+
     /// Whether somebody takes a stream's blocks without the lock.
     pub(crate) fn is_leased(&self) -> bool {
         self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
-    /// Whether the block that an engine has is one that was found to be overdue.
-    pub(crate) fn is_abort_asked(&self, engine: EngineIndex) -> bool {
+    /// The block that an engine has, if that was found to be overdue.
+    pub(crate) fn to_be_aborted(&self, engine: EngineIndex) -> Option<Token> {
         let running = self.engines[usize::from(engine.0)].running.as_ref();
-        running.is_some_and(|running| running.is_abort_asked)
+        running.filter(|running| running.is_abort_asked).map(|running| Token(running.token))
     }
 
     /// Engines whose block has been running for longer than `limit` nanoseconds; one that did not
@@ -121,22 +127,31 @@ impl Core {
         engine: EngineIndex,
         stream: StreamIndex,
         is_cancelled: bool,
+        note: Note,
         run: &Run,
     ) -> Picked {
         let started_at = if self.is_timed || self.is_tracing { self.env.now() } else { 0 };
         let state = &mut self.streams[usize::from(stream.0)];
         state.phase = Phase::Busy;
-        let sequence = state.taken() + 1 - run.entries.len() as u64;
-        let point = StreamPoint { stream, sequence };
+        // Of a lease that has none the first is still in the ring, and in hand.
+        let blocks = run.entries.len().max(1) as u64;
+        let sequence = state.taken() + 1 - blocks;
         let token = self.next_token;
         let is_leased = run.lease.is_some();
-        self.next_token += if is_leased { LEASED as u64 } else { run.entries.len() as u64 };
-        self.engines[usize::from(engine.0)].running = Some(Running {
+        self.next_token += if is_leased { LEASED as u64 } else { blocks };
+        #[expect(
+            clippy::unnecessary_lazy_evaluations,
+            reason = "the engine is free: it is made in its place, and not copied there"
+        )]
+        self.engines[usize::from(engine.0)].running.get_or_insert_with(|| Running {
             token,
-            blocks: run.entries.len() as u64,
+            blocks,
             is_cancelled,
             is_leased,
-            first: Started { point, note: Note::new(run.next(), started_at) },
+            first: Started {
+                point: StreamPoint { stream, sequence },
+                note: Note { started_at, done_at: started_at, ..note },
+            },
             is_later: false,
             is_watched: self.is_timed,
             early: None,
@@ -145,7 +160,11 @@ impl Core {
         Picked { stream, token: Token(token), first_sequence: sequence, is_cancelled, started_at }
     }
 
-    pub(super) fn wait_for(&mut self, engine: EngineIndex, mut running: Running) {
+    /// The block with this number is under way, and those before it are done.
+    pub(super) fn wait_for(&mut self, engine: EngineIndex, sequence: u64, note: Note) {
+        let state = &mut self.engines[usize::from(engine.0)];
+        let Some(running) = state.running.take() else { return };
+        let mut running = running.later(sequence, note);
         running.first.note.started_at = self.env.now();
         running.is_watched = true;
         running.is_abort_asked = false;

@@ -14,9 +14,26 @@ pub(super) struct Failure {
     pub(super) until: Option<u64>,
 }
 
+/// What a block ended with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Well,
+    Failed(Arc<StreamFault>),
+    /// Perhaps a failure, perhaps not: it is too many of them ago. The last of those is known.
+    Forgotten {
+        last: Arc<StreamFault>,
+    },
+}
+
 impl Failure {
     pub(super) fn covers(&self, sequence: u64) -> bool {
         sequence >= self.from && self.until.is_none_or(|until| sequence <= until)
+    }
+
+    /// Both, and all between, under this one's cause.
+    pub(super) fn joined(self, older: &Self) -> Self {
+        let until = self.until.zip(older.until).map(|(own, other)| own.max(other));
+        Self { from: self.from.min(older.from), until, ..self }
     }
 
     /// Whether nobody was told yet.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use spyre_hal::{Fault, Severity, StreamIndex, StreamPoint};
 
+use super::failure::Verdict;
 use super::stream_state::{Phase, StreamState};
 use super::{Core, Note};
 use crate::StreamFault;
@@ -25,7 +26,11 @@ impl Core {
         if !state.lane.is_done(point.sequence) {
             return Progress::Pending;
         }
-        state.cause_at(point.sequence).map_or(Progress::Done, Progress::Failed)
+        match state.verdict(point.sequence) {
+            Verdict::Well => Progress::Done,
+            // Whoever needs the block cannot rely on it.
+            Verdict::Failed(cause) | Verdict::Forgotten { last: cause } => Progress::Failed(cause),
+        }
     }
 
     /// The fault of a stream that nobody was told yet; a data fault is told once.
@@ -33,14 +38,16 @@ impl Core {
         self.stream(stream).raise()
     }
 
-    /// The fault that a block ended with, if it did; tells it.
-    pub(crate) fn raise_at(&mut self, point: StreamPoint) -> Option<Arc<StreamFault>> {
+    /// What a block ended with; tells the fault, if it was one.
+    pub(crate) fn raise_at(&mut self, point: StreamPoint) -> Verdict {
         let state = self.stream(point.stream);
-        let cause = state.cause_at(point.sequence)?;
-        if state.is_pending(&cause) {
+        let verdict = state.verdict(point.sequence);
+        if let Verdict::Failed(cause) = &verdict
+            && state.is_pending(cause)
+        {
             state.raise();
         }
-        Some(cause)
+        verdict
     }
 
     /// The fault that makes a stream refuse new blocks.

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spyre_hal::{Severity, StreamIndex, StreamPoint};
 
-use super::RUN;
-use super::failure::Failure;
+use super::failure::{Failure, Verdict};
+use super::{Note, RUN};
 use crate::StreamFault;
 use crate::ring::Cursor;
 use crate::stream_table::{Entry, Lane};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, often};
 
 /// Failures of the past that a stream remembers, for tickets that are asked late.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = often(256, 4) as usize;
 
 /// What a stream's next block waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub(super) struct StreamState {
     pub(super) empty_looks: u32,
     pub(super) failure: Option<Failure>,
     past: VecDeque<Failure>,
+    /// From the first to the last block of failures that are no longer remembered one by one; the
+    /// cause is that of the last.
+    forgotten: Option<Failure>,
     /// Streams that wait, and until which block.
     pub(super) waiters: SmallVec<[(u64, StreamIndex); 2]>,
     /// Threads that wait.
@@ -62,6 +65,7 @@ impl StreamState {
             empty_looks: 0,
             failure: None,
             past: VecDeque::new(),
+            forgotten: None,
             waiters: SmallVec::new(),
             sleepers: 0,
             boosted_until: 0,
@@ -93,8 +97,25 @@ impl StreamState {
     /// Hands out the ring's cursor, if the next blocks come from there and none is cancelled.
     #[inline]
     pub(super) fn lease(&mut self) -> Option<Cursor> {
-        let is_plain = self.front.is_empty() && self.failure.is_none();
-        is_plain.then(|| std::mem::take(&mut self.cursor))
+        self.is_plain().then(|| std::mem::take(&mut self.cursor))
+    }
+
+    /// The same with the next block in hand, which stays in the ring, if it is for a device. Says
+    /// what the block is.
+    #[inline]
+    pub(super) fn lease_next(&mut self) -> Option<(Cursor, Note)> {
+        if !self.is_plain() {
+            return None;
+        }
+        let look = |entry: &Entry| entry.is_for_device().then(|| Note::new(entry, 0));
+        let note = self.lane.ring.peek(&mut self.cursor, look)??;
+        self.taken += 1;
+        Some((std::mem::take(&mut self.cursor), note))
+    }
+
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.front.is_empty() && self.failure.is_none()
     }
 
     /// Takes the cursor back, after so many blocks from the first on were taken in hand.
@@ -164,11 +185,19 @@ impl StreamState {
         is_covered
     }
 
-    /// The fault that a block ended with, if it did.
-    pub(super) fn cause_at(&self, sequence: u64) -> Option<Arc<StreamFault>> {
+    /// What a block that has ended ended with.
+    pub(super) fn verdict(&self, sequence: u64) -> Verdict {
         // Where two cover a block, the first cause is the older one.
         let mut failures = self.past.iter().chain(&self.failure);
-        failures.find(|f| f.covers(sequence)).map(|f| Arc::clone(&f.cause))
+        if let Some(failure) = failures.find(|failure| failure.covers(sequence)) {
+            return Verdict::Failed(Arc::clone(&failure.cause));
+        }
+        match &self.forgotten {
+            Some(failures) if failures.covers(sequence) => {
+                Verdict::Forgotten { last: Arc::clone(&failures.cause) }
+            }
+            _ => Verdict::Well,
+        }
     }
 
     pub(super) fn is_pending(&self, cause: &Arc<StreamFault>) -> bool {
@@ -203,8 +232,13 @@ impl StreamState {
 
     /// Oldest first.
     fn remember(&mut self, failure: Failure) {
-        if self.past.len() == REMEMBERED {
-            self.past.pop_front();
+        if self.past.len() == REMEMBERED
+            && let Some(oldest) = self.past.pop_front()
+        {
+            self.forgotten = Some(match self.forgotten.take() {
+                Some(older) => oldest.joined(&older),
+                None => oldest,
+            });
         }
         self.past.push_back(failure);
     }

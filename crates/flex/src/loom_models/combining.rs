@@ -23,12 +23,16 @@ impl Shared {
         self.combiner.run(|| self.work());
     }
 
-    /// All is relaxed: what a combiner sees it sees because of the hand-over and the fences alone.
-    fn work(&self) {
+    /// A share is one piece. All is relaxed: what a combiner sees it sees because of the hand-over
+    /// and the fences alone.
+    fn work(&self) -> bool {
         self.at_it.with_mut(|_| {
-            let brought = self.brought.load(Ordering::Relaxed);
-            self.done.store(brought, Ordering::Relaxed);
-        });
+            let (brought, done) = (self.brought.load(Ordering::Relaxed), self.done() + 1);
+            if done <= brought {
+                self.done.store(done, Ordering::Relaxed);
+            }
+            done < brought
+        })
     }
 
     fn done(&self) -> u64 {
@@ -47,6 +51,21 @@ fn loom_work_is_done_by_one_combiner_at_a_time_and_none_is_left() {
         (0..2).for_each(|_| shared.bring());
         other.join().expect("the thread ends");
         assert_eq!(shared.done(), 4);
+    });
+}
+
+#[test]
+fn loom_whoever_takes_over_in_the_middle_leaves_nothing() {
+    explore("combining, taking over", Some(3), || {
+        let shared = Arc::new(Shared::default());
+        let other = loom::thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || (0..2).for_each(|_| shared.bring())
+        });
+        shared.brought.fetch_add(2, Ordering::Relaxed);
+        shared.bring();
+        other.join().expect("the thread ends");
+        assert_eq!(shared.done(), 5);
     });
 }
 

@@ -13,6 +13,9 @@ use crate::sync::{Ordering, Thread, often, spin_loop};
 /// How often a worker looks for the next block of a leased stream.
 const PATIENCE: u32 = often(64, 2);
 
+/// Runs that a submitter carries out before it lets another one go on with that.
+const SHARE: u64 = often(32, 2) as u64;
+
 impl Scheduler {
     /// Carries out blocks until there are none, unless another thread is at it: then that one sees
     /// to these, too. Call it after a fence.
@@ -20,13 +23,16 @@ impl Scheduler {
         self.combiner.run(|| self.drive_all());
     }
 
-    fn drive_all(&self) {
-        (0..self.engines).for_each(|engine| {
-            self.drive(EngineIndex(engine), None, u64::MAX);
-        });
+    /// Carries out a share on each engine, and says whether there may be more.
+    fn drive_all(&self) -> bool {
+        let mut is_more = false;
+        for engine in 0..self.engines {
+            is_more |= self.drive(EngineIndex(engine), None, SHARE) == SHARE;
+        }
         if self.has_callback_thread.get() == Some(&false) {
             self.run_callbacks();
         }
+        is_more
     }
 
     /// Carries out runs on an engine until there is nothing for it, or for `turns` of them; only of
@@ -65,17 +71,18 @@ impl Scheduler {
         let picked = if may_pick { core.pick(engine, only, run) } else { None };
         let wakes = core.take_wakes();
         let has_callback = core.has_callback();
-        let is_short_of_hands = self.engines > 1
-            && self.workers.is_anyone_asleep()
-            && core.free_engine().is_some()
-            && core.has_ready();
+        // A worker whose engine is busy cannot help: it would wake the next such in turn.
+        let needed = match self.engines > 1 && self.workers.is_anyone_asleep() && core.has_ready() {
+            true => core.free_engines(),
+            false => 0,
+        };
         drop(core);
         wake(wakes);
         if has_callback {
             self.call_for_callbacks();
         }
-        if is_short_of_hands {
-            self.workers.ring();
+        if needed != 0 {
+            self.workers.ring_one_of(needed);
         }
         picked
     }
@@ -95,8 +102,7 @@ impl Scheduler {
         }
         let is_timed = self.is_timed || self.is_tracing.load(Ordering::Relaxed);
         let mut nth = 0;
-        while let Some(entry) = run.entries.pop().or_else(|| self.next_leased(lane, patience, run))
-        {
+        while let Some(entry) = self.next_entry(lane, patience, run) {
             let started_at = if is_timed && nth > 0 { self.env.now() } else { picked.started_at };
             let mut note = Note::new(&entry, started_at);
             let started = match entry.block {
@@ -134,18 +140,27 @@ impl Scheduler {
         Started::Done(Ok(()))
     }
 
-    /// The next block of a leased stream, unless there is reason to come back.
+    /// The next block of a run: one that is in hand, or one of the leased stream.
     #[inline]
-    fn next_leased(&self, lane: &Lane, patience: u32, run: &mut Run) -> Option<Entry> {
+    fn next_entry(&self, lane: &Lane, patience: u32, run: &mut Run) -> Option<Entry> {
+        if !run.entries.is_empty() {
+            return run.entries.pop();
+        }
         let cursor = run.lease.as_mut()?;
-        for _ in 0..patience {
+        if run.notes.is_empty() {
+            // It was seen there when the stream was picked.
+            return lane.ring.pop(cursor);
+        }
+        for look in 1..=patience {
             if run.notes.len() as u64 >= run.limit || self.arrivals.is_called() {
                 return None;
             }
             if let Some(entry) = lane.ring.pop(cursor) {
                 return Some(entry);
             }
-            spin_loop();
+            if look < patience {
+                spin_loop();
+            }
         }
         None
     }
@@ -160,10 +175,10 @@ impl Scheduler {
         })
     }
 
-    pub(super) fn start_workers(self: &Arc<Self>) {
+    pub(super) fn start_workers(&self) {
         if self.drive == Drive::Workers {
             for engine in 0..self.engines {
-                let scheduler = Arc::clone(self);
+                let Some(scheduler) = self.me.upgrade() else { return };
                 let body = Box::new(move || scheduler.work(EngineIndex(engine)));
                 let is_started = self.env.spawn(format!("spyre engine {engine}"), body);
                 assert!(is_started, "a device that is not prompt needs a thread for each engine");

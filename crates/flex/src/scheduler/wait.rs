@@ -6,6 +6,7 @@ use spyre_hal::{EngineIndex, StreamIndex, StreamPoint};
 
 use super::callbacks::is_in_callback;
 use super::{Drive, Scheduler};
+use crate::core::Verdict;
 use crate::stream_table::Lane;
 use crate::sync::{Ordering, current, often, spin_loop};
 use crate::{Error, StreamFault};
@@ -86,7 +87,11 @@ impl Scheduler {
         if !lane.has_failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        told(self.core.lock().raise_at(point))
+        match self.core.lock().raise_at(point) {
+            Verdict::Well => Ok(()),
+            Verdict::Failed(cause) => Err(Error::Stream(cause)),
+            Verdict::Forgotten { last } => Err(Error::Forgotten { point, last }),
+        }
     }
 
     /// Makes room in a full queue: by waiting a little for one that is being emptied, by letting it

@@ -35,11 +35,12 @@ impl Scheduler {
     }
 
     /// Aborts an engine's block, unless it has ended since it was found: to end another engine's
-    /// may have carried out any number of blocks.
+    /// may have carried out any number of blocks. If it ends just now, the device has no block of
+    /// that token.
     fn abort(&self, engine: EngineIndex) {
-        let is_still_there = self.core.lock().is_abort_asked(engine);
-        if is_still_there {
-            self.hardware.abort(engine);
+        let token = self.core.lock().to_be_aborted(engine);
+        if let Some(token) = token {
+            self.hardware.abort(engine, token);
         }
     }
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread::yield_now;
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, MemoryMode,
-    NullCard, Outcome, Region, RegionId, Regions, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, NullCard, Outcome,
+    Regions, Started, Token,
 };
 
 /// A card of two engines whose first block stays in `start` until the gate is opened, whoever asks
@@ -35,17 +35,7 @@ impl Gated {
 }
 
 impl Regions for Gated {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.card);
 }
 
 impl Hardware for Gated {
@@ -66,8 +56,8 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.card.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.card.abort(engine, token);
     }
 
     fn reset(&self) {

@@ -2,8 +2,8 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome, Regions,
+    Started, Token,
 };
 
 /// A card that notes the order of its fills. It is wrong if an engine gets two blocks at once, or
@@ -58,17 +58,7 @@ impl<H> Drop for Watched<H> {
 }
 
 impl<H: Hardware> Regions for Watched<H> {
-    fn mode(&self) -> MemoryMode {
-        self.hardware.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.hardware.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.hardware.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.hardware);
 }
 
 impl<H: Hardware> Hardware for Watched<H> {
@@ -96,8 +86,8 @@ impl<H: Hardware> Hardware for Watched<H> {
         started
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.hardware.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.hardware.abort(engine, token);
     }
 
     fn reset(&self) {

@@ -1,5 +1,7 @@
 //! Blocks that hang, and how they are ended.
 
+use std::thread;
+
 use super::driver::{fill, launch};
 use super::{Driver, Ending, FIRST};
 use crate::{EngineIndex, Fault, Outcome, Token};
@@ -12,9 +14,10 @@ pub(super) fn an_abort_with_nothing_running_does_nothing(driver: &Driver<'_>) {
     let range = driver.range(driver.region(4096), 0, 4096);
     for _ in 0..20 {
         for engine in driver.engines() {
-            driver.hardware().abort(engine);
-            assert_eq!(driver.run(engine, fill(&[1], range)), Ok(()));
-            driver.hardware().abort(engine);
+            driver.hardware().abort(engine, Token(0));
+            let token = driver.start(engine, fill(&[1], range));
+            assert_eq!(driver.wait(token), Ok(()));
+            driver.hardware().abort(engine, token);
         }
     }
 }
@@ -41,10 +44,23 @@ pub(super) fn a_second_abort_reports_nothing(driver: &Driver<'_>) {
     let region = driver.region(8192);
     let program = driver.program(Ending::Hang, region, 0);
     let token = driver.start(FIRST, launch(program));
-    driver.hardware().abort(FIRST);
+    driver.hardware().abort(FIRST, token);
     assert_hung(&driver.abort(FIRST, token));
-    driver.hardware().abort(FIRST);
+    driver.hardware().abort(FIRST, token);
     assert_eq!(driver.run(FIRST, fill(&[1], driver.range(region, 4096, 128))), Ok(()));
+}
+
+pub(super) fn an_abort_that_comes_late_spares_the_next_block(driver: &Driver<'_>) {
+    let program = driver.program(Ending::Hang, driver.region(8192), 0);
+    let first = driver.start(FIRST, launch(program));
+    assert_hung(&driver.abort(FIRST, first));
+    let second = driver.start(FIRST, launch(program));
+    for _ in 0..200 {
+        driver.hardware().abort(FIRST, first);
+        thread::yield_now();
+    }
+    assert!(!driver.is_reported(second), "it was not meant");
+    assert_hung(&driver.abort(FIRST, second));
 }
 
 pub(super) fn a_hang_on_one_engine_leaves_the_others_running(driver: &Driver<'_>) {

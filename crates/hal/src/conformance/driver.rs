@@ -143,10 +143,10 @@ impl<'a> Driver<'a> {
     /// Aborts a block that hangs and waits for its end. Where `start` waits, an abort may come
     /// before the block has begun, and is repeated.
     pub(super) fn abort(&self, engine: EngineIndex, token: Token) -> Outcome {
-        self.hardware().abort(engine);
+        self.hardware().abort(engine, token);
         while !self.hardware().description().is_prompt && !self.is_reported(token) {
             thread::yield_now();
-            self.hardware().abort(engine);
+            self.hardware().abort(engine, token);
         }
         self.wait(token)
     }
@@ -173,10 +173,11 @@ impl<'a> Driver<'a> {
         host.read().expect("the copy has ended").to_vec()
     }
 
-    /// Puts a program into device memory.
+    /// Puts a program into an allocation for programs.
     pub(super) fn program(&self, ending: Ending, region: Region, offset: u64) -> DeviceHandle {
         let handle = self.handle(region, offset);
         let bytes = self.subject.program(ending, handle);
+        self.hardware().protect(region.id, offset, (bytes.len() as u64).next_multiple_of(128));
         self.upload(DeviceRange::start_of(handle, bytes.len() as u64), &bytes);
         handle
     }

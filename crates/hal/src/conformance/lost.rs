@@ -2,7 +2,7 @@
 
 use super::driver::{fill, from_device, launch, on_device, to_device};
 use super::{Driver, Ending, FIRST};
-use crate::{ControlBlock, CopyPeer, EngineIndex, Fault, HostBuffer, Outcome, Region};
+use crate::{ControlBlock, CopyPeer, EngineIndex, Fault, HostBuffer, Outcome, Region, Token};
 
 pub(super) fn assert_lost(outcome: &Outcome) {
     assert!(matches!(outcome, Err(Fault::DeviceLost { .. })), "it ended with {outcome:?}");
@@ -44,7 +44,7 @@ pub(super) fn a_lost_device_ends_what_hangs(driver: &Driver<'_>) {
 
 pub(super) fn an_abort_on_a_lost_device_does_nothing(driver: &Driver<'_>) {
     let region = lose(driver);
-    driver.engines().for_each(|engine| driver.hardware().abort(engine));
+    driver.engines().for_each(|engine| driver.hardware().abort(engine, Token(0)));
     assert_lost(&driver.run(FIRST, fill(&[1], driver.range(region, 4096, 64))));
 }
 

@@ -20,6 +20,7 @@ pub enum Ending {
 pub struct Subject {
     hardware: Arc<dyn Hardware>,
     keeps_data: bool,
+    guards_programs: bool,
     endings: &'static [Ending],
     programs: Box<dyn Fn(Ending, DeviceHandle) -> Vec<u8>>,
 }
@@ -27,13 +28,20 @@ pub struct Subject {
 impl Subject {
     /// A hardware that keeps data, and of whose programs nothing is known.
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
-        Self { hardware, keeps_data: true, endings: &[], programs: Box::new(|_, _| Vec::new()) }
+        let programs = Box::new(|_, _| Vec::new());
+        Self { hardware, keeps_data: true, guards_programs: false, endings: &[], programs }
     }
 
     /// The same, but what is written to it is forgotten.
     #[must_use]
     pub fn without_data(self) -> Self {
         Self { keeps_data: false, ..self }
+    }
+
+    /// The same, which guards programs.
+    #[must_use]
+    pub fn with_guarded_programs(self) -> Self {
+        Self { guards_programs: true, ..self }
     }
 
     /// The same, with programs that end in these ways. `programs` gives the bytes of one that will
@@ -53,6 +61,10 @@ impl Subject {
 
     pub(super) fn keeps_data(&self) -> bool {
         self.keeps_data
+    }
+
+    pub(super) fn guards_programs(&self) -> bool {
+        self.guards_programs
     }
 
     pub(super) fn ends(&self, ending: Ending) -> bool {

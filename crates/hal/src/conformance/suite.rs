@@ -62,6 +62,7 @@ macro_rules! conformance {
             an_abort_ends_a_hang
             an_engine_goes_on_after_an_abort
             a_second_abort_reports_nothing
+            an_abort_that_comes_late_spares_the_next_block
             a_hang_on_one_engine_leaves_the_others_running
             an_abort_ends_its_own_engine_only
             a_lost_device_fails_every_block
@@ -85,6 +86,13 @@ macro_rules! conformance {
             a_bad_program_is_refused_on_every_engine
             a_good_program_ends_well
             an_engine_goes_on_after_a_fault
+            programs_are_written_by_copies_to_the_device
+            nothing_else_writes_where_programs_are
+            what_is_no_longer_protected_is_plain_memory
+            a_region_that_is_acquired_again_holds_no_programs
+            a_reset_ends_all_protection
+            a_launch_from_plain_memory_is_refused
+            a_launch_runs_what_was_copied_last
         }
     };
     (@cases $subject:ident, $open:expr, $($case:ident)+) => {

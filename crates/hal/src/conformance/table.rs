@@ -1,6 +1,6 @@
 use super::{
-    Driver, Ending, Subject, abort, completion, copies, fills, lost, nests, order, peers, programs,
-    regions, reset,
+    Driver, Ending, Subject, abort, completion, copies, fills, guarded, lost, nests, order, peers,
+    programs, regions, reset,
 };
 
 /// One thing that a hardware must do.
@@ -24,13 +24,17 @@ pub struct Needs {
     pub engines: u16,
     /// That it is prompt.
     pub prompt: bool,
+    /// That it guards programs.
+    pub guard: bool,
     /// Programs that end in these ways.
     pub programs: &'static [Ending],
 }
 
 impl Needs {
-    const NOTHING: Self = Self { data: false, engines: 1, prompt: false, programs: &[] };
+    const NOTHING: Self =
+        Self { data: false, engines: 1, prompt: false, guard: false, programs: &[] };
     const DATA: Self = Self { data: true, ..Self::NOTHING };
+    const GUARD: Self = Self { guard: true, ..Self::DATA };
 
     const fn engines(self, engines: u16) -> Self {
         Self { engines, ..self }
@@ -54,6 +58,9 @@ impl Needs {
                 Some(format!("it has {} of the {} engines", description.engines, self.engines))
             }
             _ if self.prompt && !description.is_prompt => Some("it is not prompt".to_owned()),
+            _ if self.guard && !subject.guards_programs() => {
+                Some("it does not guard programs".to_owned())
+            }
             Some(ending) => Some(format!("it knows no program that ends like this: {ending:?}")),
             None => None,
         }
@@ -127,6 +134,7 @@ pub const CASES: &[Case] = &[
     case!(abort::an_abort_ends_a_hang, [2, 8], Needs::NOTHING.programs(&[Ending::Hang])),
     case!(abort::an_engine_goes_on_after_an_abort, [8], Needs::NOTHING.programs(&[Ending::Hang])),
     case!(abort::a_second_abort_reports_nothing, [2, 8], Needs::NOTHING.programs(&[Ending::Hang])),
+    case!(abort::an_abort_that_comes_late_spares_the_next_block, [2, 8], Needs::NOTHING.programs(&[Ending::Hang])),
     case!(abort::a_hang_on_one_engine_leaves_the_others_running, [6], Needs::NOTHING.engines(2).programs(&[Ending::Hang])),
     case!(abort::an_abort_ends_its_own_engine_only, [6, 8], Needs::NOTHING.engines(2).programs(&[Ending::Hang])),
     case!(lost::a_lost_device_fails_every_block, [2, 9], Needs::NOTHING.programs(&[Ending::Lose])),
@@ -150,4 +158,11 @@ pub const CASES: &[Case] = &[
     case!(programs::a_bad_program_is_refused_on_every_engine, [12], Needs::DATA),
     case!(programs::a_good_program_ends_well, [2], Needs::NOTHING.programs(&[Ending::Well])),
     case!(programs::an_engine_goes_on_after_a_fault, [2, 12], Needs::NOTHING.programs(&[Ending::Fault, Ending::Well])),
+    case!(guarded::programs_are_written_by_copies_to_the_device, [13], Needs::GUARD),
+    case!(guarded::nothing_else_writes_where_programs_are, [4, 13], Needs::GUARD),
+    case!(guarded::what_is_no_longer_protected_is_plain_memory, [13], Needs::GUARD),
+    case!(guarded::a_region_that_is_acquired_again_holds_no_programs, [11, 13], Needs::GUARD),
+    case!(guarded::a_reset_ends_all_protection, [10, 13], Needs::GUARD),
+    case!(guarded::a_launch_from_plain_memory_is_refused, [13], Needs::GUARD.programs(&[Ending::Well])),
+    case!(guarded::a_launch_runs_what_was_copied_last, [1, 13], Needs::GUARD.programs(&[Ending::Well, Ending::Fault])),
 ];

@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::tests::{Reports, is_lost, start};
 use super::*;
-use crate::{Behaviour, ScriptedCard, Trigger};
+use crate::{Behaviour, MemoryMode, ScriptedCard, Trigger};
 
 /// A card on whose way in is a gate. It says that it is prompt: the gate is the scheduler's whim.
 #[derive(Debug)]
@@ -40,17 +40,7 @@ impl Gated {
 }
 
 impl Regions for Gated {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    crate::forward_regions!(|self| self.card);
 }
 
 impl Hardware for Gated {
@@ -71,8 +61,8 @@ impl Hardware for Gated {
         self.card.start(engine, token, block)
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.card.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.card.abort(engine, token);
     }
 
     /// The gate opens after it: what waited there comes into the card's new life.
@@ -99,7 +89,7 @@ fn an_abort_of_a_block_on_its_way_in_ends_it_there() {
     thread::scope(|scope| {
         scope.spawn(|| card.finish(0));
         card.inner().wait_until_reached();
-        card.abort(EngineIndex(0));
+        card.abort(EngineIndex(0), Token(9));
         assert!(reports.tokens().is_empty());
         card.inner().open();
     });

@@ -18,7 +18,7 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) enum Found {
     Waiting(Waiting),
-    Starting(Token),
+    Starting,
     Nothing,
 }
 
@@ -115,14 +115,19 @@ impl Lanes {
         }
     }
 
-    pub(super) fn abort(&self, engine: EngineIndex) -> Found {
+    pub(super) fn abort(&self, engine: EngineIndex, its: Token) -> Found {
         let mut state = self.state.lock();
         let Some(lane) = state.lanes.get_mut(usize::from(engine.0)) else { return Found::Nothing };
-        if let Lane::Starting { token, is_aborted } = lane {
-            *is_aborted = true;
-            return Found::Starting(*token);
+        match lane {
+            Lane::Starting { token, is_aborted } if *token == its => {
+                *is_aborted = true;
+                Found::Starting
+            }
+            Lane::Waiting(waiting) if waiting.token == its => {
+                lane.take_waiting().map_or(Found::Nothing, Found::Waiting)
+            }
+            _ => Found::Nothing,
         }
-        lane.take_waiting().map_or(Found::Nothing, Found::Waiting)
     }
 
     /// From now on, nothing waits or is started. Gives back what waited.

@@ -2,8 +2,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    Behaviour, DeviceHandle, HandleTag, HostBuffer, Late, NullCard, PFDeviceHandle, Pattern,
-    ScriptedCard, Trigger,
+    Behaviour, DeviceHandle, HandleTag, HostBuffer, Late, MemoryMode, NullCard, PFDeviceHandle,
+    Pattern, ScriptedCard, Trigger,
 };
 
 #[derive(Debug, Default)]
@@ -73,7 +73,9 @@ fn blocks_wait_until_they_are_picked_in_engine_order() {
 fn a_block_that_waits_can_be_aborted_and_never_starts() {
     let (card, reports) = deferred(ScriptedCard::new(MemoryMode::Pf));
     start(&card, 0, 5);
-    card.abort(EngineIndex(0));
+    card.abort(EngineIndex(0), Token(4));
+    assert_eq!((card.pending(), reports.tokens().len()), (1, 0), "it was another's");
+    card.abort(EngineIndex(0), Token(5));
     assert_eq!(*reports.seen.lock(), [(0, 5, Err(Fault::Hung { milliseconds: 0 }))]);
     assert!(card.inner().log().is_empty());
     assert!(!card.finish(0));
@@ -86,7 +88,9 @@ fn a_block_that_hangs_in_the_hardware_is_aborted_there() {
     start(&card, 0, 5);
     assert!(card.finish(0));
     assert_eq!((card.pending(), reports.tokens().len()), (0, 0));
-    card.abort(EngineIndex(0));
+    card.abort(EngineIndex(0), Token(4));
+    assert!(reports.tokens().is_empty(), "it was another's");
+    card.abort(EngineIndex(0), Token(5));
     assert_eq!(*reports.seen.lock(), [(0, 5, Err(Fault::Hung { milliseconds: 0 }))]);
 }
 
@@ -155,17 +159,7 @@ struct Stuck {
 }
 
 impl Regions for Stuck {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    crate::forward_regions!(|self| self.card);
 }
 
 impl Stuck {
@@ -191,7 +185,7 @@ impl Hardware for Stuck {
         Started::Done(ended.take().map_or(Ok(()), Err))
     }
 
-    fn abort(&self, _: EngineIndex) {
+    fn abort(&self, _: EngineIndex, _: Token) {
         self.end(Fault::Hung { milliseconds: 1 });
     }
 
@@ -211,7 +205,7 @@ fn a_hardware_that_is_not_prompt_is_aborted_and_reset_while_it_starts() {
     card.connect(reports.clone());
     for round in 0..20 {
         assert_eq!(start(&card, 0, 2 * round), Started::Later);
-        card.abort(EngineIndex(0));
+        card.abort(EngineIndex(0), Token(2 * round));
         reports.wait_for(2 * round as usize + 1);
         assert!(matches!(reports.seen.lock().last(), Some((0, _, Err(Fault::Hung { .. })))));
         assert_eq!(start(&card, 0, 2 * round + 1), Started::Later);

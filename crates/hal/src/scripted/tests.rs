@@ -33,7 +33,7 @@ fn a_hang_that_ignores_aborts_ends_by_a_reset() {
     let (card, reports, handle) = card();
     card.script(Trigger::Nth(1), Behaviour::HangForever);
     assert_eq!(card.start(FIRST, Token(5), fill(handle, 1)), Started::Later);
-    card.abort(FIRST);
+    card.abort(FIRST, Token(5));
     assert_eq!(card.hanging(), [FIRST]);
     assert!(reports.0.lock().is_empty());
 
@@ -65,7 +65,7 @@ fn a_hung_copy_keeps_its_buffer_until_it_ends() {
     card.script(Trigger::Next(BlockKind::CopyToDevice), Behaviour::Hang);
     card.start(FIRST, Token(0), ControlBlock::CopyToDevice(Box::new(copy)));
     assert!(buffer.write().is_err());
-    card.abort(FIRST);
+    card.abort(FIRST, Token(0));
     assert!(buffer.write().is_ok());
     assert_eq!(reports.0.lock()[0].2, Err(Fault::Hung { milliseconds: 0 }));
 }

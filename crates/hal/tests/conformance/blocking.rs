@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, ScriptedCard, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome, Regions,
+    ScriptedCard, Started, Token,
 };
 
 /// A card that is not prompt: `start` returns when the block has ended, also when it hangs.
@@ -52,17 +52,7 @@ impl Completions for Ends {
 }
 
 impl Regions for Blocking {
-    fn mode(&self) -> MemoryMode {
-        self.card.mode()
-    }
-
-    fn try_allocate(&self, bytes: u64) -> Option<Region> {
-        self.card.try_allocate(bytes)
-    }
-
-    fn release(&self, region: RegionId) {
-        self.card.release(region);
-    }
+    spyre_hal::forward_regions!(|self| self.card);
 }
 
 impl Hardware for Blocking {
@@ -79,8 +69,8 @@ impl Hardware for Blocking {
         }
     }
 
-    fn abort(&self, engine: EngineIndex) {
-        self.card.abort(engine);
+    fn abort(&self, engine: EngineIndex, token: Token) {
+        self.card.abort(engine, token);
     }
 
     fn reset(&self) {

@@ -10,6 +10,17 @@ use crate::log::Step;
 use crate::oracle::{Block, Effect, State};
 use crate::violation::Promise;
 
+/// What a call about one block gave; `None` if that is no longer known.
+type Answer = Option<Result<bool, Arc<StreamFault>>>;
+
+/// What a call about one block gave.
+fn answer(what: &str, result: Result<bool, Error>) -> Checked<Answer> {
+    match result {
+        Err(Error::Forgotten { .. }) => Ok(None),
+        other => told(what, other).map(Some),
+    }
+}
+
 /// What a call that may tell a fault gave.
 fn told<T>(what: &str, result: Result<T, Error>) -> Checked<Result<T, Arc<StreamFault>>> {
     match result {
@@ -95,22 +106,23 @@ impl Driver {
     pub(super) fn query_event(&mut self) -> Checked {
         let which = self.random.index(self.events.len());
         self.log(Step::Call("query an event", which as u64));
-        let result = told("query an event", self.events[which].event.query())?;
+        let result = answer("query an event", self.events[which].event.query())?;
         self.check_query(self.events[which].point, &result)
     }
 
     pub(super) fn synchronize_event(&mut self) -> Checked {
         let which = self.random.index(self.events.len());
         self.log(Step::Call("synchronize an event", which as u64));
-        let result = told("synchronize an event", self.events[which].event.synchronize())?;
-        self.check_query(self.events[which].point, &result.map(|()| true))
+        let result =
+            answer("synchronize an event", self.events[which].event.synchronize().map(|()| true))?;
+        self.check_query(self.events[which].point, &result)
     }
 
     pub(super) fn query_ticket(&mut self) -> Checked {
         let which = self.random.index(self.tickets.len());
         let Some((ticket, times)) = self.tickets.get(which).cloned() else { return Ok(()) };
         self.log(Step::Call("query a ticket", which as u64));
-        let result = told("query a ticket", ticket.query())?;
+        let result = answer("query a ticket", ticket.query())?;
         self.check_query(Some((ticket.point(), times)), &result)
     }
 
@@ -118,8 +130,8 @@ impl Driver {
         let which = self.random.index(self.tickets.len());
         let Some((ticket, times)) = self.tickets.get(which).cloned() else { return Ok(()) };
         self.log(Step::Call("wait for a ticket", which as u64));
-        let result = told("wait for a ticket", ticket.wait())?;
-        self.check_query(Some((ticket.point(), times)), &result.map(|()| true))
+        let result = answer("wait for a ticket", ticket.wait().map(|()| true))?;
+        self.check_query(Some((ticket.point(), times)), &result)
     }
 
     pub(super) fn synchronize_all(&mut self) -> Checked {
@@ -144,32 +156,38 @@ impl Driver {
     }
 
     /// Compares what was said about one block.
-    fn check_query(
-        &self,
-        point: Option<(StreamPoint, u64)>,
-        result: &Result<bool, Arc<StreamFault>>,
-    ) -> Checked {
+    fn check_query(&self, point: Option<(StreamPoint, u64)>, answer: &Answer) -> Checked {
         let Some((point, times)) = point else {
-            return match result {
-                Ok(true) => Ok(()),
+            return match answer {
+                Some(Ok(true)) => Ok(()),
                 _ => broken(Promise::RightFault, "an event that was not recorded is not reached"),
             };
         };
         // To tell a fault ends it; but only one that the scheduler knows of.
         self.make_certain(point.stream);
         let state = &mut *self.world.state();
-        if *result == Ok(false) {
+        if *answer == Some(Ok(false)) {
             let is_quiet = state.pending.is_empty();
             return check_not_ended(state, point, is_quiet);
         }
         state.oracle.check_ended(point)?;
-        let Some(outcome) = state.oracle.outcome(point) else { return Ok(()) };
-        if state.oracle.is_remembered(point, times) {
-            let expected = outcome.cause();
-            state.report.told += u64::from(expected.is_some());
-            state.oracle.check_told(expected, result.as_ref().err().map(|fault| &**fault))?;
+        let is_remembered = state.oracle.is_remembered(point, times);
+        let expected = state.oracle.outcome(point).map(State::cause);
+        match (expected, answer) {
+            (Some(expected), Some(result)) if is_remembered => {
+                state.report.told += u64::from(expected.is_some());
+                state.oracle.check_told(expected, result.as_ref().err().map(|fault| &**fault))?;
+            }
+            (Some(Some(_)), Some(Ok(_))) => {
+                let message = format!("{point:?} has failed, and is said to have ended well");
+                return broken(Promise::RightFault, message);
+            }
+            (_, None) if is_remembered => {
+                return broken(Promise::RightFault, format!("{point:?} is forgotten too early"));
+            }
+            _ => {}
         }
-        if result.is_err() {
+        if matches!(answer, Some(Err(_))) {
             state.oracle.told_at(point);
         }
         Ok(())

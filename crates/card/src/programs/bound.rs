@@ -1,0 +1,183 @@
+use std::fmt;
+use std::sync::Arc;
+
+use spyre_artifact::{EntryHeader, MAX_DIMS, OPERAND_WORDS, Operand, Program};
+use spyre_hal::{DeviceHandle, DeviceRange};
+use zerocopy::IntoBytes;
+
+use super::code::LoadedCode;
+use super::limits;
+use super::loaded::{Loaded, LoadedImage};
+use super::operand::Tensor;
+use super::{Stop, named};
+use crate::memory::{Way, Window};
+use crate::work::Work;
+
+/// What a launch made of its instance's table. The next one makes anew what differs.
+#[derive(Default)]
+pub(super) struct Bound {
+    code: Option<Arc<Loaded>>,
+    /// What the rest was made of, if it is whole.
+    table: Vec<u64>,
+    is_whole: bool,
+    /// What lies in device memory now.
+    found: Vec<u64>,
+    pub(super) extents: [usize; MAX_DIMS],
+    /// `None` for a tensor without elements, which no tile is of.
+    pub(super) tensors: Vec<Option<Tensor>>,
+    /// Open while a program runs, in the order of the tensors.
+    pub(super) windows: Vec<Option<Window>>,
+    /// What the tensors may touch, for whoever knows the handles.
+    ranges: Vec<DeviceRange>,
+    /// The allocations for programs that stores were compared with.
+    plain_as_of: Option<u64>,
+}
+
+impl Bound {
+    /// Makes it what the instance at `entry` says now, and checks all that can be checked before
+    /// anything runs.
+    pub(super) fn update(
+        &mut self,
+        work: &Work<'_>,
+        entry: DeviceHandle,
+        header: &EntryHeader,
+    ) -> Result<(), Stop> {
+        self.is_whole &= self.code.as_ref().is_some_and(|code| code.is_current());
+        if !self.is_whole {
+            self.forget();
+            self.code = Some(work.loaded(named(header.code, "code image")?)?);
+            header.check_program(self.code()?.program())?;
+        }
+        self.read_table(work, entry, header)?;
+        if !self.is_whole || self.found != self.table {
+            self.is_whole = false;
+            self.bind(header).inspect_err(|_| self.forget())?;
+            std::mem::swap(&mut self.table, &mut self.found);
+            self.plain_as_of = None;
+            self.is_whole = true;
+        }
+        self.check_handles(work)?;
+        self.open(work)
+    }
+
+    pub(super) fn code(&self) -> Result<&LoadedCode, Stop> {
+        match self.code.as_deref().map(Loaded::image) {
+            Some(LoadedImage::Code(code)) => Ok(code),
+            _ => Err(Stop::refused("what it names as its code is none")),
+        }
+    }
+
+    /// The word table.
+    pub(super) fn table(&self) -> &[u64] {
+        &self.table
+    }
+
+    /// Lets device memory go.
+    pub(super) fn close(&mut self) {
+        self.windows.clear();
+    }
+
+    /// Keeps nothing that the next launch could rely on.
+    fn forget(&mut self) {
+        self.tensors.clear();
+        self.table.clear();
+        self.is_whole = false;
+    }
+
+    fn read_table(
+        &mut self,
+        work: &Work<'_>,
+        entry: DeviceHandle,
+        header: &EntryHeader,
+    ) -> Result<(), Stop> {
+        self.found.resize(header.shape.words(), 0);
+        let (offset, bytes) = (header.table_offset() as u64, header.shape.bytes() as u64);
+        let window = work.memory.window(DeviceRange { handle: entry, offset, bytes })?;
+        window.read(0, self.found.as_mut_bytes(), Way::Cached);
+        Ok(())
+    }
+
+    fn bind(&mut self, header: &EntryHeader) -> Result<(), Stop> {
+        let code = self.code.take();
+        let bound = match code.as_deref().map(Loaded::image) {
+            Some(LoadedImage::Code(code)) => self.bind_to(header, code.program()),
+            _ => Err(Stop::refused("what it names as its code is none")),
+        };
+        self.code = code;
+        bound
+    }
+
+    fn bind_to(&mut self, header: &EntryHeader, program: &Program) -> Result<(), Stop> {
+        let mut extents = [0; MAX_DIMS];
+        for (at, extent) in extents.iter_mut().enumerate().take(program.dims()) {
+            let word = self.found[header.shape.extent_word(spyre_artifact::Dim(at as u8))];
+            *extent = usize::try_from(word).unwrap_or(usize::MAX);
+        }
+        let is_as_long = extents == self.extents && !self.table.is_empty();
+        if !is_as_long {
+            limits::check(program, &extents)?;
+        }
+        self.extents = extents;
+        self.tensors.resize_with(program.operands().len(), || None);
+        self.ranges.clear();
+        for (at, (&of, tensor)) in program.operands().iter().zip(&mut self.tensors).enumerate() {
+            let words = &self.found[header.shape.operand_words(Operand(at as u8))];
+            let words = words.first_chunk::<OPERAND_WORDS>().expect("as long as an operand");
+            let is_moved = is_as_long && tensor.as_mut().is_some_and(|known| known.move_to(words));
+            if !is_moved {
+                *tensor = Tensor::bind(at, of, words, &extents)?;
+            }
+            self.ranges.extend(tensor.as_ref().map(Tensor::range));
+        }
+        Ok(())
+    }
+
+    /// Whether the handles are good ones, and none that is written leads to programs.
+    fn check_handles(&mut self, work: &Work<'_>) -> Result<(), Stop> {
+        let refused = work.programs.allocations();
+        let refused = refused.and_then(|allocations| allocations.first_refused(&self.ranges));
+        if let Some((nth, why)) = refused {
+            let operand = self.tensors.iter().flatten().nth(nth).map_or(0, Tensor::operand);
+            return Err(Stop::operand(operand, why));
+        }
+        let changes = work.programs.changes();
+        if self.plain_as_of != Some(changes) {
+            self.check_stores(work)?;
+            self.plain_as_of = Some(changes);
+        }
+        Ok(())
+    }
+
+    fn check_stores(&self, work: &Work<'_>) -> Result<(), Stop> {
+        for tensor in self.tensors.iter().flatten().filter(|tensor| tensor.is_written()) {
+            let range = tensor.range();
+            if !work.programs.is_plain(work.memory.place(&range)?, range.bytes) {
+                let why = format!("it would store to {range}, which holds programs");
+                return Err(Stop::operand(tensor.operand(), why));
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, work: &Work<'_>) -> Result<(), Stop> {
+        self.windows.clear();
+        for tensor in &self.tensors {
+            let Some(tensor) = tensor else {
+                self.windows.push(None);
+                continue;
+            };
+            let window = work.memory.window(tensor.range()).map_err(|_| {
+                let why = format!("{} are not in memory that is there", tensor.range());
+                Stop::operand(tensor.operand(), why)
+            })?;
+            self.windows.push(Some(window));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bound({} tensors)", self.tensors.len())
+    }
+}
