@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use spyre::flex::RECORDED;
 use spyre::trace::Trace;
 
 use crate::launch::{LaunchArguments, Launched, Summary};
@@ -80,15 +81,17 @@ pub(crate) struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.summary)?;
-        let (viewer, forgotten) = match self.format {
-            Format::Chrome => ("chrome://tracing or ui.perfetto.dev", self.blocks_forgotten),
-            Format::Perfetto => ("ui.perfetto.dev", self.blocks_forgotten),
+        let viewer = match self.format {
+            Format::Chrome => "chrome://tracing or ui.perfetto.dev",
+            Format::Perfetto => "ui.perfetto.dev",
         };
         let blocks = text::count(self.blocks, "block");
         writeln!(f, "wrote {}: {blocks}, for {viewer}", self.trace)?;
-        match forgotten {
+        match self.blocks_forgotten {
             0 => Ok(()),
-            _ => writeln!(f, "the flight recorder keeps the last 4096: {forgotten} are forgotten"),
+            blocks => {
+                writeln!(f, "the flight recorder keeps the last {RECORDED}: {blocks} are forgotten")
+            }
         }
     }
 }
