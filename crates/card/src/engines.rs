@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -15,10 +15,12 @@ pub(crate) struct Engines {
     resetting: Mutex<()>,
 }
 
-/// Raised when the engine's block is to end.
 #[derive(Debug, Default)]
 struct Engine {
+    /// Raised when its block is to end.
     is_to_end: AtomicBool,
+    /// What the last block would have taken on a real card.
+    modelled_nanoseconds: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,11 @@ impl Engines {
 
     pub(crate) fn count(&self) -> u16 {
         self.engines.len() as u16
+    }
+
+    pub(crate) fn modelled_nanoseconds(&self, EngineIndex(engine): EngineIndex) -> u64 {
+        let engine = self.engines.get(usize::from(engine));
+        engine.map_or(0, |engine| engine.modelled_nanoseconds.load(Ordering::Relaxed))
     }
 
     /// Begins a turn, unless the card is lost.
@@ -114,6 +121,13 @@ impl Turn<'_> {
     /// How a block ends that did not come to its own end. If the card was lost, `leave` says so.
     pub(crate) fn cut_short(&self) -> Fault {
         Fault::Hung { milliseconds: self.began.elapsed().as_millis() as u64 }
+    }
+
+    /// Notes what its block would have taken on a real card.
+    pub(crate) fn note_modelled(&self, nanoseconds: u64) {
+        let Some(EngineIndex(engine)) = self.engine else { return };
+        let engine = &self.engines.engines[usize::from(engine)];
+        engine.modelled_nanoseconds.store(nanoseconds, Ordering::Relaxed);
     }
 
     /// Ends it. A block that comes to its end on a lost card is lost with it.

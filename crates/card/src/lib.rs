@@ -25,6 +25,7 @@ mod copies;
 mod engines;
 mod handle_words;
 mod memory;
+mod model;
 mod mxcsr;
 mod programs;
 mod software_card;

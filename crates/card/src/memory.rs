@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use spyre_hal::{DeviceRange, Fault, Location, MemoryMode, Region, RegionId, Regions};
 
 use mapping::Mapping;
-pub(crate) use window::{Way, Window};
+pub(crate) use window::{Part, Way, Window};
 
 /// Device memory: regions of the host's, each mapped on its own when it is acquired.
 ///
@@ -69,6 +69,13 @@ impl Memory {
     /// The bytes of a range, for as long as one block needs them.
     pub(crate) fn window(&self, range: DeviceRange) -> Result<Window, Fault> {
         self.find(range).ok_or(Fault::IllegalAccess { range })
+    }
+
+    /// All bytes of a region.
+    pub(crate) fn region(&self, region: u16) -> Option<Window> {
+        let mapping = self.regions.read().get(usize::from(region))?.clone()?;
+        let bytes = mapping.bytes();
+        Window::open(mapping, 0, bytes)
     }
 
     /// Gives all regions back; what they held is gone.

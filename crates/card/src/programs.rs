@@ -17,24 +17,29 @@ mod loaded;
 mod machine;
 mod nest;
 mod operand;
+mod plan;
+mod product;
 mod reduce;
 mod registers;
 mod spaces;
 mod stop;
 mod tiles;
+mod traffic;
+mod vector;
 
 use std::sync::Arc;
 
 use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
-use spyre_hal::{DeviceHandle, DeviceRange, Outcome};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
 use crate::handle_words::handle_from_words;
 use crate::memory::Way;
+use crate::model::Traffic;
 use crate::work::Work;
 use bound::Bound;
 use code::LoadedCode;
-use loaded::{Corrector, Instance, Loaded, LoadedImage};
+use loaded::{Corrector, Instance, Loaded, LoadedImage, Patching};
 use machine::Machine;
 use spaces::Look;
 pub(crate) use spaces::Programs;
@@ -42,7 +47,7 @@ use stop::Stop;
 
 impl Work<'_> {
     /// Runs the program that lies at a handle.
-    pub(crate) fn launch(&self, program: DeviceHandle) -> Outcome {
+    pub(crate) fn launch(&self, program: DeviceHandle) -> Result<Traffic, Fault> {
         let run = || match self.loaded(program)?.image() {
             LoadedImage::Entry(instance) => self.compute(program, instance),
             LoadedImage::Correction(corrector) => self.correct(program, corrector),
@@ -53,61 +58,63 @@ impl Work<'_> {
         run().map_err(|stop| stop.fault(program))
     }
 
-    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<(), Stop> {
+    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<Traffic, Stop> {
         // Two launches of one instance at once are somebody's mistake, and none of ours.
-        let (mut kept, mut own) = (instance.bound.try_lock(), Bound::default());
-        let bound = kept.as_deref_mut().unwrap_or(&mut own);
+        let (mut kept, mut own) = (instance.bound.try_lock(), None);
+        let bound = match kept.as_deref_mut() {
+            Some(kept) => kept,
+            None => own.insert(Bound::default()),
+        };
         let updated = bound.update(self, entry, &instance.header);
         let outcome = updated.and_then(|()| self.run_bound(bound, instance));
         bound.close();
-        outcome
+        outcome.map(|()| bound.traffic())
     }
 
-    fn run_bound(&self, bound: &Bound, instance: &Instance) -> Result<(), Stop> {
-        let mut machine = Machine::new(self, bound, instance.header.shape, self.programs.desk())?;
+    fn run_bound(&self, bound: &mut Bound, instance: &Instance) -> Result<(), Stop> {
+        let desk = bound.take_desk(self.programs);
+        let mut machine = Machine::new(self, bound, instance.header.shape, desk)?;
         let outcome = machine.run();
-        self.programs.give_back(machine.into_desk());
+        let desk = machine.into_desk();
+        bound.give_back(desk, self.programs);
         outcome
     }
 
     /// Patches the word table of the entry image that a correction names, where it lies.
-    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<(), Stop> {
+    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<Traffic, Stop> {
         let target = named(corrector.target, "entry image")?;
-        let header = self.entry_header(target, corrector)?;
-        let (found, expected) = (header.shape.words(), corrector.program.table_words() as usize);
-        if found != expected {
-            let why = format!("its target's table has {found} words, not {expected}");
-            return Err(Stop::refused(why));
+        let Patching { entry, words } = &mut *corrector.patching.lock();
+        if !entry.as_ref().is_some_and(|entry| entry.is_current()) {
+            *entry = Some(self.entry(target, corrector)?);
         }
-        let mut desk = self.programs.desk();
-        desk.words.resize(corrector.program.input_words() as usize, 0);
-        let (offset, bytes) = (corrector.input_offset, size_of_val(&desk.words[..]) as u64);
+        words.resize(corrector.program.input_words() as usize, 0);
+        let (offset, bytes) = (corrector.input_offset, size_of_val(&words[..]) as u64);
         let input = self.memory.window(DeviceRange { handle: place, offset, bytes })?;
-        input.read(0, desk.words.as_mut_bytes(), Way::Cached);
-        let (offset, bytes) = (header.table_offset() as u64, header.shape.bytes() as u64);
+        input.read(0, words.as_mut_bytes(), Way::Cached);
+        let (offset, bytes) = (HEADER_BYTES as u64, corrector.table_bytes());
         let table = self.memory.window(DeviceRange { handle: target, offset, bytes })?;
         for patch in corrector.program.patches() {
-            let words = &desk.words[patch.source_word as usize..][..patch.words as usize];
+            let words = &words[patch.source_word as usize..][..patch.words as usize];
             let at = patch.target_word as usize * size_of::<u64>();
             table.write(at, words.as_bytes(), Way::Cached);
         }
-        self.programs.give_back(desk);
-        Ok(())
+        Ok(corrector.traffic)
     }
 
-    /// The header of the entry image that a correction patches.
-    fn entry_header(
-        &self,
-        target: DeviceHandle,
-        corrector: &Corrector,
-    ) -> Result<spyre_artifact::EntryHeader, Stop> {
-        let mut known = corrector.entry.lock();
-        if !known.as_ref().is_some_and(|entry| entry.is_current()) {
-            *known = Some(self.loaded(target)?);
-        }
-        match known.as_deref().map(Loaded::image) {
-            Some(LoadedImage::Entry(instance)) => Ok(instance.header),
-            _ => Err(Stop::refused("its target is no entry image")),
+    /// The entry image that a correction patches.
+    fn entry(&self, target: DeviceHandle, corrector: &Corrector) -> Result<Arc<Loaded>, Stop> {
+        let entry = self.loaded(target)?;
+        let LoadedImage::Entry(instance) = entry.image() else {
+            return Err(Stop::refused("its target is no entry image"));
+        };
+        let shape = instance.header.shape;
+        let (found, expected) = (shape.words(), corrector.program.table_words());
+        match shape.bytes() as u64 == corrector.table_bytes() {
+            true => Ok(entry),
+            false => {
+                let why = format!("its target's table has {found} words, not {expected}");
+                Err(Stop::refused(why))
+            }
         }
     }
 

@@ -145,7 +145,8 @@ impl Hardware for SoftwareCard {
         let usual = UsualRounding::begin();
         let outcome = self.work(&turn).carry_out(block);
         drop(usual);
-        Started::Done(turn.leave(outcome))
+        turn.note_modelled(*outcome.as_ref().unwrap_or(&0));
+        Started::Done(turn.leave(outcome.map(drop)))
     }
 
     fn abort(&self, engine: EngineIndex, token: Token) {
@@ -157,6 +158,10 @@ impl Hardware for SoftwareCard {
             self.programs.forget_all();
             self.memory.release_all();
         });
+    }
+
+    fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
+        self.engines.modelled_nanoseconds(engine)
     }
 
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {

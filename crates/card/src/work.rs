@@ -1,7 +1,8 @@
-use spyre_hal::{ControlBlock, Fault, Outcome};
+use spyre_hal::{ControlBlock, Fault};
 
 use crate::engines::Turn;
 use crate::memory::Memory;
+use crate::model;
 use crate::programs::Programs;
 use crate::threads::Threads;
 use crate::watched::Watched;
@@ -16,16 +17,31 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Carries a block out, and drops it.
-    pub(crate) fn carry_out(&self, block: ControlBlock) -> Outcome {
+    /// Carries a block out, and drops it. Says how long it would have taken on a real card.
+    pub(crate) fn carry_out(&self, block: ControlBlock) -> Result<u64, Fault> {
         match block {
-            ControlBlock::CopyToDevice(copy) => self.copy_to_device(&copy),
-            ControlBlock::CopyStaged(copy) => self.load(copy.target(), copy.bytes()),
-            ControlBlock::CopyFromDevice(mut copy) => self.copy_from_device(&mut copy),
-            ControlBlock::CopyDevice(copy) => self.copy_on_device(&copy),
-            ControlBlock::CopyPeer(copy) => self.copy_to_peer(&copy),
-            ControlBlock::Fill { pattern, target } => self.fill(target, pattern),
-            ControlBlock::Launch { program, .. } => self.launch(program),
+            ControlBlock::CopyToDevice(copy) => {
+                self.copy_to_device(&copy).map(|()| model::transfer(copy.target.bytes))
+            }
+            ControlBlock::CopyStaged(copy) => {
+                let target = copy.target();
+                self.load(target, copy.bytes()).map(|()| model::transfer(target.bytes))
+            }
+            ControlBlock::CopyFromDevice(mut copy) => {
+                self.copy_from_device(&mut copy).map(|()| model::transfer(copy.source.bytes))
+            }
+            ControlBlock::CopyDevice(copy) => {
+                self.copy_on_device(&copy).map(|()| model::copy_on_device(copy.target.bytes))
+            }
+            ControlBlock::CopyPeer(copy) => {
+                self.copy_to_peer(&copy).map(|()| model::transfer(copy.source.bytes))
+            }
+            ControlBlock::Fill { pattern, target } => {
+                self.fill(target, pattern).map(|()| model::fill(target.bytes))
+            }
+            ControlBlock::Launch { program, .. } => {
+                self.launch(program).map(model::Traffic::nanoseconds)
+            }
             ControlBlock::HostCallback(_)
             | ControlBlock::RecordEvent(_)
             | ControlBlock::WaitEvent(_) => {

@@ -19,7 +19,7 @@ use crate::{Env, Error, FlexAllocator, FlexStream, Machine, Priority, Settings, 
 ///
 /// let context = Context::open(Arc::new(NullCard::new()))?;
 /// let stream = context.stream(Priority::Low)?;
-/// let program = stream.allocate(4096)?;
+/// let program = stream.allocate_program(4096)?;
 /// stream.copy_to_device(vec![0; 4096], DeviceRange::start_of(program, 4096))?;
 /// stream.launch(program)?;
 /// stream.synchronize()?;

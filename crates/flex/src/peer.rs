@@ -46,6 +46,10 @@ impl Hardware for Peer {
         self.hardware.reset();
     }
 
+    fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
+        self.hardware.modelled_nanoseconds(engine)
+    }
+
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         let DeviceRange { handle, offset, bytes: length } = target;
         match self.allocator.check(handle, offset, length) {

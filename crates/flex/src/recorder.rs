@@ -39,6 +39,8 @@ pub struct Record {
     pub started_at: u64,
     /// When it had ended.
     pub done_at: u64,
+    /// What it would have taken on a real card; zero where nothing is modelled.
+    pub modelled_nanoseconds: u64,
 }
 
 /// The last [`RECORDED`] blocks of a card, in the order they ended.
@@ -94,9 +96,18 @@ impl Record {
     /// A block that is running.
     #[inline]
     pub(crate) fn new(stream: StreamIndex, sequence: u64, note: &Note) -> Self {
-        let Note { kind, label, queued_at, started_at, done_at } = *note;
-        let state = RecordState::Running;
-        Self { stream, sequence, kind, label, state, queued_at, started_at, done_at }
+        let Note { kind, label, queued_at, started_at, done_at, modelled_nanoseconds } = *note;
+        Self {
+            stream,
+            sequence,
+            kind,
+            label,
+            state: RecordState::Running,
+            queued_at,
+            started_at,
+            done_at,
+            modelled_nanoseconds,
+        }
     }
 
     fn took(&self) -> u64 {

@@ -400,8 +400,9 @@ struct Sink(Weak<Scheduler>);
 impl Completions for Sink {
     fn complete(&self, engine: EngineIndex, token: Token, outcome: Outcome) {
         let Some(scheduler) = self.0.upgrade() else { return };
+        let modelled_nanoseconds = scheduler.hardware.modelled_nanoseconds(engine);
         let mut core = scheduler.core.lock();
-        core.complete(engine, token, outcome);
+        core.complete(engine, token, outcome, modelled_nanoseconds);
         let wakes = core.take_wakes();
         drop(core);
         wake(wakes);

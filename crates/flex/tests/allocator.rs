@@ -1,5 +1,7 @@
 //! The allocator against a simple model, and against handles that are not its own.
 
+mod support;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,24 +11,12 @@ use spyre_flex::{
     StreamIndex, Timelines, VirtualRegions,
 };
 use spyre_hal::{HandleTag, Location, MemoryMode, Region, RegionId, Regions, VFDeviceHandle};
+use support::Random;
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % bound
-    }
-
-    /// From 128 bytes to a few megabytes, small ones most often.
-    fn bytes(&mut self) -> u64 {
-        let power = self.below(16);
-        1 + self.below(128 << power)
-    }
+/// From 128 bytes to a few megabytes, small ones most often.
+fn any_bytes(random: &mut Random) -> u64 {
+    let power = random.below(16);
+    1 + random.below(128 << power)
 }
 
 /// Streams whose blocks complete when the test says so.
@@ -82,11 +72,11 @@ fn check_snapshot(allocator: &FlexAllocator) {
 fn random_traces_equal_a_simple_model() -> Result<(), Error> {
     for seed in 0..40 {
         let allocator = open(small_card());
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut live: BTreeMap<(u16, u64), (u64, DeviceHandle)> = BTreeMap::new();
         for step in 0..4000 {
             if random.below(2) == 0 || live.is_empty() {
-                let bytes = random.bytes();
+                let bytes = any_bytes(&mut random);
                 let Ok(handle) = allocator.allocate(bytes, StreamIndex(0)) else { continue };
                 let (region, offset) = place(handle);
                 assert!(offset.is_multiple_of(128));
@@ -125,7 +115,7 @@ fn a_block_is_never_given_out_while_another_stream_uses_it() -> Result<(), Error
         let regions = Arc::new(VirtualRegions::new(2, 1 << 20));
         let settings = Settings { region_bytes: vec![1 << 20], ..Settings::default() };
         let allocator = FlexAllocator::new(regions, clock.clone(), settings);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut live: Vec<(DeviceHandle, u64)> = Vec::new();
         // The uses of every byte range that was freed: who may not have it yet.
         let mut pending: Vec<((u16, u64), u64, LastUse)> = Vec::new();
@@ -170,12 +160,12 @@ fn a_block_is_never_given_out_while_another_stream_uses_it() -> Result<(), Error
 fn a_million_bad_handles_are_all_refused() -> Result<(), Error> {
     let allocator = open(small_card());
     let other = open(small_card());
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut live: Vec<DeviceHandle> = Vec::new();
     let mut dead: Vec<DeviceHandle> = Vec::new();
     for _ in 0..2000 {
-        live.push(allocator.allocate(random.bytes().min(20_000), StreamIndex(0))?);
-        dead.push(other.allocate(random.bytes().min(20_000), StreamIndex(0))?);
+        live.push(allocator.allocate(any_bytes(&mut random).min(20_000), StreamIndex(0))?);
+        dead.push(other.allocate(any_bytes(&mut random).min(20_000), StreamIndex(0))?);
         if random.below(2) == 0 {
             let handle = live.swap_remove(random.below(live.len() as u64) as usize);
             allocator.free(handle)?;
@@ -406,7 +396,7 @@ fn regions_that_nothing_is_left_of_go_back_but_the_first() -> Result<(), Error> 
 fn random_traces_that_give_regions_back_equal_a_simple_model() -> Result<(), Error> {
     for seed in 0..20 {
         let allocator = open(small_card());
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut live: Vec<DeviceHandle> = Vec::new();
         for _ in 0..1000 {
             match random.below(8) {
@@ -416,7 +406,7 @@ fn random_traces_that_give_regions_back_equal_a_simple_model() -> Result<(), Err
                     allocator.free(live.swap_remove(at))?;
                 }
                 _ => {
-                    let bytes = random.bytes() * 8;
+                    let bytes = any_bytes(&mut random) * 8;
                     live.extend(allocator.allocate(bytes, StreamIndex(0)));
                 }
             }

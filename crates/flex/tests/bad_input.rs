@@ -16,7 +16,7 @@ use spyre_hal::{
 };
 use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout, View};
 use spyre_numerics::DataFormat;
-use support::{Card, on_each_card, program, refusal, whole};
+use support::{Card, Random, on_each_card, program, refusal, whole};
 
 /// A block made from a range that may be wrong, with everything else right.
 type Make = fn(&Fixture<'_>, DeviceRange) -> Result<(), Error>;
@@ -212,16 +212,10 @@ fn handles_that_are_not_live_are_refused_in_every_block() {
 fn no_random_handle_is_taken_for_a_live_one() {
     on_each_card(|card| {
         let fixture = Fixture::new(card)?;
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = Random::new(7);
         let before = card.scripted().log().len();
         for _ in 0..20_000 {
-            let (a, b, c) = (random(), random(), random());
+            let (a, b, c) = (random.number(), random.number(), random.number());
             let tag = HandleTag {
                 epoch: if a & 1 == 0 { fixture.good.tag().epoch } else { a as u16 },
                 generation: if a & 2 == 0 { 0 } else { b as u32 },

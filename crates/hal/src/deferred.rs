@@ -150,6 +150,10 @@ impl<H: Hardware> Hardware for Deferred<H> {
         self.lanes.end_reset();
     }
 
+    fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
+        self.hardware.modelled_nanoseconds(engine)
+    }
+
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.hardware.accept(target, bytes)
     }

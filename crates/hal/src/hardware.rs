@@ -90,6 +90,12 @@ pub trait Hardware: Regions {
     /// Ends everything and starts anew.
     fn reset(&self);
 
+    /// What the engine's last block, which has ended, would have taken on a real card: the same for
+    /// the same block each time. Zero where nobody knows, and for a block that failed.
+    fn modelled_nanoseconds(&self, _engine: EngineIndex) -> u64 {
+        0
+    }
+
     /// Takes bytes that another card copies here.
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome;
 }

@@ -80,6 +80,10 @@ impl<H: Hardware + 'static> Hardware for Late<H> {
         self.deferred.reset();
     }
 
+    fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
+        self.deferred.modelled_nanoseconds(engine)
+    }
+
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.deferred.accept(target, bytes)
     }

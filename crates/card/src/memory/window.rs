@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use spyre_hal::Pattern;
 use spyre_layout::{Crew, DmaNest, Error, copy_past_cache};
+use spyre_numerics::{Converter, Rows};
 
 use super::mapping::Mapping;
 
@@ -24,6 +25,71 @@ use super::mapping::Mapping;
 pub(crate) struct Window {
     mapping: Arc<Mapping>,
     range: Range<usize>,
+}
+
+/// Some bytes of a window that is kept open for several users.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    window: &'a Window,
+    start: usize,
+    bytes: usize,
+}
+
+impl Part<'_> {
+    /// Copies bytes from `at` on out of it.
+    #[inline]
+    pub(crate) fn read(&self, at: usize, target: &mut [u8]) {
+        self.check(at, target.len());
+        self.window.read(self.start + at, target, Way::Cached);
+    }
+
+    /// Copies bytes into it, from `at` on.
+    #[inline]
+    pub(crate) fn write(&self, at: usize, source: &[u8]) {
+        self.check(at, source.len());
+        self.window.write(self.start + at, source, Way::Cached);
+    }
+
+    /// Converts rows of elements out of it, from `at` on.
+    pub(crate) fn convert_out(
+        &self,
+        converter: &Converter,
+        at: usize,
+        rows: Rows,
+        target: &mut [u8],
+    ) {
+        let [from, to] = element_bytes(converter);
+        self.check(at, reach(rows.count, rows.source_stride, rows.elements * from));
+        assert!(reach(rows.count, rows.target_stride, rows.elements * to) <= target.len());
+        let source = self.window.address(self.start + at, 0);
+        // SAFETY: both ends hold the rows, and the target is not device memory.
+        unsafe { converter.convert_rows(source, target.as_mut_ptr(), rows) };
+    }
+
+    /// Converts rows of elements into it, from `at` on.
+    pub(crate) fn convert_in(&self, converter: &Converter, source: &[u8], at: usize, rows: Rows) {
+        let [from, to] = element_bytes(converter);
+        self.check(at, reach(rows.count, rows.target_stride, rows.elements * to));
+        assert!(reach(rows.count, rows.source_stride, rows.elements * from) <= source.len());
+        let target = self.window.address(self.start + at, 0);
+        // SAFETY: both ends hold the rows, and the source is not device memory.
+        unsafe { converter.convert_rows(source.as_ptr(), target, rows) };
+    }
+
+    #[inline]
+    fn check(&self, at: usize, bytes: usize) {
+        assert!(at <= self.bytes && bytes <= self.bytes - at, "inside its part");
+    }
+}
+
+/// Bytes up to the end of the last row.
+fn reach(rows: usize, stride: usize, row_bytes: usize) -> usize {
+    let before = rows.saturating_sub(1).checked_mul(stride);
+    before.and_then(|bytes| bytes.checked_add(row_bytes)).unwrap_or(usize::MAX)
+}
+
+fn element_bytes(converter: &Converter) -> [usize; 2] {
+    [converter.from(), converter.to()].map(|format| format.element_bytes().unwrap_or(usize::MAX))
 }
 
 /// How bytes are written that are copied as they are.
@@ -49,6 +115,12 @@ impl Window {
     /// How many bytes it shows.
     pub(crate) fn bytes(&self) -> usize {
         self.range.len()
+    }
+
+    /// So many of its bytes from `start` on, if it shows them all.
+    pub(crate) fn part(&self, start: usize, bytes: usize) -> Option<Part<'_>> {
+        let end = start.checked_add(bytes)?;
+        (end <= self.bytes()).then_some(Part { window: self, start, bytes })
     }
 
     /// Whether the two share a byte.

@@ -1,16 +1,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spyre_artifact::{EntryHeader, MAX_DIMS, OPERAND_WORDS, Operand, Program};
-use spyre_hal::{DeviceHandle, DeviceRange};
+use spyre_artifact::{EntryHeader, MAX_DIMS, OPERAND_WORDS, Operand};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
 use super::code::LoadedCode;
+use super::desk::Desk;
 use super::limits;
 use super::loaded::{Loaded, LoadedImage};
 use super::operand::Tensor;
-use super::{Stop, named};
-use crate::memory::{Way, Window};
+use super::plan::Plan;
+use super::{Programs, Stop, named, traffic};
+use crate::memory::{Part, Place, Window};
+use crate::model::Traffic;
 use crate::work::Work;
 
 /// What a launch made of its instance's table. The next one makes anew what differs.
@@ -24,13 +27,19 @@ pub(super) struct Bound {
     found: Vec<u64>,
     pub(super) extents: [usize; MAX_DIMS],
     /// `None` for a tensor without elements, which no tile is of.
-    pub(super) tensors: Vec<Option<Tensor>>,
-    /// Open while a program runs, in the order of the tensors.
-    pub(super) windows: Vec<Option<Window>>,
+    tensors: Vec<Option<Tensor>>,
+    /// All of the regions that tensors lie in, open while a program runs.
+    windows: Vec<(u16, Window)>,
+    /// Where each tensor starts: the place of its window, and bytes from there.
+    starts: Vec<(usize, usize)>,
+    pub(super) plan: Plan,
+    /// Buffers that stay here while they are small.
+    desk: Desk,
     /// What the tensors may touch, for whoever knows the handles.
     ranges: Vec<DeviceRange>,
     /// The allocations for programs that stores were compared with.
     plain_as_of: Option<u64>,
+    traffic: Traffic,
 }
 
 impl Bound {
@@ -72,9 +81,38 @@ impl Bound {
         &self.table
     }
 
+    /// A tensor, and its bytes; `None` if it has no elements.
+    pub(super) fn tensor(&self, operand: Operand) -> Option<(&Tensor, Part<'_>)> {
+        let tensor = self.tensors.get(operand.index())?.as_ref()?;
+        let &(window, start) = self.starts.get(operand.index())?;
+        let bytes = tensor.range().bytes as usize;
+        Some((tensor, self.windows.get(window)?.1.part(start, bytes)?))
+    }
+
+    /// Buffers for a launch: those of the last one, or some of another instance.
+    pub(super) fn take_desk(&mut self, programs: &Programs) -> Desk {
+        let desk = std::mem::take(&mut self.desk);
+        if desk.is_empty() { programs.desk() } else { desk }
+    }
+
+    /// Small buffers stay, so that the next launch has them at hand; large ones are for all.
+    pub(super) fn give_back(&mut self, desk: Desk, programs: &Programs) {
+        if desk.is_small() {
+            self.desk = desk;
+        } else {
+            programs.give_back(desk);
+        }
+    }
+
+    /// What a launch moves and multiplies.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
     /// Lets device memory go.
     pub(super) fn close(&mut self) {
         self.windows.clear();
+        self.starts.clear();
     }
 
     /// Keeps nothing that the next launch could rely on.
@@ -92,22 +130,29 @@ impl Bound {
     ) -> Result<(), Stop> {
         self.found.resize(header.shape.words(), 0);
         let (offset, bytes) = (header.table_offset() as u64, header.shape.bytes() as u64);
-        let window = work.memory.window(DeviceRange { handle: entry, offset, bytes })?;
-        window.read(0, self.found.as_mut_bytes(), Way::Cached);
+        let range = DeviceRange { handle: entry, offset, bytes };
+        let Place { region, start } = work.memory.place(&range)?;
+        let illegal = || Fault::IllegalAccess { range };
+        self.windows.clear();
+        self.windows.push((region, work.memory.region(region).ok_or_else(illegal)?));
+        let words = self.found.as_mut_bytes();
+        let part = self.windows[0].1.part(start as usize, words.len()).ok_or_else(illegal)?;
+        part.read(0, words);
         Ok(())
     }
 
     fn bind(&mut self, header: &EntryHeader) -> Result<(), Stop> {
         let code = self.code.take();
         let bound = match code.as_deref().map(Loaded::image) {
-            Some(LoadedImage::Code(code)) => self.bind_to(header, code.program()),
+            Some(LoadedImage::Code(code)) => self.bind_to(header, code),
             _ => Err(Stop::refused("what it names as its code is none")),
         };
         self.code = code;
         bound
     }
 
-    fn bind_to(&mut self, header: &EntryHeader, program: &Program) -> Result<(), Stop> {
+    fn bind_to(&mut self, header: &EntryHeader, code: &LoadedCode) -> Result<(), Stop> {
+        let program = code.program();
         let mut extents = [0; MAX_DIMS];
         for (at, extent) in extents.iter_mut().enumerate().take(program.dims()) {
             let word = self.found[header.shape.extent_word(spyre_artifact::Dim(at as u8))];
@@ -120,15 +165,22 @@ impl Bound {
         self.extents = extents;
         self.tensors.resize_with(program.operands().len(), || None);
         self.ranges.clear();
+        let mut has_changed = !is_as_long;
         for (at, (&of, tensor)) in program.operands().iter().zip(&mut self.tensors).enumerate() {
             let words = &self.found[header.shape.operand_words(Operand(at as u8))];
             let words = words.first_chunk::<OPERAND_WORDS>().expect("as long as an operand");
             let is_moved = is_as_long && tensor.as_mut().is_some_and(|known| known.move_to(words));
             if !is_moved {
                 *tensor = Tensor::bind(at, of, words, &extents)?;
+                has_changed = true;
             }
             self.ranges.extend(tensor.as_ref().map(Tensor::range));
         }
+        if has_changed {
+            self.plan = Plan::of(program, &self.extents, &self.tensors);
+        }
+        let scalar = |word| self.found[header.shape.scalar_word(word)];
+        self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
         Ok(())
     }
 
@@ -160,17 +212,30 @@ impl Bound {
     }
 
     fn open(&mut self, work: &Work<'_>) -> Result<(), Stop> {
-        self.windows.clear();
+        self.starts.clear();
         for tensor in &self.tensors {
             let Some(tensor) = tensor else {
-                self.windows.push(None);
+                self.starts.push((0, 0));
                 continue;
             };
-            let window = work.memory.window(tensor.range()).map_err(|_| {
+            let outside = || {
                 let why = format!("{} are not in memory that is there", tensor.range());
                 Stop::operand(tensor.operand(), why)
-            })?;
-            self.windows.push(Some(window));
+            };
+            let Place { region, start } =
+                work.memory.place(&tensor.range()).map_err(|_| outside())?;
+            let known = self.windows.iter().position(|(open, _)| *open == region);
+            let at = match known {
+                Some(at) => at,
+                None => {
+                    self.windows.push((region, work.memory.region(region).ok_or_else(outside)?));
+                    self.windows.len() - 1
+                }
+            };
+            let start = usize::try_from(start).map_err(|_| outside())?;
+            let bytes = usize::try_from(tensor.range().bytes).map_err(|_| outside())?;
+            self.windows[at].1.part(start, bytes).ok_or_else(outside)?;
+            self.starts.push((at, start));
         }
         Ok(())
     }

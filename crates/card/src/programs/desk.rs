@@ -6,14 +6,28 @@ pub(super) struct Desk {
     pub(super) registers: Registers,
     /// Elements on their way, in their storage format.
     pub(super) raw: Vec<u8>,
-    pub(super) words: Vec<u64>,
 }
 
 /// What a desk may hold between two launches: as much as a core's LX.
 const MOST_BYTES: usize = 2 << 20;
 
+/// What an instance may keep to itself.
+const SMALL_BYTES: usize = 64 << 10;
+
 impl Desk {
+    pub(super) fn is_empty(&self) -> bool {
+        self.registers.is_empty()
+    }
+
+    pub(super) fn is_small(&self) -> bool {
+        self.capacity_bytes() <= SMALL_BYTES
+    }
+
+    fn capacity_bytes(&self) -> usize {
+        self.raw.capacity() + self.registers.capacity_bytes()
+    }
+
     pub(super) fn is_worth_keeping(&self) -> bool {
-        self.raw.capacity() + self.registers.capacity_bytes() <= MOST_BYTES
+        self.capacity_bytes() <= MOST_BYTES
     }
 }

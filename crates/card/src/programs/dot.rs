@@ -1,18 +1,20 @@
 use std::ops::{Add, Mul};
 
 use spyre_artifact::{Dim, Lane, Operand, Register, Span};
-use spyre_numerics::Converter;
+use spyre_numerics::{Converter, Tier};
 
 use super::Stop;
 use super::buffer::{Buffer, Element};
 use super::machine::Machine;
+use super::product::{Matrix, PANEL, Product};
 use super::reduce::fold_row;
 use super::registers::spread;
+use super::vector::vectorised;
 
-/// Rows of the left matrix that use one row of the right one while it is at hand.
-const ROWS: usize = 4;
-/// Columns at a time: rows of four results and one of the right matrix stay in the first cache.
-const COLUMNS: usize = 1024;
+/// Rows of the left matrix between two looks whether the block is to end.
+const ROWS: usize = 64;
+/// With fewer rows, a panel is used too seldom to be worth a copy of its own.
+const LEAST_ROWS: usize = 6;
 
 /// A product of tiles: dims of both operands, of the left one, of the right one.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +67,7 @@ impl Machine<'_> {
         }
     }
 
-    fn dot_as<T: Element + Add<Output = T> + Mul<Output = T>>(
+    fn dot_as<T: Element + Product + Add<Output = T> + Mul<Output = T>>(
         &mut self,
         at: usize,
         target: Register,
@@ -92,8 +94,7 @@ impl Machine<'_> {
         dims: impl Iterator<Item = Dim> + Clone,
     ) -> Result<Buffer, Stop> {
         let mut tile = T::tile(self.registers.take());
-        let lane = tile.lane();
-        self.load_tile(operand, lane, converter, dims, &mut tile)?;
+        self.load_tile(operand, converter, dims, None, &mut tile)?;
         Ok(tile)
     }
 
@@ -129,8 +130,8 @@ impl Machine<'_> {
         *T::of_mut(self.registers.tile_mut(target)) = held;
     }
 
-    fn multiply<T: Element + Add<Output = T> + Mul<Output = T>>(
-        &self,
+    fn multiply<T: Element + Product + Add<Output = T> + Mul<Output = T>>(
+        &mut self,
         roles: Roles,
         a: &[T],
         b: &[T],
@@ -142,68 +143,70 @@ impl Machine<'_> {
             k: self.tiles.elements[roles.k.index()],
         };
         let Counts { rows, columns, k } = counts;
+        let mut panel = self.registers.take::<T>();
         let products = sums.chunks_mut(rows * columns);
         for ((sums, a), b) in products.zip(a.chunks(rows * k)).zip(b.chunks(k * columns)) {
-            for (sums, a) in sums.chunks_mut(ROWS * columns).zip(a.chunks(ROWS * k)) {
+            match columns {
+                1 => vectorised(|| add_column(k, a, b, sums, &mut panel)),
+                _ => self.add_panels(counts, a, b, sums, &mut panel)?,
+            }
+        }
+        self.registers.give(panel);
+        Ok(())
+    }
+
+    /// Adds a product, panel by panel of the right matrix.
+    fn add_panels<T: Element + Product>(
+        &self,
+        counts: Counts,
+        a: &[T],
+        b: &[T],
+        sums: &mut [T],
+        panel: &mut Vec<T>,
+    ) -> Result<(), Stop> {
+        let Counts { rows, columns, k } = counts;
+        for first in (0..columns).step_by(PANEL) {
+            let width = PANEL.min(columns - first);
+            let b = match width == PANEL && rows < LEAST_ROWS {
+                true => Matrix { elements: &b[first..], pitch: columns },
+                false => {
+                    pack(b, columns, first, width, panel);
+                    Matrix { elements: &panel[..], pitch: PANEL }
+                }
+            };
+            for row in (0..rows).step_by(ROWS) {
                 self.check_turn()?;
-                add_rows(counts, a, b, sums);
+                let end = rows.min(row + ROWS);
+                let a = Matrix { elements: &a[row * k..end * k], pitch: k };
+                let sums = &mut sums[row * columns + first..(end - 1) * columns + first + width];
+                T::add_product(Tier::detected(), k, a, b, sums, columns, width);
             }
         }
         Ok(())
     }
 }
 
-/// Adds the product of up to four rows of `a` with all of `b`.
-fn add_rows<T: Element + Add<Output = T> + Mul<Output = T>>(
-    counts: Counts,
-    a: &[T],
-    b: &[T],
-    sums: &mut [T],
-) {
-    let Counts { columns, k, .. } = counts;
-    if columns == 1 {
-        return add_column(k, a, b, sums);
-    }
-    for first in (0..columns).step_by(COLUMNS) {
-        let last = columns.min(first + COLUMNS);
-        if sums.len() == ROWS * columns {
-            let mut rows = sums.chunks_exact_mut(columns).map(|row| &mut row[first..last]);
-            if let (Some(s0), Some(s1), Some(s2), Some(s3)) =
-                (rows.next(), rows.next(), rows.next(), rows.next())
-            {
-                for (at, b) in b.chunks_exact(columns).enumerate() {
-                    let [a0, a1, a2, a3] = [a[at], a[k + at], a[2 * k + at], a[3 * k + at]];
-                    let rows = s0.iter_mut().zip(s1.iter_mut()).zip(s2.iter_mut().zip(&mut *s3));
-                    for (((s0, s1), (s2, s3)), &b) in rows.zip(&b[first..last]) {
-                        *s0 = *s0 + a0 * b;
-                        *s1 = *s1 + a1 * b;
-                        *s2 = *s2 + a2 * b;
-                        *s3 = *s3 + a3 * b;
-                    }
-                }
-                continue;
-            }
-        }
-        for (sums, a) in sums.chunks_exact_mut(columns).zip(a.chunks_exact(k)) {
-            for (&a, b) in a.iter().zip(b.chunks_exact(columns)) {
-                let columns = sums[first..last].iter_mut().zip(&b[first..last]);
-                columns.for_each(|(sum, &b)| *sum = *sum + a * b);
-            }
-        }
+/// Copies some columns of all rows; what is left of the panel is zero.
+fn pack<T: Element>(b: &[T], columns: usize, first: usize, width: usize, panel: &mut Vec<T>) {
+    panel.clear();
+    for row in b.chunks_exact(columns) {
+        panel.extend_from_slice(&row[first..first + width]);
+        panel.resize(panel.len() + PANEL - width, T::default());
     }
 }
 
 /// A matrix times a vector: each result is one row's sum.
+#[inline(always)]
 fn add_column<T: Element + Add<Output = T> + Mul<Output = T>>(
     k: usize,
     a: &[T],
     b: &[T],
     sums: &mut [T],
+    products: &mut Vec<T>,
 ) {
-    let mut products = Vec::with_capacity(k);
     for (sum, a) in sums.iter_mut().zip(a.chunks_exact(k)) {
         products.clear();
         products.extend(a.iter().zip(b).map(|(&a, &b)| a * b));
-        *sum = *sum + fold_row(&products, T::default(), |a, b| a + b);
+        *sum = *sum + fold_row(products, T::default(), |a, b| a + b);
     }
 }

@@ -8,6 +8,7 @@ use super::Stop;
 use super::buffer::Element;
 use super::erf::erf;
 use super::machine::Machine;
+use super::vector::vectorised;
 
 /// A lane that operations take.
 pub(super) trait Arithmetic: Element {
@@ -31,10 +32,16 @@ impl Machine<'_> {
             (UnaryOp::IsNan, Lane::F64) => registers.map(target, source, truth(f64::is_nan)),
             (UnaryOp::IsInf, Lane::F32) => registers.map(target, source, truth(f32::is_infinite)),
             (UnaryOp::IsInf, Lane::F64) => registers.map(target, source, truth(f64::is_infinite)),
-            (_, Lane::F32) => registers.map(target, source, |s, t| f32::unary(op, s, t)),
-            (_, Lane::F64) => registers.map(target, source, |s, t| f64::unary(op, s, t)),
-            (_, Lane::I64) => registers.map(target, source, |s, t| i64::unary(op, s, t)),
-            _ => registers.map(target, source, |s, t| u8::unary(op, s, t)),
+            (_, Lane::F32) => {
+                registers.map(target, source, |s, t| vectorised(|| f32::unary(op, s, t)))
+            }
+            (_, Lane::F64) => {
+                registers.map(target, source, |s, t| vectorised(|| f64::unary(op, s, t)))
+            }
+            (_, Lane::I64) => {
+                registers.map(target, source, |s, t| vectorised(|| i64::unary(op, s, t)))
+            }
+            _ => registers.map(target, source, |s, t| vectorised(|| u8::unary(op, s, t))),
         }
     }
 
@@ -47,10 +54,16 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
         match registers.type_of(left).lane {
-            Lane::F32 => registers.join(tiles, target, sources, |s, t| f32::binary(op, s, t)),
-            Lane::F64 => registers.join(tiles, target, sources, |s, t| f64::binary(op, s, t)),
-            Lane::I64 => registers.join(tiles, target, sources, |s, t| i64::binary(op, s, t)),
-            _ => registers.join(tiles, target, sources, |s, t| u8::binary(op, s, t)),
+            Lane::F32 => {
+                registers.join(tiles, target, sources, |s, t| vectorised(|| f32::binary(op, s, t)))
+            }
+            Lane::F64 => {
+                registers.join(tiles, target, sources, |s, t| vectorised(|| f64::binary(op, s, t)))
+            }
+            Lane::I64 => {
+                registers.join(tiles, target, sources, |s, t| vectorised(|| i64::binary(op, s, t)))
+            }
+            _ => registers.join(tiles, target, sources, |s, t| vectorised(|| u8::binary(op, s, t))),
         }
     }
 
@@ -63,10 +76,14 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
         match registers.type_of(left).lane {
-            Lane::F32 => registers.join(tiles, target, sources, |s, t| compare::<f32>(op, s, t)),
-            Lane::F64 => registers.join(tiles, target, sources, |s, t| compare::<f64>(op, s, t)),
-            Lane::I64 => registers.join(tiles, target, sources, |s, t| compare::<i64>(op, s, t)),
-            _ => registers.join(tiles, target, sources, |s, t| compare::<u8>(op, s, t)),
+            Lane::F32 => registers
+                .join(tiles, target, sources, |s, t| vectorised(|| compare::<f32>(op, s, t))),
+            Lane::F64 => registers
+                .join(tiles, target, sources, |s, t| vectorised(|| compare::<f64>(op, s, t))),
+            Lane::I64 => registers
+                .join(tiles, target, sources, |s, t| vectorised(|| compare::<i64>(op, s, t))),
+            _ => registers
+                .join(tiles, target, sources, |s, t| vectorised(|| compare::<u8>(op, s, t))),
         }
     }
 
@@ -98,22 +115,24 @@ impl Machine<'_> {
             let pairs = yes.iter().zip(no).zip(chosen);
             let choose =
                 |((yes, no), chosen): ((&T, &T), &u8)| if *chosen != 0 { *yes } else { *no };
-            target.extend(pairs.map(choose));
+            vectorised(|| target.extend(pairs.map(choose)));
         });
         Ok(())
     }
 }
 
 fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut Vec<u8>) -> Result<(), Stop> {
-    move |source, target| each(source, target, |value| test(value).into())
+    move |source, target| vectorised(|| each(source, target, |value| test(value).into()))
 }
 
+#[inline(always)]
 fn each<T: Copy, U>(source: &[T], target: &mut Vec<U>, act: impl Fn(T) -> U) -> Result<(), Stop> {
     target.clear();
     target.extend(source.iter().map(|&value| act(value)));
     Ok(())
 }
 
+#[inline(always)]
 fn both<T: Copy, U>(
     [left, right]: [&[T]; 2],
     target: &mut Vec<U>,
@@ -124,6 +143,7 @@ fn both<T: Copy, U>(
     Ok(())
 }
 
+#[inline(always)]
 fn compare<T: Element>(
     op: CompareOp,
     sources: [&[T]; 2],
@@ -143,6 +163,7 @@ fn compare<T: Element>(
 macro_rules! float_arithmetic {
     ($type:ident) => {
         impl Arithmetic for $type {
+            #[inline(always)]
             fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
                 match op {
                     UnaryOp::Neg => each(source, target, |x| -x),
@@ -183,6 +204,7 @@ macro_rules! float_arithmetic {
                 }
             }
 
+            #[inline(always)]
             fn binary(
                 op: BinaryOp,
                 sources: [&[Self]; 2],
@@ -247,6 +269,7 @@ float_arithmetic!(f32);
 float_arithmetic!(f64);
 
 impl Arithmetic for i64 {
+    #[inline(always)]
     fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
         match op {
             UnaryOp::Neg => each(source, target, Self::wrapping_neg),
@@ -258,6 +281,7 @@ impl Arithmetic for i64 {
         }
     }
 
+    #[inline(always)]
     fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop> {
         let divides =
             matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::FloorDiv | BinaryOp::Modulo);
@@ -300,6 +324,7 @@ impl Arithmetic for i64 {
 }
 
 impl Arithmetic for u8 {
+    #[inline(always)]
     fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
         match op {
             UnaryOp::Not => each(source, target, |x| x ^ 1),
@@ -307,6 +332,7 @@ impl Arithmetic for u8 {
         }
     }
 
+    #[inline(always)]
     fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop> {
         match op {
             BinaryOp::And => both(sources, target, |a, b| a & b),

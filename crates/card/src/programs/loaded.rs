@@ -8,6 +8,7 @@ use spyre_artifact::{CorrectionImage, CorrectionProgram, EntryHeader, HEADER_BYT
 
 use super::bound::Bound;
 use super::code::LoadedCode;
+use crate::model::Traffic;
 
 /// An image as it was decoded from device memory.
 pub(super) struct Loaded {
@@ -21,7 +22,7 @@ pub(super) struct Loaded {
 /// Which kind of image, and what it takes to launch it again at once.
 pub(super) enum LoadedImage {
     Code(LoadedCode),
-    Entry(Instance),
+    Entry(Box<Instance>),
     Correction(Corrector),
 }
 
@@ -37,8 +38,35 @@ pub(super) struct Corrector {
     pub(super) target: HandleWords,
     pub(super) program: CorrectionProgram,
     pub(super) input_offset: u64,
+    pub(super) traffic: Traffic,
+    pub(super) patching: Mutex<Patching>,
+}
+
+/// What one launch of a correction leaves for the next.
+#[derive(Default)]
+pub(super) struct Patching {
     /// The entry image that it patches.
-    pub(super) entry: Mutex<Option<Arc<Loaded>>>,
+    pub(super) entry: Option<Arc<Loaded>>,
+    /// Room for its input.
+    pub(super) words: Vec<u64>,
+}
+
+impl Corrector {
+    fn new(image: &CorrectionImage) -> Self {
+        let bytes = |words: u64| words * size_of::<u64>() as u64;
+        let program = image.program().clone();
+        let patched = program.patches().iter().map(|patch| u64::from(patch.words)).sum();
+        let read_bytes = bytes(image.input().len() as u64);
+        let traffic = Traffic { read_bytes, written_bytes: bytes(patched), products: 0 };
+        let input_offset = image.input_offset() as u64;
+        let (target, patching) = (image.target(), Mutex::default());
+        Self { target, program, input_offset, traffic, patching }
+    }
+
+    /// Of the table that it patches.
+    pub(super) fn table_bytes(&self) -> u64 {
+        u64::from(self.program.table_words()) * size_of::<u64>() as u64
+    }
 }
 
 impl Loaded {
@@ -48,17 +76,12 @@ impl Loaded {
 
     pub(super) fn entry(start: u64, header: EntryHeader) -> Self {
         let instance = Instance { header, bound: Mutex::default() };
-        Self::new(start, [0..HEADER_BYTES, 0..0], LoadedImage::Entry(instance))
+        Self::new(start, [0..HEADER_BYTES, 0..0], LoadedImage::Entry(Box::new(instance)))
     }
 
     pub(super) fn correction(start: u64, bytes: usize, image: &CorrectionImage) -> Self {
         let (first, words) = (image.input_offset(), image.input().len());
-        let corrector = Corrector {
-            target: image.target(),
-            program: image.program().clone(),
-            input_offset: first as u64,
-            entry: Mutex::default(),
-        };
+        let corrector = Corrector::new(image);
         let read = [0..first, first + words * size_of::<u64>()..bytes];
         Self::new(start, read, LoadedImage::Correction(corrector))
     }

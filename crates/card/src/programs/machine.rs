@@ -10,10 +10,10 @@ use super::buffer::{Buffer, Element};
 use super::code::LoadedCode;
 use super::desk::Desk;
 use super::limits::tile_elements;
-use super::operand::Tensor;
+use super::operand::{Piece, Tensor};
 use super::registers::{Registers, spread};
-use super::tiles::Tiles;
-use crate::memory::Window;
+use super::tiles::{Tiles, dims};
+use crate::memory::Part;
 use crate::work::Work;
 
 /// One launch of a compute program.
@@ -30,7 +30,6 @@ pub(super) struct Machine<'a> {
     pub(super) tiles: Tiles,
     pub(super) registers: Registers,
     raw: Vec<u8>,
-    words: Vec<u64>,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -56,17 +55,17 @@ impl<'a> Machine<'a> {
         desk: Desk,
     ) -> Result<Self, Stop> {
         let code = bound.code()?;
-        let Desk { mut registers, raw, words } = desk;
+        let Desk { mut registers, raw } = desk;
         registers.prepare(code.program());
         let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
         let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
         let tiles = Tiles::default();
-        Ok(Self { work, code, bound, shape, open, tiles, registers, raw, words })
+        Ok(Self { work, code, bound, shape, open, tiles, registers, raw })
     }
 
     /// The buffers, for the next launch.
     pub(super) fn into_desk(self) -> Desk {
-        Desk { registers: self.registers, raw: self.raw, words: self.words }
+        Desk { registers: self.registers, raw: self.raw }
     }
 
     /// Runs it to its end, unless somebody wants it to end before.
@@ -153,38 +152,39 @@ impl<'a> Machine<'a> {
         let of = self.registers.type_of(target);
         let converter = self.code.converter(at, 0)?;
         let mut tile = self.registers.lend(target);
-        let outcome = self.load_tile(source, of.lane, converter, of.span.dims(), &mut tile);
+        let pieces = self.bound.plan.at(at);
+        let outcome = self.load_tile(source, converter, dims(of.span), pieces, &mut tile);
         *self.registers.tile_mut(target) = tile;
         outcome
     }
 
-    /// An operand's current tile, in the order of `dims`, outermost first.
+    /// An operand's current tile, in the order of `along`, outermost first; `pieces` are where it
+    /// lies, if that is known.
     pub(super) fn load_tile(
         &mut self,
         source: Operand,
-        lane: Lane,
         converter: &Converter,
-        dims: impl IntoIterator<Item = Dim> + Clone,
+        along: impl IntoIterator<Item = Dim> + Clone,
+        pieces: Option<&[Piece]>,
         target: &mut Buffer,
     ) -> Result<(), Stop> {
-        let (tensor, window) = self.tensor(source)?;
-        let lengths = dims.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
-        let elements = lengths.product::<usize>();
-        let target = target.resized(elements);
-        if converter.is_copy() {
-            tensor.gather(window, &self.tiles, dims, target)?;
-            if lane == Lane::Bool {
-                target.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
-            }
-            return Ok(());
+        let (tensor, part) = self.tensor(source)?;
+        let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
+        let (lane, tile) = (target.lane(), target.resized(lengths.product()));
+        let raw = &mut self.raw;
+        let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
+        match pieces {
+            Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
+            None => tensor.each_piece(&self.tiles, along, load)?,
         }
-        self.raw.resize(elements * tensor.element_bytes(), 0);
-        tensor.gather(window, &self.tiles, dims, &mut self.raw)?;
-        Ok(converter.convert(&self.raw, target)?)
+        if lane == Lane::Bool && converter.is_copy() {
+            tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
+        }
+        Ok(())
     }
 
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
-        let (of, (tensor, window)) = (self.registers.type_of(source), self.tensor(target)?);
+        let (of, (tensor, part)) = (self.registers.type_of(source), self.tensor(target)?);
         let span = self.code.program().operand(target).span;
         let tiles = self.tiles;
         let wide;
@@ -195,13 +195,12 @@ impl<'a> Machine<'a> {
                 &wide
             }
         };
-        let converter = self.code.converter(at, 0)?;
-        if converter.is_copy() {
-            return tensor.scatter(window, &tiles, span.dims(), tile.bytes());
+        let (converter, raw) = (self.code.converter(at, 0)?, &mut self.raw);
+        let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
+        match self.bound.plan.at(at) {
+            Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
+            None => tensor.each_piece(&tiles, dims(span), store),
         }
-        self.raw.resize(tiles.elements_of(span) * tensor.element_bytes(), 0);
-        converter.convert(tile.bytes(), &mut self.raw)?;
-        tensor.scatter(window, &tiles, span.dims(), &self.raw)
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {
@@ -265,12 +264,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Loops over an empty dim do not run, so a tensor without elements is never asked for.
-    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, &'a Window), Stop> {
-        let bound = self.bound;
-        let tensor = bound.tensors.get(operand.index()).and_then(Option::as_ref);
-        let window = bound.windows.get(operand.index()).and_then(Option::as_ref);
-        let pair = tensor.zip(window);
-        pair.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
+    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, Part<'a>), Stop> {
+        let bound = self.bound.tensor(operand);
+        bound.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
     }
 
     pub(super) fn span_of(&self, operand: Operand) -> Span {
@@ -284,7 +280,7 @@ impl Buffer {
         macro_rules! lane {
             ($lane:ident, $tile:expr) => {{
                 let mut wide = Vec::new();
-                spread(tiles, $tile, from, to.dims(), &mut wide);
+                spread(tiles, $tile, from, dims(to), &mut wide);
                 Self::$lane(wide)
             }};
         }

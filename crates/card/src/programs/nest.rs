@@ -19,6 +19,9 @@ pub(super) struct Row {
     pub(super) stride: i64,
 }
 
+/// A loop of one step.
+const ONE: Row = Row { start: 0, elements: 1, stride: 0 };
+
 impl Nest {
     /// The loops of up to eight dims: elements and stride of each.
     pub(super) fn over(dims: impl IntoIterator<Item = (usize, i64)>) -> Self {
@@ -28,21 +31,46 @@ impl Nest {
     }
 
     /// Calls `act` with every innermost row, in order; `start` is where the first one starts.
+    #[inline(always)]
     pub(super) fn each_row<E>(
         &self,
         start: i64,
         mut act: impl FnMut(Row) -> Result<(), E>,
     ) -> Result<(), E> {
+        let (outer, row) = match self.loops[..self.count].split_last() {
+            Some((row, outer)) => (outer, *row),
+            None => (&[][..], ONE),
+        };
+        self.walk(outer, start, |start| act(Row { start, ..row }))
+    }
+
+    /// Calls `act` with every pair of the two innermost loops, in order: rows, and one of them.
+    pub(super) fn each_block<E>(
+        &self,
+        start: i64,
+        mut act: impl FnMut(Row, Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (outer, rows, row) = match &self.loops[..self.count] {
+            [outer @ .., rows, row] => (outer, *rows, *row),
+            [row] => (&[][..], ONE, *row),
+            [] => (&[][..], ONE, ONE),
+        };
+        self.walk(outer, start, |start| act(Row { start, ..rows }, Row { start, ..row }))
+    }
+
+    #[inline(always)]
+    fn walk<E>(
+        &self,
+        outer: &[Row],
+        start: i64,
+        mut act: impl FnMut(i64) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.is_empty {
             return Ok(());
         }
-        let (outer, row) = match self.loops[..self.count].split_last() {
-            Some((row, outer)) => (outer, *row),
-            None => (&[][..], Row { start: 0, elements: 1, stride: 0 }),
-        };
         let (mut index, mut at) = ([0_usize; MAX_DIMS], start);
         loop {
-            act(Row { start: at, ..row })?;
+            act(at)?;
             let Some(next) = (0..outer.len()).rev().find(|&l| index[l] + 1 < outer[l].elements)
             else {
                 return Ok(());

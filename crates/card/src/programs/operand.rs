@@ -1,11 +1,12 @@
-use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords};
+use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
 use spyre_layout::SpyreTensorLayout;
+use spyre_numerics::{Converter, Rows};
 
 use super::nest::{Nest, Row};
 use super::tiles::Tiles;
 use super::{Stop, named};
-use crate::memory::{Way, Window};
+use crate::memory::Part;
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.
 #[derive(Debug)]
@@ -24,16 +25,23 @@ pub(super) struct Tensor {
     strides: [i64; MAX_DIMS],
 }
 
-/// A piece of a row that lies at one stride in device memory.
+/// Elements of a tile that lie in rows at one stride, each at one stride, in device memory.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(super) struct Piece {
     at: usize,
     stride_bytes: usize,
     elements: usize,
+    rows: usize,
+    row_stride_bytes: usize,
+    /// Its first element in the tile, and from one row to the next there.
+    place: usize,
+    pitch: usize,
 }
 
 /// The words that a tensor has in a table before those of its view and its layout.
 const PLACE_WORDS: usize = 4;
+
+const STICK_BYTES: u64 = 128;
 
 impl Tensor {
     /// The tensor that a table describes; `None` if it has no elements. It is refused before
@@ -105,61 +113,167 @@ impl Tensor {
         DeviceRange::start_of(self.handle, self.limit_bytes as u64)
     }
 
-    pub(super) fn element_bytes(&self) -> usize {
-        self.element_bytes
+    /// The bytes of all sticks that it touches, about: each once, and all of a stick.
+    pub(super) fn stick_bytes(&self, span: Span, extents: &[usize; MAX_DIMS]) -> u64 {
+        let lane = self.layout.placing_map().last().copied().unwrap_or(0);
+        let in_stick = STICK_BYTES / self.element_bytes as u64;
+        let (mut sticks, mut has_lane) = (1_u64, false);
+        for dim in span.dims().filter(|dim| self.strides[dim.index()] != 0) {
+            let extent = extents[dim.index()] as u64;
+            let is_lane = !has_lane && self.strides[dim.index()] == lane;
+            has_lane |= is_lane;
+            sticks =
+                sticks.saturating_mul(if is_lane { extent.div_ceil(in_stick) } else { extent });
+        }
+        sticks.saturating_mul(STICK_BYTES).min(self.layout.device_bytes() as u64)
     }
 
-    /// Copies the current tile's bytes, in the order of `dims`, into all of `target`.
-    pub(super) fn gather(
+    /// Converts a piece into the tile in `target`, by way of `raw` if its elements lie apart.
+    pub(super) fn load(
         &self,
-        window: &Window,
-        tiles: &Tiles,
-        dims: impl IntoIterator<Item = Dim>,
+        part: Part<'_>,
+        piece: Piece,
+        converter: &Converter,
         target: &mut [u8],
+        raw: &mut Vec<u8>,
     ) -> Result<(), Stop> {
-        let mut rest = target;
-        self.each_piece(tiles, dims, |piece| {
-            let bytes = piece.elements * self.element_bytes;
-            let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes);
-            self.read(window, piece, now);
-            rest = later;
-        })
+        let Piece { at, elements, rows, row_stride_bytes, place, pitch, .. } = piece;
+        let bytes = converter.to().element_bytes().unwrap_or(1);
+        if self.is_dense(piece) {
+            let target = &mut target[place * bytes..];
+            let (source_stride, target_stride) = (row_stride_bytes, pitch * bytes);
+            let rows = Rows { count: rows, elements, source_stride, target_stride };
+            part.convert_out(converter, at, rows, target);
+            return Ok(());
+        }
+        raw.resize(elements * self.element_bytes, 0);
+        for row in 0..rows {
+            let piece = Piece { at: at + row * row_stride_bytes, ..piece };
+            self.read(part, piece, raw);
+            let target = &mut target[(place + row * pitch) * bytes..][..elements * bytes];
+            converter.convert(raw, target)?;
+        }
+        Ok(())
     }
 
-    /// Writes the current tile from bytes in the order of `dims`.
-    pub(super) fn scatter(
+    /// Converts a piece of the tile in `source` to where it lies, by way of `raw` if its elements lie
+    /// apart.
+    pub(super) fn store(
         &self,
-        window: &Window,
-        tiles: &Tiles,
-        dims: impl IntoIterator<Item = Dim>,
+        part: Part<'_>,
+        piece: Piece,
+        converter: &Converter,
         source: &[u8],
+        raw: &mut Vec<u8>,
     ) -> Result<(), Stop> {
-        let mut rest = source;
-        self.each_piece(tiles, dims, |piece| {
-            let (now, later) = rest.split_at(piece.elements * self.element_bytes);
-            self.write(window, piece, now);
-            rest = later;
-        })
+        let Piece { at, elements, rows, row_stride_bytes, place, pitch, .. } = piece;
+        let bytes = converter.from().element_bytes().unwrap_or(1);
+        if self.is_dense(piece) {
+            let source = &source[place * bytes..];
+            let (source_stride, target_stride) = (pitch * bytes, row_stride_bytes);
+            let rows = Rows { count: rows, elements, source_stride, target_stride };
+            part.convert_in(converter, source, at, rows);
+            return Ok(());
+        }
+        raw.resize(elements * self.element_bytes, 0);
+        for row in 0..rows {
+            let piece = Piece { at: at + row * row_stride_bytes, ..piece };
+            let source = &source[(place + row * pitch) * bytes..][..elements * bytes];
+            converter.convert(source, raw)?;
+            self.write(part, piece, raw);
+        }
+        Ok(())
     }
 
-    fn each_piece(
+    fn is_dense(&self, piece: Piece) -> bool {
+        piece.stride_bytes == self.element_bytes || piece.elements == 1
+    }
+
+    /// Calls `act` with every piece of the current tile, in the order of `dims`.
+    pub(super) fn each_piece(
         &self,
         tiles: &Tiles,
         dims: impl IntoIterator<Item = Dim>,
-        mut act: impl FnMut(Piece),
+        mut act: impl FnMut(Piece) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let starts = tiles.starts.iter().zip(&self.strides);
         let first = starts.fold(self.offset, |at, (&start, stride)| at + start as i64 * stride);
         let step = |dim: Dim| (tiles.elements[dim.index()], self.strides[dim.index()]);
-        Nest::over(dims.into_iter().map(step)).each_row(first, |row| {
-            let mut done = 0;
-            while done < row.elements {
-                let piece = self.piece(row, done)?;
-                act(piece);
-                done += piece.elements;
-            }
+        let mut place = 0;
+        Nest::over(dims.into_iter().map(step)).each_block(first, |rows, row| {
+            self.pieces_of(rows, row, place, &mut act)?;
+            place += rows.elements * row.elements;
             Ok(())
         })
+    }
+
+    /// The pieces of some rows. Rows whose elements follow each other alike are one piece.
+    fn pieces_of(
+        &self,
+        rows: Row,
+        row: Row,
+        place: usize,
+        act: &mut impl FnMut(Piece) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let mut done = 0;
+        while done < row.elements {
+            let first = self.piece(row, done)?;
+            let first = Piece { place: place + done, pitch: row.elements, ..first };
+            match self.rows_like(first, rows, row, done)? {
+                Some(block) => act(block)?,
+                None => self.single_rows(first, rows, row, done, act)?,
+            }
+            done += first.elements;
+        }
+        Ok(())
+    }
+
+    /// The piece in all rows, if it lies in each as in the first. With steps that are not negative,
+    /// whatever room is left shrinks from row to row, so the last one speaks for all.
+    fn rows_like(
+        &self,
+        first: Piece,
+        rows: Row,
+        row: Row,
+        done: usize,
+    ) -> Result<Option<Piece>, Stop> {
+        if rows.elements == 1 {
+            return Ok(Some(first));
+        }
+        let element = usize::try_from(row.start + done as i64 * row.stride).unwrap_or(usize::MAX);
+        let down = self.layout.run_from(element, rows.stride);
+        let Some(down) = down.filter(|down| down.elements >= rows.elements) else {
+            return Ok(None);
+        };
+        let row_stride_bytes = down.stride * self.element_bytes;
+        let below = (rows.elements - 1) as i64 * rows.stride;
+        let last = self.piece(Row { start: row.start + below, ..row }, done)?;
+        let is_alike = last.elements >= first.elements
+            && last.stride_bytes == first.stride_bytes
+            && last.at == first.at + (rows.elements - 1) * row_stride_bytes;
+        Ok(is_alike.then_some(Piece { rows: rows.elements, row_stride_bytes, ..first }))
+    }
+
+    fn single_rows(
+        &self,
+        first: Piece,
+        rows: Row,
+        row: Row,
+        done: usize,
+        act: &mut impl FnMut(Piece) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        for nth in 0..rows.elements {
+            let start = row.start + nth as i64 * rows.stride;
+            let mut past = 0;
+            while past < first.elements {
+                let piece = self.piece(Row { start, ..row }, done + past)?;
+                let elements = piece.elements.min(first.elements - past);
+                let place = first.place + nth * first.pitch + past;
+                act(Piece { elements, place, ..piece })?;
+                past += elements;
+            }
+        }
+        Ok(())
     }
 
     /// The piece of a row that starts behind `done` elements; it lies inside the window.
@@ -171,8 +285,10 @@ impl Tensor {
         let elements = run.elements.min(row.elements - done);
         let (at, stride_bytes) = (run.start * self.element_bytes, run.stride * self.element_bytes);
         let end = at + (elements - 1) * stride_bytes + self.element_bytes;
+        let single =
+            Piece { at, stride_bytes, elements, rows: 1, row_stride_bytes: 0, place: 0, pitch: 0 };
         match end <= self.limit_bytes {
-            true => Ok(Piece { at, stride_bytes, elements }),
+            true => Ok(single),
             false => Err(self.illegal(end - self.element_bytes)),
         }
     }
@@ -193,45 +309,37 @@ impl Tensor {
         Ok(reach_bytes)
     }
 
-    fn read(&self, window: &Window, piece: Piece, target: &mut [u8]) {
-        let Piece { at, stride_bytes, elements } = piece;
-        if stride_bytes == self.element_bytes || elements == 1 {
-            return window.read(at, target, Way::Cached);
-        }
+    fn read(&self, part: Part<'_>, piece: Piece, target: &mut [u8]) {
         match self.element_bytes {
-            1 => self.read_each::<1>(window, piece, target),
-            2 => self.read_each::<2>(window, piece, target),
-            4 => self.read_each::<4>(window, piece, target),
-            _ => self.read_each::<8>(window, piece, target),
+            1 => self.read_each::<1>(part, piece, target),
+            2 => self.read_each::<2>(part, piece, target),
+            4 => self.read_each::<4>(part, piece, target),
+            _ => self.read_each::<8>(part, piece, target),
         }
     }
 
-    fn read_each<const BYTES: usize>(&self, window: &Window, piece: Piece, target: &mut [u8]) {
+    fn read_each<const BYTES: usize>(&self, part: Part<'_>, piece: Piece, target: &mut [u8]) {
         let mut element = [0; BYTES];
         for (nth, target) in target.as_chunks_mut::<BYTES>().0.iter_mut().enumerate() {
             if nth == 0 || piece.stride_bytes > 0 {
-                window.read(piece.at + nth * piece.stride_bytes, &mut element, Way::Cached);
+                part.read(piece.at + nth * piece.stride_bytes, &mut element);
             }
             *target = element;
         }
     }
 
-    fn write(&self, window: &Window, piece: Piece, source: &[u8]) {
-        let Piece { at, stride_bytes, elements } = piece;
-        if stride_bytes == self.element_bytes || elements == 1 {
-            return window.write(at, source, Way::Cached);
-        }
+    fn write(&self, part: Part<'_>, piece: Piece, source: &[u8]) {
         match self.element_bytes {
-            1 => self.write_each::<1>(window, piece, source),
-            2 => self.write_each::<2>(window, piece, source),
-            4 => self.write_each::<4>(window, piece, source),
-            _ => self.write_each::<8>(window, piece, source),
+            1 => self.write_each::<1>(part, piece, source),
+            2 => self.write_each::<2>(part, piece, source),
+            4 => self.write_each::<4>(part, piece, source),
+            _ => self.write_each::<8>(part, piece, source),
         }
     }
 
-    fn write_each<const BYTES: usize>(&self, window: &Window, piece: Piece, source: &[u8]) {
+    fn write_each<const BYTES: usize>(&self, part: Part<'_>, piece: Piece, source: &[u8]) {
         for (nth, element) in source.as_chunks::<BYTES>().0.iter().enumerate() {
-            window.write(piece.at + nth * piece.stride_bytes, element, Way::Cached);
+            part.write(piece.at + nth * piece.stride_bytes, element);
         }
     }
 

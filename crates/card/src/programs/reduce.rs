@@ -6,6 +6,8 @@ use super::Stop;
 use super::buffer::Element;
 use super::elementwise::NanWins;
 use super::machine::Machine;
+use super::tiles::dims;
+use super::vector::vectorised;
 
 /// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
 /// the result.
@@ -54,22 +56,24 @@ impl Machine<'_> {
         act: impl Fn(T, T) -> T + Copy,
     ) -> Result<(), Stop> {
         let spans = [target, source].map(|register| self.registers.type_of(register).span);
-        let nest = self.tiles.nest(spans[0], spans[1].dims());
+        let nest = self.tiles.nest(spans[0], dims(spans[1]));
         let mut held = std::mem::take(T::of_mut(self.registers.tile_mut(target)));
         let mut rest = T::of(self.registers.tile(source));
-        let folded = nest.each_row(0, |row| {
-            let (start, stride) = (row.start as usize, row.stride as usize);
-            let (now, later) = rest.split_at(row.elements);
-            rest = later;
-            match stride {
-                0 => held[start] = act(held[start], fold_row(now, neutral, act)),
-                1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, x)),
-                _ => {
-                    let held = held[start..].iter_mut().step_by(stride);
-                    held.zip(now).for_each(|(h, &x)| *h = act(*h, x));
+        let folded = vectorised(|| {
+            nest.each_row(0, |row| {
+                let (start, stride) = (row.start as usize, row.stride as usize);
+                let (now, later) = rest.split_at(row.elements);
+                rest = later;
+                match stride {
+                    0 => held[start] = act(held[start], fold_row(now, neutral, act)),
+                    1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, x)),
+                    _ => {
+                        let held = held[start..].iter_mut().step_by(stride);
+                        held.zip(now).for_each(|(h, &x)| *h = act(*h, x));
+                    }
                 }
-            }
-            Ok::<(), Infallible>(())
+                Ok::<(), Infallible>(())
+            })
         });
         let Ok(()) = folded;
         *T::of_mut(self.registers.tile_mut(target)) = held;
@@ -78,6 +82,7 @@ impl Machine<'_> {
 }
 
 /// A row as one value.
+#[inline(always)]
 pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T) -> T {
     let mut lanes = [neutral; LANES];
     let (chunks, rest) = row.as_chunks::<LANES>();

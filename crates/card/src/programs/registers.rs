@@ -5,7 +5,7 @@ use spyre_artifact::{Dim, Lane, Program, Register, RegisterType, Span};
 
 use super::Stop;
 use super::buffer::{Buffer, Element};
-use super::tiles::Tiles;
+use super::tiles::{Tiles, dims};
 
 /// The tile buffers of a launch, and spare ones for what instructions need in between.
 #[derive(Debug, Default)]
@@ -21,6 +21,9 @@ const MOST_SPARE: usize = 8;
 impl Registers {
     /// Makes them the registers of a program, with what buffers there are.
     pub(super) fn prepare(&mut self, program: &Program) {
+        if self.types == program.registers() {
+            return;
+        }
         self.types.clear();
         self.types.extend_from_slice(program.registers());
         let surplus = self.tiles.drain(self.types.len().min(self.tiles.len())..);
@@ -36,6 +39,10 @@ impl Registers {
             }
         }
         self.spare.truncate(MOST_SPARE);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tiles.is_empty() && self.spare.is_empty()
     }
 
     /// What all buffers hold of the host.
@@ -137,7 +144,7 @@ impl Registers {
         if own == span {
             return T::of(self.tile(source));
         }
-        spread(tiles, T::of(self.tile(source)), own, span.dims(), room);
+        spread(tiles, T::of(self.tile(source)), own, dims(span), room);
         room
     }
 
@@ -167,16 +174,16 @@ fn spare(spare: &mut Vec<Buffer>, lane: Lane) -> Buffer {
     }
 }
 
-/// Elements of a tile over `span`, in the order of `dims`, outermost first.
+/// Elements of a tile over `span`, in the order of `along`, outermost first.
 pub(super) fn spread<T: Element>(
     tiles: &Tiles,
     source: &[T],
     span: Span,
-    dims: impl IntoIterator<Item = Dim>,
+    along: impl IntoIterator<Item = Dim>,
     target: &mut Vec<T>,
 ) {
     target.clear();
-    let copied = tiles.nest(span, dims).each_row(0, |row| {
+    let copied = tiles.nest(span, along).each_row(0, |row| {
         let (start, stride) = (row.start as usize, row.stride as usize);
         match stride {
             0 => target.resize(target.len() + row.elements, source[start]),

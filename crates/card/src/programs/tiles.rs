@@ -10,23 +10,43 @@ pub(super) struct Tiles {
     pub(super) elements: [usize; MAX_DIMS],
 }
 
+/// The dims of a span, lowest first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dims(u8);
+
+pub(super) fn dims(span: Span) -> Dims {
+    Dims(span.bits())
+}
+
+impl Iterator for Dims {
+    type Item = Dim;
+
+    #[inline]
+    fn next(&mut self) -> Option<Dim> {
+        let next = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.wrapping_sub(1);
+        (next < MAX_DIMS as u8).then_some(Dim(next))
+    }
+}
+
 impl Tiles {
     /// Elements of a register that spans these dims.
     pub(super) fn elements_of(&self, span: Span) -> usize {
-        span.dims().map(|dim| self.elements[dim.index()]).product()
+        dims(span).map(|dim| self.elements[dim.index()]).product()
     }
 
-    /// How the elements of a register that spans `span` are met along `dims`, outermost first; it
+    /// How the elements of a register that spans `span` are met `along` some, outermost first; it
     /// repeats along dims that it does not span.
-    pub(super) fn nest(&self, span: Span, dims: impl IntoIterator<Item = Dim>) -> Nest {
+    pub(super) fn nest(&self, span: Span, along: impl IntoIterator<Item = Dim>) -> Nest {
         let mut strides = [0; MAX_DIMS];
         let mut stride = 1;
-        for at in (0..MAX_DIMS).rev() {
-            if span.contains(Dim(at as u8)) {
-                strides[at] = stride;
-                stride *= self.elements[at] as i64;
-            }
+        let mut left = span.bits();
+        while left != 0 {
+            let at = left.ilog2() as usize;
+            left ^= 1 << at;
+            strides[at] = stride;
+            stride *= self.elements[at] as i64;
         }
-        Nest::over(dims.into_iter().map(|dim| (self.elements[dim.index()], strides[dim.index()])))
+        Nest::over(along.into_iter().map(|dim| (self.elements[dim.index()], strides[dim.index()])))
     }
 }

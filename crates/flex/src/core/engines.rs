@@ -26,6 +26,8 @@ pub(super) struct Running {
     pub(super) is_watched: bool,
     /// It was done before the device could say so.
     pub(super) early: Option<(u64, Outcome)>,
+    /// What the block would have taken on a real card, once it has ended.
+    pub(super) modelled_nanoseconds: u64,
     pub(super) is_abort_asked: bool,
 }
 
@@ -62,11 +64,20 @@ impl Running {
 
 impl Core {
     /// A block that was to be done later has ended. Reports that fit nothing are ignored.
-    pub(crate) fn complete(&mut self, engine: EngineIndex, token: Token, outcome: Outcome) {
+    pub(crate) fn complete(
+        &mut self,
+        engine: EngineIndex,
+        token: Token,
+        outcome: Outcome,
+        modelled_nanoseconds: u64,
+    ) {
         let Some(state) = self.engines.get_mut(usize::from(engine.0)) else { return };
         let Some(running) = &mut state.running else { return };
         let tokens = if running.is_leased { LEASED as u64 } else { running.blocks };
         let is_ours = (running.token..running.token + tokens).contains(&token.0);
+        if is_ours {
+            running.modelled_nanoseconds = modelled_nanoseconds;
+        }
         match running.is_later {
             false if is_ours => running.early = Some((token.0, outcome)),
             true if is_ours => self.end_later(engine, outcome),
@@ -155,6 +166,7 @@ impl Core {
             is_later: false,
             is_watched: self.is_timed,
             early: None,
+            modelled_nanoseconds: 0,
             is_abort_asked: false,
         });
         Picked { stream, token: Token(token), first_sequence: sequence, is_cancelled, started_at }
@@ -181,6 +193,7 @@ impl Core {
         let Some(mut running) = self.engines[usize::from(engine.0)].running.take() else { return };
         let now = self.env.now();
         running.first.note.done_at = now;
+        running.first.note.modelled_nanoseconds = running.modelled_nanoseconds;
         let milliseconds = now.saturating_sub(running.first.note.started_at) / 1_000_000;
         let outcome = outcome.map_err(|fault| match fault {
             Fault::Hung { .. } => Fault::Hung { milliseconds },

@@ -33,6 +33,7 @@ pub(crate) struct Note {
     pub(crate) queued_at: u64,
     pub(crate) started_at: u64,
     pub(crate) done_at: u64,
+    pub(crate) modelled_nanoseconds: u64,
 }
 
 /// Blocks of one stream for an engine; the blocks themselves are in the caller's run.
@@ -67,10 +68,12 @@ impl Note {
     #[inline]
     pub(crate) fn new(entry: &Entry, started_at: u64) -> Self {
         let (kind, label) = (entry.block.kind(), entry.block.label());
-        Self { kind, label, queued_at: entry.queued_at, started_at, done_at: started_at }
+        let (queued_at, done_at) = (entry.queued_at, started_at);
+        Self { kind, label, queued_at, started_at, done_at, modelled_nanoseconds: 0 }
     }
 
     pub(super) fn instant(kind: BlockKind, now: u64) -> Self {
-        Self { kind, label: Label::default(), queued_at: 0, started_at: now, done_at: now }
+        let (label, started_at, done_at) = (Label::default(), now, now);
+        Self { kind, label, queued_at: 0, started_at, done_at, modelled_nanoseconds: 0 }
     }
 }

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use spyre_hal::{ControlBlock, EngineIndex, EventCell, Fault, Started, StreamIndex, Token};
+use spyre_hal::{
+    BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Started, StreamIndex, Token,
+};
 
 use super::{Drive, Scheduler};
 use crate::core::{End, Note, Picked, Run};
@@ -115,6 +117,9 @@ impl Scheduler {
             };
             if is_timed {
                 note.done_at = self.env.now();
+                if started == Started::Done(Ok(())) && note.kind != BlockKind::RecordEvent {
+                    note.modelled_nanoseconds = self.hardware.modelled_nanoseconds(engine);
+                }
             }
             match started {
                 Started::Done(Ok(())) => run.notes.push(note),

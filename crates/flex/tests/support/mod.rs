@@ -1,5 +1,8 @@
 //! Cards for the tests of streams, opened in every way that a runtime can meet them.
 #![allow(dead_code, reason = "each file of tests uses its own part")]
+#![allow(unused_imports, reason = "the same")]
+
+mod random;
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -8,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use random::Random;
 use spyre_flex::{
     Context, Drive, Env, Error, Event, FlexStream, Machine, Policy, Priority, Record,
     SchedulerSettings, Settings, StreamFault,

@@ -1,0 +1,69 @@
+use spyre_artifact::{Dim, Instruction, MAX_DIMS, Operand, Program, Span};
+
+use super::code::LoadedCode;
+use super::limits::tile_elements;
+use super::operand::Tensor;
+use crate::model::Traffic;
+
+/// What a launch moves and multiplies, by its extents and layouts, without running it.
+pub(super) fn of(
+    code: &LoadedCode,
+    extents: &[usize; MAX_DIMS],
+    tensors: &[Option<Tensor>],
+    scalar: impl Fn(spyre_artifact::ScalarWord) -> u64,
+) -> Traffic {
+    let program = code.program();
+    let (mut read, mut written, mut products) = (0_u32, 0_u32, 0_u64);
+    let (mut open, mut at) = (Vec::new(), 0);
+    while let Some(&instruction) = program.instructions().get(at) {
+        at += 1;
+        match instruction {
+            Instruction::Begin { dim, .. } if extents[dim.index()] == 0 => {
+                at = code.end_of(at - 1) + 1;
+            }
+            Instruction::Begin { dim, tile, .. } => {
+                let extent = extents[dim.index()];
+                open.push((dim, extent.div_ceil(tile_elements(tile, extent))));
+            }
+            Instruction::End => _ = open.pop(),
+            Instruction::SkipUnless { scalar: word, instructions } if scalar(word) == 0 => {
+                at += instructions as usize;
+            }
+            Instruction::Load { source, .. } => read |= bit(source),
+            Instruction::Store { target, .. } => written |= bit(target),
+            Instruction::Dot { left, right, .. } => {
+                read |= bit(left) | bit(right);
+                let span = program.operand(left).span | program.operand(right).span;
+                products = products.saturating_add(repeated(span, extents, &open));
+            }
+            _ => {}
+        }
+    }
+    let bytes = |chosen: u32| sum(program, tensors, extents, chosen);
+    Traffic { read_bytes: bytes(read), written_bytes: bytes(written), products }
+}
+
+/// Elements over a span, as often as loops over other dims repeat them.
+fn repeated(span: Span, extents: &[usize; MAX_DIMS], open: &[(Dim, usize)]) -> u64 {
+    open.iter().fold(1_u64, |all, &(dim, tiles)| {
+        let times = if span.contains(dim) { extents[dim.index()] } else { tiles };
+        all.saturating_mul(times as u64)
+    })
+}
+
+fn sum(
+    program: &Program,
+    tensors: &[Option<Tensor>],
+    extents: &[usize; MAX_DIMS],
+    chosen: u32,
+) -> u64 {
+    let pairs = program.operands().iter().zip(tensors).enumerate();
+    let chosen = pairs.filter(|(at, _)| chosen & (1 << at) != 0);
+    chosen
+        .filter_map(|(_, (of, tensor))| Some(tensor.as_ref()?.stick_bytes(of.span, extents)))
+        .fold(0, u64::saturating_add)
+}
+
+fn bit(operand: Operand) -> u32 {
+    1 << operand.index()
+}

@@ -1,0 +1,14 @@
+//! What goes wrong after a block was queued: how far it reaches, who is told, and how it ends.
+
+mod hung;
+mod lost;
+mod structural;
+#[path = "../support/mod.rs"]
+mod support;
+mod told;
+
+use spyre_hal::Fault;
+
+fn data_fault() -> Fault {
+    Fault::IndexOutOfRange { index: 9, size: 3 }
+}

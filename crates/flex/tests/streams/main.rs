@@ -1,0 +1,24 @@
+//! What streams promise: the data arrives, in order, and nothing else happens.
+
+mod bounds;
+mod composed;
+mod data;
+mod lifetimes;
+mod order;
+mod records;
+#[path = "../support/mod.rs"]
+mod support;
+
+use spyre_hal::{ControlBlock, CopyDevice, DeviceHandle, DeviceRange, Label, Pattern};
+
+fn copy(source: DeviceRange, target: DeviceRange) -> ControlBlock {
+    ControlBlock::CopyDevice(Box::new(CopyDevice { source, target, nest: None }))
+}
+
+fn fill(target: DeviceRange, byte: u8) -> ControlBlock {
+    ControlBlock::Fill { pattern: Pattern::from(byte), target }
+}
+
+fn launch(program: DeviceHandle) -> ControlBlock {
+    ControlBlock::Launch { program, label: Label::default() }
+}

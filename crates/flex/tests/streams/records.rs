@@ -1,0 +1,89 @@
+//! What the flight recorder holds.
+
+use spyre_flex::{Error, Event, Priority, RECORDED, RecordState, SchedulerSettings};
+use spyre_hal::{BlockKind, Label};
+
+use super::launch;
+use crate::support::{Stepped, Way, fault, on_cards_with, on_each_card, program};
+
+#[test]
+fn a_label_is_in_the_record_and_in_the_error() {
+    on_each_card(|card| {
+        let stream = card.stream();
+        let handle = stream.allocate(128)?;
+        let label = Label::named("matmul 64x64");
+        let point = stream.launch_labelled(handle, label)?;
+        let fault = fault(stream.synchronize());
+
+        assert_eq!((fault.label, fault.kind, fault.point), (label, BlockKind::Launch, point));
+        let text = fault.to_string();
+        assert!(text.starts_with("stream 0, block 1 (launch \"matmul 64x64\"): "), "{text}");
+        let records = card.context.scheduler().flight_record();
+        let record = records.last().expect("it ended");
+        assert_eq!((record.label, record.state), (label, RecordState::Failed));
+        let text = record.to_string();
+        assert!(
+            text.starts_with("stream 0 block 1 launch \"matmul 64x64\": failed after"),
+            "{text}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn the_flight_record_holds_the_last_4096_and_those_that_run() -> Result<(), Error> {
+    let stepped = Stepped::open_with(2, SchedulerSettings::default());
+    let (stream, other) = (stepped.stream(Priority::Low), stepped.stream(Priority::Low));
+    let program = stepped.program(&stream)?;
+    for _ in 0..5000 {
+        stream.launch(program)?;
+        stepped.steps(1);
+    }
+    let running = [stream.launch(program)?, other.launch(program)?];
+
+    let records = stepped.context.scheduler().flight_record();
+    let (ended, live) = records.split_at(RECORDED);
+    // The program's copy is the first of the stream's 5001.
+    assert_eq!(
+        ended.iter().map(|r| r.sequence).collect::<Vec<_>>(),
+        (906..=5001).collect::<Vec<_>>()
+    );
+    assert!(ended.iter().all(|record| record.state == RecordState::Done));
+    let live: Vec<_> = live.iter().map(|r| (r.stream, r.sequence, r.state)).collect();
+    let expected = running.map(|point| (point.stream, point.sequence, RecordState::Running));
+    assert_eq!(live, expected);
+    Ok(())
+}
+
+#[test]
+fn the_flight_record_is_the_order_in_which_blocks_ended() {
+    on_cards_with(
+        &SchedulerSettings::default(),
+        |kind| kind.way != Way::Late,
+        |card| {
+            let stream = card.stream();
+            let program = program(&stream)?;
+            card.context.scheduler().set_tracing(true);
+            stream.submit([launch(program), launch(program)])?;
+            stream.host_callback(|| Ok(()))?;
+            stream.record(&Event::new())?;
+            stream.synchronize()?;
+
+            let records = card.context.scheduler().flight_record();
+            let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
+            let launch = BlockKind::Launch;
+            let expected = [
+                BlockKind::CopyToDevice,
+                launch,
+                launch,
+                BlockKind::HostCallback,
+                BlockKind::RecordEvent,
+            ];
+            assert_eq!(kinds, expected);
+            assert_eq!(records.iter().map(|r| r.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+            let traced = &records[1..4];
+            assert!(traced.iter().all(|r| r.queued_at > 0 && r.started_at >= r.queued_at));
+            Ok(())
+        },
+    );
+}
