@@ -74,7 +74,7 @@ pub struct TracedBlock {
     pub done_at: u64,
     /// Where it ran. The flight recorder does not say.
     pub engine: Option<EngineIndex>,
-    /// How long it would take on a real card. The flight recorder does not say.
+    /// How long it would take on a real card, if that is modelled.
     pub modelled_nanoseconds: Option<u64>,
 }
 
@@ -139,7 +139,7 @@ impl From<Record> for TracedBlock {
             started_at: record.started_at,
             done_at: record.done_at,
             engine: None,
-            modelled_nanoseconds: None,
+            modelled_nanoseconds: Some(record.modelled_nanoseconds).filter(|&time| time > 0),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A plan from a folder, launched: what `run` and `trace` share.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use spyre::OpenSettings;
 use spyre::artifact::{CompilerOutput, Role, TensorMetadata};
+use spyre::flex::Record;
 use spyre::hal::{DeviceRange, MemoryMode, Pattern};
 use spyre::numerics::Profile;
 use spyre::runtime::{
@@ -115,6 +117,8 @@ pub(crate) struct Summary {
     pub(crate) first_nanoseconds: u64,
     pub(crate) median_nanoseconds: u64,
     pub(crate) fastest_nanoseconds: u64,
+    /// Of one launch; `None` where nothing is modelled, or the recorder did not keep all of it.
+    pub(crate) modelled_nanoseconds: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -218,7 +222,7 @@ impl LaunchArguments {
         stream.synchronize()?;
 
         let mut times = Vec::new();
-        let mut blocks_per_launch = 0;
+        let (mut blocks_per_launch, mut modelled_nanoseconds) = (0, None);
         let bar = ProgressBar::new(self.repeat.get().into()); // drawn on terminals only
         for nth in 0..self.repeat.get() {
             if nth > 0 {
@@ -230,6 +234,9 @@ impl LaunchArguments {
             stream.synchronize()?;
             times.push(start.elapsed());
             blocks_per_launch = point.sequence - before;
+            if nth + 1 == self.repeat.get() {
+                modelled_nanoseconds = modelled(&stream, before + 1..=point.sequence);
+            }
             bar.inc(1);
         }
         bar.finish_and_clear();
@@ -242,7 +249,7 @@ impl LaunchArguments {
         }
         stream.synchronize()?;
         let blocks_queued = last_sequence(&stream);
-        let summary = self.summary(prepared, blocks_per_launch, times);
+        let summary = self.summary(prepared, blocks_per_launch, modelled_nanoseconds, times);
         Ok(Launched { device, outputs, blocks_queued, summary })
     }
 
@@ -250,6 +257,7 @@ impl LaunchArguments {
         &self,
         prepared: &Prepared,
         blocks_per_launch: u64,
+        modelled_nanoseconds: Option<u64>,
         mut times: Vec<Duration>,
     ) -> Summary {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -273,6 +281,7 @@ impl LaunchArguments {
             first_nanoseconds,
             median_nanoseconds: nanoseconds(times[times.len() / 2]),
             fastest_nanoseconds: nanoseconds(times[0]),
+            modelled_nanoseconds,
         }
     }
 }
@@ -314,6 +323,18 @@ fn last_sequence(stream: &SpyreStream) -> u64 {
     let records = stream.device().context().scheduler().flight_record();
     let of_stream = records.iter().filter(|record| record.stream == stream.flex().index());
     of_stream.map(|record| record.sequence).max().unwrap_or(0)
+}
+
+/// What these blocks would take on a real card, one after the other.
+fn modelled(stream: &SpyreStream, blocks: RangeInclusive<u64>) -> Option<u64> {
+    let records = stream.device().context().scheduler().flight_record();
+    let is_one = |record: &&Record| {
+        record.stream == stream.flex().index() && blocks.contains(&record.sequence)
+    };
+    let times: Vec<u64> =
+        records.iter().filter(is_one).map(|record| record.modelled_nanoseconds).collect();
+    let is_whole = times.len() as u64 == blocks.end() + 1 - blocks.start();
+    Some(times.iter().sum()).filter(|&time| is_whole && time > 0)
 }
 
 /// Refuses shapes that no memory holds, before any is taken.

@@ -151,14 +151,18 @@ impl fmt::Display for Summary {
         let blocks = text::count(self.blocks_per_launch as usize, "block");
         write!(f, "{launches} of {blocks}: ")?;
         match self.launches {
-            1 => writeln!(f, "{}", time(self.first_nanoseconds))?,
-            _ => writeln!(
+            1 => write!(f, "{}", time(self.first_nanoseconds))?,
+            _ => write!(
                 f,
                 "median {}, first {}, fastest {}",
                 time(self.median_nanoseconds),
                 time(self.first_nanoseconds),
                 time(self.fastest_nanoseconds)
             )?,
+        }
+        match self.modelled_nanoseconds {
+            Some(modelled) => writeln!(f, "; on a real card {} (modelled)", time(modelled))?,
+            None => writeln!(f)?,
         }
         let row = |input: &InputReport| {
             let shape = text::shape(&input.shape);

@@ -66,8 +66,8 @@ fn settled(line: &str) -> String {
         return line.to_owned();
     }
     let words = line.split_whitespace().filter(|word| *word != "MISSED").map(|word| {
-        let is_number = word.trim_end_matches(',').parse::<f64>().is_ok();
-        let is_unit = ["ns", "us", "ms"].contains(&word.trim_end_matches(','));
+        let is_number = word.trim_end_matches([',', ';']).parse::<f64>().is_ok();
+        let is_unit = ["ns", "us", "ms"].contains(&word.trim_end_matches([',', ';']));
         if is_number || is_unit { "#" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")

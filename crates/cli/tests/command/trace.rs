@@ -8,8 +8,10 @@ fn row(trace: &Value, wanted: &str) -> Vec<(String, String)> {
     let is_name =
         |event: &&Value| event["name"] == "thread_name" && event["args"]["name"] == wanted;
     let named = events.iter().find(is_name).unwrap_or_else(|| panic!("no row {wanted}"));
-    let mut spans: Vec<&Value> =
-        events.iter().filter(|event| event["ph"] == "X" && event["tid"] == named["tid"]).collect();
+    let mut spans: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["ph"] == "X" && event["pid"] == 1 && event["tid"] == named["tid"])
+        .collect();
     let time = |event: &Value| event["ts"].as_f64().expect("a time");
     spans.sort_by(|left, right| time(left).total_cmp(&time(right)));
     for pair in spans.windows(2) {
@@ -33,6 +35,9 @@ fn four_tiles_are_twelve_blocks_in_order() {
         ("launch", "matmul"),
     ];
     let expected = [round; 4].concat();
+    let modelled = trace["traceEvents"].as_array().expect("events");
+    let modelled: Vec<_> = modelled.iter().filter(|event| event["cat"] == "modelled").collect();
+    assert!(modelled.len() >= 12 && modelled.iter().all(|event| event["pid"] == 2));
     for name in ["stream 0", "stream 0 queue"] {
         let spans = row(&trace, name);
         let first = spans.iter().position(|span| span.0 == "launch").expect("a launch") - 1;
@@ -81,12 +86,14 @@ fn perfetto_is_chosen_by_name_or_by_format() {
         }
         assert_eq!(at, bytes.len());
         let blocks = json["blocks"].as_u64().expect("a number") as usize;
-        // A first one and three tracks; two rows, each with two ends of a span. Waits have none.
-        let shown = (packets - 4) / 4;
-        assert_eq!(packets, 4 + 4 * shown);
-        assert!((blocks - 1..=blocks).contains(&shown), "{shown} of {blocks}");
+        assert!(packets > 4 * (blocks - 1), "{packets} for {blocks}");
         let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-        assert!(has("spyre device 0") && has("stream 0 queue") && has("matmul.correction"));
+        assert!(
+            has("spyre device 0")
+                && has("modelled card")
+                && has("stream 0 queue")
+                && has("matmul.correction")
+        );
     }
     bed.fine("trace matmul --fill zeros -o t.pftrace --format chrome");
     assert!(bed.read("t.pftrace").starts_with(b"{"));
