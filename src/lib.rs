@@ -15,8 +15,9 @@
 //! ```
 
 mod open;
+pub mod trace;
 
-pub use open::{OpenError, device};
+pub use open::{OpenError, OpenSettings, device};
 pub use spyre_artifact as artifact;
 pub use spyre_card as card;
 pub use spyre_flex as flex;
