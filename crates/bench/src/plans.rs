@@ -17,7 +17,7 @@ use crate::{Bar, Benchmark};
 
 /// Every benchmark of launches by plan.
 pub fn all<'a>() -> Vec<Benchmark<'a>> {
-    vec![corrected(), warm(), tiled()]
+    vec![corrected(), corrected_host(), warm(), tiled()]
 }
 
 /// A stream, a matmul with a tile of 64 x 64, and two sets of tensors.
@@ -29,8 +29,8 @@ struct Subject {
 }
 
 impl Subject {
-    fn open(hardware: Arc<dyn Hardware>, rows: usize) -> Self {
-        let drive = Some(Drive::Workers);
+    fn open(hardware: Arc<dyn Hardware>, drive: Drive, rows: usize) -> Self {
+        let drive = Some(drive);
         let scheduler = SchedulerSettings { drive, ..SchedulerSettings::default() };
         let settings = DeviceSettings { scheduler, ..DeviceSettings::default() };
         let device = Device::open_with(hardware, settings).expect("a card");
@@ -55,6 +55,14 @@ impl Subject {
         self.stream.flex().launch(self.program).expect("a live program");
     }
 
+    /// The time that `count` submissions and the work take.
+    fn whole_time(&self, count: u64, submit: impl Fn(u64)) -> Duration {
+        let start = Instant::now();
+        (0..count).for_each(submit);
+        self.stream.synchronize().expect("no fault");
+        start.elapsed()
+    }
+
     /// The time that `count` submissions take, with a worker that is awake; not that of the work.
     fn host_time(&self, count: u64, submit: impl Fn(u64)) -> Duration {
         self.launch(0);
@@ -70,22 +78,37 @@ impl Subject {
     }
 }
 
+/// As null cards are driven: who submits carries out.
 fn corrected<'a>() -> Benchmark<'a> {
-    const COUNT: u64 = 10_000;
-    let null = || Subject::open(Arc::new(NullCard::new()), 1);
-    let (subject, peer) = (null(), null());
+    const COUNT: u64 = 1_000;
+    let open = || Subject::open(Arc::new(NullCard::new()), Drive::Inline, 1);
+    let (subject, peer) = (open(), open());
     Benchmark::timed(
-        "launch_kernel: 3 blocks, addresses alternate, x10000",
+        "launch_kernel: 3 blocks, addresses alternate, x1000",
         Bar::AtMost(4.0),
-        move || subject.host_time(COUNT, |at| subject.launch(at)),
+        move || subject.whole_time(COUNT, |at| subject.launch(at)),
         "one block",
+        move || peer.whole_time(COUNT, |_| peer.one_block()),
+    )
+}
+
+/// What the host alone pays, while a worker carries out: words and slots go to another core.
+fn corrected_host<'a>() -> Benchmark<'a> {
+    const COUNT: u64 = 1_000;
+    let open = || Subject::open(Arc::new(NullCard::new()), Drive::Workers, 1);
+    let (subject, peer) = (open(), open());
+    Benchmark::timed(
+        "launch_kernel: the host's part, x1000",
+        Bar::AtMost(12.0),
+        move || subject.host_time(COUNT, |at| subject.launch(at)),
+        "one block's",
         move || peer.host_time(COUNT, |_| peer.one_block()),
     )
 }
 
 fn warm<'a>() -> Benchmark<'a> {
     const COUNT: u64 = 1_000;
-    let subject = Subject::open(Arc::new(SoftwareCard::new(MemoryMode::Vf)), 1);
+    let subject = Subject::open(Arc::new(SoftwareCard::new(MemoryMode::Vf)), Drive::Workers, 1);
     let mut ring = BareRing::new();
     Benchmark::timed(
         "host time of a warm 64-element kernel, x1000",
@@ -104,7 +127,7 @@ fn warm<'a>() -> Benchmark<'a> {
 
 fn tiled<'a>() -> Benchmark<'a> {
     const COUNT: u64 = 2_500;
-    let open = |rows| Subject::open(Arc::new(NullCard::new()), rows);
+    let open = |rows| Subject::open(Arc::new(NullCard::new()), Drive::Workers, rows);
     let (subject, peer) = (open(4), open(1));
     Benchmark::timed(
         "a tiled launch of 12 blocks, x2500",

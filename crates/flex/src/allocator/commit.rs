@@ -1,3 +1,4 @@
+use smallvec::SmallVec;
 use spyre_hal::{ControlBlock, DeviceRange, StreamIndex};
 
 use super::FlexAllocator;
@@ -87,14 +88,16 @@ impl FlexAllocator {
             return Ok(reserve());
         }
         let mut state = self.pool.state.lock();
-        uses.try_each(|_, range| self.pool.check_range(&state, range))?;
+        let mut slots: SmallVec<[(u32, u64); 12]> = SmallVec::new();
+        uses.try_each(|nth, range| {
+            slots.push((self.pool.check_range(&state, range)?, nth));
+            Ok(())
+        })?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
-            uses.try_each(|nth, range| {
-                let last_use = LastUse { stream, sequence: first + nth };
-                state.note_use(range.handle.tag().slot, last_use);
-                Ok(())
-            })?;
+            for (slot, nth) in slots {
+                state.note_use(slot, LastUse { stream, sequence: first + nth });
+            }
         }
         Ok(reserved)
     }
@@ -102,12 +105,12 @@ impl FlexAllocator {
 
 impl Pool {
     #[inline]
-    pub(super) fn check_range(&self, state: &State, range: &DeviceRange) -> Result<(), Error> {
+    pub(super) fn check_range(&self, state: &State, range: &DeviceRange) -> Result<u32, Error> {
         let slot = self.live_slot(state, range.handle)?;
         let allocated = state.blocks.block(slot).units * BLOCK_BYTES;
         let &DeviceRange { handle, offset, bytes } = range;
         match offset.checked_add(bytes) {
-            Some(end) if end <= allocated => Ok(()),
+            Some(end) if end <= allocated => Ok(slot),
             _ => Err(Error::OutOfRange { handle, offset, bytes, allocated }),
         }
     }
