@@ -138,7 +138,7 @@ impl From<Record> for TracedBlock {
             queued_at: record.queued_at,
             started_at: record.started_at,
             done_at: record.done_at,
-            engine: None,
+            engine: record.engine,
             modelled_nanoseconds: Some(record.modelled_nanoseconds).filter(|&time| time > 0),
         }
     }
