@@ -1,4 +1,3 @@
-use smallvec::SmallVec;
 use spyre_hal::{ControlBlock, DeviceRange, StreamIndex};
 
 use super::FlexAllocator;
@@ -88,15 +87,25 @@ impl FlexAllocator {
             return Ok(reserve());
         }
         let mut state = self.pool.state.lock();
-        let mut slots: SmallVec<[(u32, u64); 12]> = SmallVec::new();
+        // Of short lists, what the check found is kept: to ask blocks again takes longer.
+        let (mut found, mut count) = ([(0, 0); 12], 0);
         uses.try_each(|nth, range| {
-            slots.push((self.pool.check_range(&state, range)?, nth));
+            let slot = self.pool.check_range(&state, range)?;
+            if let Some(place) = found.get_mut(count) {
+                *place = (slot, nth);
+            }
+            count += 1;
             Ok(())
         })?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
-            for (slot, nth) in slots {
+            let mut note = |slot, nth| {
                 state.note_use(slot, LastUse { stream, sequence: first + nth });
+                Ok(())
+            };
+            match found.get(..count) {
+                Some(found) => found.iter().try_for_each(|&(slot, nth)| note(slot, nth))?,
+                None => uses.try_each(|nth, range| note(range.handle.tag().slot, nth))?,
             }
         }
         Ok(reserved)
