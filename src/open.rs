@@ -24,6 +24,10 @@ pub enum OpenError {
     #[error("SPYRE_PROFILE is {value:?}: give open or card, or unset it for open")]
     Profile { value: String },
 
+    /// `SPYRE_LAUNCH_BLOCKING`.
+    #[error("SPYRE_LAUNCH_BLOCKING is {value:?}: give 1 to have launches wait, or 0, or unset it")]
+    LaunchBlocking { value: String },
+
     /// What the runtime says.
     #[error(transparent)]
     Runtime(#[from] spyre_runtime::Error),
@@ -54,6 +58,8 @@ pub struct OpenSettings {
     pub region_bytes: u64,
     /// How each schedules.
     pub scheduler: SchedulerSettings,
+    /// Whether launches wait until they are done, so that a fault is told by the call that caused it.
+    pub launches_wait: bool,
 }
 
 impl OpenSettings {
@@ -68,6 +74,7 @@ impl OpenSettings {
             regions: 8,
             region_bytes: 12 << 30,
             scheduler: SchedulerSettings::default(),
+            launches_wait: launches_wait(std::env::var("SPYRE_LAUNCH_BLOCKING").ok())?,
         })
     }
 
@@ -80,6 +87,7 @@ impl OpenSettings {
             profile: self.profile,
             memory: Settings { budget, ..Settings::default() },
             scheduler: self.scheduler.clone(),
+            launches_wait: self.launches_wait,
         };
         let card = SoftwareCard::new(self.devices.mode)
             .with_engines(self.engines)
@@ -105,6 +113,7 @@ impl OpenSettings {
 /// | `FLEX_DEVICE` | `PF` or `VF`: how they give out memory |
 /// | `SPYRE_MEMORY_LIMIT` | how much they may use together |
 /// | `SPYRE_PROFILE` | `open` or `card`: which numbers they keep |
+/// | `SPYRE_LAUNCH_BLOCKING` | `1`: a launch waits until it is done, and tells its own faults |
 ///
 /// ```
 /// let device = spyre::device(0)?;
@@ -134,9 +143,25 @@ fn profile(value: Option<String>) -> Result<Profile, OpenError> {
     }
 }
 
+fn launches_wait(value: Option<String>) -> Result<bool, OpenError> {
+    match value.as_deref().map(str::trim) {
+        None | Some("" | "0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(_) => Err(OpenError::LaunchBlocking { value: value.unwrap_or_default() }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launches_wait_or_not() {
+        let of = |value: &str| launches_wait(Some(value.to_owned()));
+        assert_eq!((launches_wait(None), of(" 0"), of("1")), (Ok(false), Ok(false), Ok(true)));
+        let error = of("yes").expect_err("neither 0 nor 1");
+        assert!(error.to_string().contains("\"yes\": give 1"), "{error}");
+    }
 
     #[test]
     fn a_profile_is_open_or_card() {

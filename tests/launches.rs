@@ -12,8 +12,8 @@ use spyre::card::SoftwareCard;
 use spyre::hal::{Hardware, Late, MemoryMode};
 use spyre::numerics::{DType, DataFormat::IeeeFp32};
 use spyre::runtime::{
-    CPUTensor, Device, Error, ExecutionPlan, Operation, SpyreStream, SpyreTensor, launch_kernel,
-    launch_kernel_with,
+    CPUTensor, Device, DeviceSettings, Error, ExecutionPlan, Operation, SpyreStream, SpyreTensor,
+    launch_kernel, launch_kernel_with,
 };
 
 const F32: Elements = Elements { dtype: DType::Float32, format: IeeeFp32 };
@@ -190,5 +190,21 @@ fn a_stream_goes_on_after_a_fault_was_told() -> Result<(), Error> {
     let [a, b, c] = tensors.each_ref().map(|tensor| read(&stream, tensor));
     let expected: Vec<f32> = a?.iter().zip(b?).map(|(a, b)| a + b).collect();
     assert_eq!(c?, expected);
+    Ok(())
+}
+
+#[test]
+fn where_launches_wait_a_fault_is_told_by_its_own_call() -> Result<(), Error> {
+    let settings = DeviceSettings { launches_wait: true, ..DeviceSettings::default() };
+    let stream = Device::open_with(software(), settings)?.default_stream()?;
+    let plan = load(&stream, samples::addition(F32, None)?)?;
+    let tensors = [put(&stream, &[8, 8], 0)?, put(&stream, &[8, 8], 1)?, put(&stream, &[8, 8], 2)?];
+    launch_kernel(&stream, &plan, &tensors)?;
+    assert!(stream.query()?);
+
+    let compute = load(&stream, samples::addition(F32, None)?)?;
+    let compute = compute.operations()[0].compute().expect("it adds").clone();
+    let error = stream.launch(&Operation::new(compute), &tensors).expect_err("an empty table");
+    assert!(error.to_string().contains("\"add\""), "{error}");
     Ok(())
 }

@@ -41,12 +41,15 @@ pub struct DeviceSettings {
     pub memory: Settings,
     /// How it schedules.
     pub scheduler: SchedulerSettings,
+    /// Whether launches wait until they are done, so that a fault is told by the call that caused it.
+    pub launches_wait: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
     index: DeviceIndex,
     profile: Profile,
+    launches_wait: bool,
     pool: StreamPool,
     context: Context,
 }
@@ -59,16 +62,12 @@ impl Device {
 
     /// Opens a card with settings of one's own.
     pub fn open_with(hardware: Arc<dyn Hardware>, settings: DeviceSettings) -> Result<Self, Error> {
-        let DeviceSettings { index, profile, memory, scheduler } = settings;
+        let DeviceSettings { index, profile, memory, scheduler, launches_wait } = settings;
         let machine = Arc::new(Machine::default());
         let context = Context::open_with(hardware, memory, scheduler, machine)?;
-        Ok(Self::of_context(context, index, profile))
-    }
-
-    /// A card that was opened already.
-    pub fn of_context(context: Context, index: DeviceIndex, profile: Profile) -> Self {
         let pool = StreamPool::default();
-        Self { shared: Arc::new(Shared { index, profile, pool, context }) }
+        let shared = Shared { index, profile, launches_wait, pool, context };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// What the process calls it.
@@ -116,6 +115,10 @@ impl Device {
     /// gone, and what still names them is refused.
     pub fn reset(&self) -> Result<(), Error> {
         Ok(self.context().reset()?)
+    }
+
+    pub(crate) fn launches_wait(&self) -> bool {
+        self.shared.launches_wait
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

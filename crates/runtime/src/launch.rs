@@ -52,8 +52,21 @@ pub(crate) enum Mode {
     Tiled,
 }
 
-/// Checks all Operations, then queues all of them.
+/// Checks all Operations, then queues all of them; waits for them if the device is opened so.
 pub(crate) fn launch(
+    stream: &SpyreStream,
+    operations: &[Operation],
+    arguments: Arguments<'_>,
+    mode: Mode,
+) -> Result<StreamPoint, Error> {
+    let point = queue(stream, operations, arguments, mode)?;
+    if stream.device().launches_wait() {
+        stream.synchronize()?;
+    }
+    Ok(point)
+}
+
+fn queue(
     stream: &SpyreStream,
     operations: &[Operation],
     arguments: Arguments<'_>,
