@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use spyre_card::SoftwareCard;
-use spyre_flex::{Budget, Drive, SchedulerSettings, Settings};
-use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer, MemoryMode, Severity};
+use spyre_flex::{Budget, Drive, FlexStream, SchedulerSettings, Settings};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault, HostBuffer, MemoryMode, Severity};
 use spyre_layout::View;
 use spyre_runtime::{Device, DeviceSettings, Error, SpyreStream, SpyreTensor};
 
@@ -44,8 +44,8 @@ const SENTINEL_BYTES: usize = 256;
 
 /// All that a card may take: past it, requests are refused.
 const BUDGET_BYTES: u64 = 64 << 20;
-/// Programs that are made to run for hours are ended.
-const LONGEST_NANOSECONDS: u64 = 40_000_000;
+/// Programs that are made to run for hours are ended. A busy machine stops others for almost as long.
+const LONGEST_NANOSECONDS: u64 = 1_000_000_000;
 
 impl Bed {
     pub(crate) fn open() -> Self {
@@ -83,11 +83,9 @@ impl Bed {
             let bytes = if at % 2 == 0 { SENTINEL_BYTES } else { TENSOR_BYTES };
             let handle = self.stream.flex().allocate(bytes as u64).expect("there is room");
             let known = vec![0xff; bytes];
-            let slot = Slot { handle, host: HostBuffer::zeroed(bytes), known };
-            self.stream.flex().copy_to_device(slot.known.clone(), slot.range()).expect("queued");
-            self.slots.push(slot);
+            self.slots.push(Slot { handle, host: HostBuffer::zeroed(bytes), known });
         }
-        self.stream.synchronize().expect("copies");
+        self.copies(Slot::put);
     }
 
     /// The memory of a tensor.
@@ -105,9 +103,25 @@ impl Bed {
                 let number = if is_small { small } else { random.number() };
                 word.copy_from_slice(&number.to_le_bytes());
             }
-            self.stream.flex().copy_to_device(slot.known.clone(), slot.range()).expect("queued");
         }
-        self.stream.synchronize().expect("copies");
+        self.copies(Slot::put);
+    }
+
+    /// Copies to or from every slot; once more if the machine was so busy that one was ended.
+    fn copies(&self, copy: impl Fn(&Slot, &FlexStream) -> Result<(), spyre_flex::Error>) {
+        let flex = self.stream.flex();
+        loop {
+            let queued = self.slots.iter().try_for_each(|slot| copy(slot, flex));
+            match queued.and(flex.synchronize()) {
+                Ok(()) => return,
+                Err(spyre_flex::Error::Stream(failed))
+                    if matches!(failed.fault, Fault::Hung { .. }) =>
+                {
+                    flex.reset().expect("it goes on");
+                }
+                Err(error) => panic!("a plain copy was refused: {error}"),
+            }
+        }
     }
 
     /// How a launch ended, after which the stream goes on.
@@ -128,10 +142,7 @@ impl Bed {
 
     /// Compares all memory with what is known of it.
     pub(crate) fn check(&mut self, written: &[Written<'_>]) {
-        for slot in &self.slots {
-            self.stream.flex().copy_from_device(slot.range(), &slot.host).expect("queued");
-        }
-        self.stream.synchronize().expect("copies");
+        self.copies(Slot::read);
         for (at, slot) in self.slots.iter_mut().enumerate() {
             let found = slot.host.read().expect("it is back");
             if found[..] != slot.known[..] {
@@ -145,6 +156,14 @@ impl Bed {
 impl Slot {
     fn range(&self) -> DeviceRange {
         DeviceRange::start_of(self.handle, self.known.len() as u64)
+    }
+
+    fn put(&self, flex: &FlexStream) -> Result<(), spyre_flex::Error> {
+        flex.copy_to_device(self.known.clone(), self.range()).map(drop)
+    }
+
+    fn read(&self, flex: &FlexStream) -> Result<(), spyre_flex::Error> {
+        flex.copy_from_device(self.range(), &self.host).map(drop)
     }
 }
 
