@@ -2,9 +2,14 @@
 
 .PHONY: run test bench simulate fuzz report
 
-# The main job. For now: how a tensor lies on the host and on the device.
+# The main job. For now: how a tensor lies on the host and on the device, and a tiled launch.
 run:
 	cargo run --quiet --example 01-layout
+	rm -rf target/tour && mkdir -p target/tour
+	cargo run --quiet -p spyre-cli -- plan matmul --output target/tour/matmul --tile 64,64,64
+	cargo run --quiet -p spyre-cli -- run target/tour/matmul --shape m=256 --fill random --repeat 5
+	cargo run --quiet -p spyre-cli -- trace target/tour/matmul --shape m=256 --fill random \
+		--output target/tour/trace.json
 
 # Every check: format, lints, docs, tests, doc-tests, examples, a look at the benchmarks.
 test:

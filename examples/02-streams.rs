@@ -16,7 +16,7 @@ fn main() -> Result<(), Error> {
     let (loads, computes) = (context.stream(Priority::Low)?, context.stream(Priority::High)?);
 
     println!("A program and a tensor go to the device, and come back:");
-    let program = loads.allocate(4096)?;
+    let program = loads.allocate_program(4096)?;
     let tensor = DeviceRange::start_of(loads.allocate(1 << 20)?, 1 << 20);
     let code = DeviceRange::start_of(program, ScriptedCard::PROGRAM.len() as u64);
     loads.copy_to_device(ScriptedCard::PROGRAM.to_vec(), code)?;

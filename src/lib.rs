@@ -15,8 +15,9 @@
 //! ```
 
 mod open;
+pub mod trace;
 
-pub use open::{OpenError, device};
+pub use open::{OpenError, OpenSettings, device};
 pub use spyre_artifact as artifact;
 pub use spyre_card as card;
 pub use spyre_flex as flex;
@@ -33,6 +34,10 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../ARCHITECTURE.md")]
 mod architecture {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/life-of-a-launch.md")]
+mod life_of_a_launch {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/launch-sequence.md")]

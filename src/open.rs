@@ -29,6 +29,73 @@ pub enum OpenError {
     Runtime(#[from] spyre_runtime::Error),
 }
 
+/// How the devices of a process are opened: what its environment says, and what nobody says
+/// otherwise. Fields may be changed before a device is opened.
+///
+/// ```
+/// use spyre::OpenSettings;
+///
+/// let settings = OpenSettings { engines: 2, ..OpenSettings::from_environment()? };
+/// let device = settings.open(0)?;
+/// assert_eq!(device.context().hardware().description().engines, 2);
+/// # Ok::<(), spyre::OpenError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OpenSettings {
+    /// Which cards there are, and how they give out memory.
+    pub devices: Devices,
+    /// Which numbers they keep.
+    pub profile: Profile,
+    /// How many blocks each carries out at a time.
+    pub engines: u16,
+    /// How many regions of memory each has.
+    pub regions: u16,
+    /// How large each region is.
+    pub region_bytes: u64,
+    /// How each schedules.
+    pub scheduler: SchedulerSettings,
+}
+
+impl OpenSettings {
+    /// What the environment says; the variables are those of [`device`].
+    pub fn from_environment() -> Result<Self, OpenError> {
+        let devices = Devices::from_environment(&Environment::of_process())
+            .map_err(spyre_runtime::Error::from)?;
+        Ok(Self {
+            devices,
+            profile: profile(std::env::var("SPYRE_PROFILE").ok())?,
+            engines: 1,
+            regions: 8,
+            region_bytes: 12 << 30,
+            scheduler: SchedulerSettings::default(),
+        })
+    }
+
+    /// Opens a device anew, with memory and streams of its own. All share the process's budget.
+    pub fn open(&self, index: u16) -> Result<Device, OpenError> {
+        self.check(index)?;
+        let budget = Budget::of_process().map_err(spyre_runtime::Error::from)?;
+        let settings = DeviceSettings {
+            index: DeviceIndex(index),
+            profile: self.profile,
+            memory: Settings { budget, ..Settings::default() },
+            scheduler: self.scheduler.clone(),
+        };
+        let card = SoftwareCard::new(self.devices.mode)
+            .with_engines(self.engines)
+            .with_regions(self.regions, self.region_bytes);
+        Ok(Device::open_with(Arc::new(card), settings)?)
+    }
+
+    fn check(&self, index: u16) -> Result<(), OpenError> {
+        let count = self.devices.visible.len();
+        match usize::from(index) < count {
+            true => Ok(()),
+            false => Err(OpenError::NoSuchDevice { index, count }),
+        }
+    }
+}
+
 /// A device of this process, as its environment describes it: opened when it is first asked for.
 ///
 /// | variable | what it says |
@@ -47,27 +114,15 @@ pub enum OpenError {
 /// ```
 pub fn device(index: u16) -> Result<Device, OpenError> {
     static OPENED: [OnceLock<Device>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
-    let devices = Devices::from_environment(&Environment::of_process())
-        .map_err(spyre_runtime::Error::from)?;
-    let count = devices.visible.len();
-    let place = OPENED.get(usize::from(index)).filter(|_| usize::from(index) < count);
-    let place = place.ok_or(OpenError::NoSuchDevice { index, count })?;
+    let settings = OpenSettings::from_environment()?;
+    settings.check(index)?;
+    let count = settings.devices.visible.len();
+    let place = OPENED.get(usize::from(index)).ok_or(OpenError::NoSuchDevice { index, count })?;
     if let Some(device) = place.get() {
         return Ok(device.clone());
     }
-    let opened = open(index, &devices)?;
+    let opened = settings.open(index)?;
     Ok(place.get_or_init(|| opened).clone())
-}
-
-fn open(index: u16, devices: &Devices) -> Result<Device, OpenError> {
-    let budget = Budget::of_process().map_err(spyre_runtime::Error::from)?;
-    let settings = DeviceSettings {
-        index: DeviceIndex(index),
-        profile: profile(std::env::var("SPYRE_PROFILE").ok())?,
-        memory: Settings { budget, ..Settings::default() },
-        scheduler: SchedulerSettings::default(),
-    };
-    Ok(Device::open_with(Arc::new(SoftwareCard::new(devices.mode)), settings)?)
 }
 
 fn profile(value: Option<String>) -> Result<Profile, OpenError> {

@@ -1,4 +1,5 @@
-//! The documentation is run: its commands, its pictures. (Its Rust blocks are doc-tests.)
+//! The documentation is run: its commands, its pictures. (Its Rust blocks are doc-tests, and its
+//! console blocks are tests of the command line.)
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +62,7 @@ fn run_example(arguments: &[&str], folder: &Path) {
 fn every_command_in_the_documents_works() {
     let makefile = read("Makefile");
     let folder = root().join("target/docs-test/commands");
+    let _ = std::fs::remove_dir_all(&folder); // plans are not written over
     for name in documents() {
         for command in commands(&read(&name)) {
             let words: Vec<&str> = command.split_whitespace().collect();

@@ -1,18 +1,18 @@
 //! The documents' example, from Rust: [4096, 1024] x [1024, 1024] with a program for [1024, 1024].
 
-use std::sync::Arc;
-
 use half::f16;
 use spyre::artifact::samples::{self, Elements};
-use spyre::hal::MemoryMode;
 use spyre::numerics::DType;
-use spyre::runtime::{CPUTensor, Error, ExecutionPlan, SpyreTensor, launch_kernel};
+use spyre::runtime::{CPUTensor, Device, Error, ExecutionPlan, SpyreTensor, launch_kernel};
 
-use crate::bed::{card, open, trace};
+use crate::bed::{each_card, trace};
 
 #[test]
 fn a_matmul_four_times_its_tile() -> Result<(), Error> {
-    let device = open(Arc::new(card(MemoryMode::Vf, 1)));
+    each_card(matmul)
+}
+
+fn matmul(device: &Device) -> Result<(), Error> {
     let stream = device.default_stream()?;
     let digit = |at: usize, by: usize| f16::from_f32((at * by % 7) as f32 - 3.0);
     let a: Vec<f16> = (0..4096 * 1024).map(|at| digit(at, 31)).collect();

@@ -51,8 +51,8 @@ fn an_event_orders_what_streams_do() -> Result<(), Error> {
 
         launch_kernel(&makes, &plan, &[a_there, b_there.clone(), once.clone()])?;
         let made = Event::new();
-        makes.flex().record(&made)?;
-        takes.flex().wait(&made)?;
+        makes.record(&made)?;
+        takes.wait(&made)?;
         launch_kernel(&takes, &plan, &[once, b_there, twice.clone()])?;
 
         let expected: Vec<f32> =

@@ -12,9 +12,12 @@ mod compare;
 pub mod copies;
 pub mod kernels;
 pub mod launches;
+mod options;
 mod peer;
+pub mod plans;
 mod report;
 
 pub use buffer::Buffer;
 pub use compare::{Bar, Benchmark, Effort, Outcome};
+pub use options::Options;
 pub use report::Report;

@@ -4,50 +4,21 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use spyre_bench::{Effort, Report, allocations, card, copies, kernels, launches};
-use spyre_layout::{Crew, Solo};
+use spyre_bench::Options;
 
 /// Ratios against the best peer, measured in the same run.
 #[derive(Parser)]
 struct Arguments {
-    /// Exit with 1 if a ratio misses its bar in two of three tries.
-    #[arg(long)]
-    check: bool,
-    /// A few pairs only.
-    #[arg(long)]
-    short: bool,
-    /// Only benchmarks whose name contains this.
-    #[arg(long, default_value = "")]
-    filter: String,
+    #[command(flatten)]
+    options: Options,
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let effort = if arguments.short { Effort::Short } else { Effort::Full };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
-    let crews: [&dyn Crew; 2] = [&Solo, &pool];
-    let mut report = Report::default();
-    println!("{}", Report::header());
-    let fixed = copies::fixed_costs().into_iter().chain(launches::all());
-    let fixed = fixed.chain(kernels::all()).chain(allocations::all());
-    for mut benchmark in fixed {
-        if benchmark.name().contains(&arguments.filter) {
-            println!("{}", report.add(&mut benchmark, effort));
-        }
-    }
-    for crew in crews {
-        for mut benchmark in card::all(crew, &arguments.filter) {
-            println!("{}", report.add(&mut benchmark, effort));
-        }
-    }
-    for copy in copies::table() {
-        for crew in crews {
-            if copy.name().contains(&arguments.filter) {
-                println!("{}", report.add(&mut copy.benchmark(crew), effort));
-            }
-        }
-    }
-    let missed = report.missed().len();
-    println!("{} of {} reached their bar", report.total() - missed, report.total());
-    if arguments.check && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let Arguments { options } = Arguments::parse();
+    let report = options.run(|line| {
+        println!("{line}");
+        true
+    });
+    let is_missed = options.check && !report.missed().is_empty();
+    if is_missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

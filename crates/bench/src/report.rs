@@ -42,6 +42,11 @@ impl Report {
         line
     }
 
+    /// All outcomes so far.
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
     /// The outcomes that missed their bar.
     pub fn missed(&self) -> Vec<&Outcome> {
         self.outcomes.iter().filter(|outcome| !outcome.passed()).collect()

@@ -8,6 +8,7 @@
 mod bound;
 mod buffer;
 mod code;
+mod crew;
 mod desk;
 mod dot;
 mod elementwise;

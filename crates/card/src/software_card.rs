@@ -64,6 +64,13 @@ impl SoftwareCard {
         Self { threads, ..self }
     }
 
+    /// The same, which refuses a launch whose elements times instructions come to more than this:
+    /// for tests, whose programs may be anything.
+    #[must_use]
+    pub fn with_most_work(self, most_work: u64) -> Self {
+        Self { programs: self.programs.with_most_work(most_work), ..self }
+    }
+
     /// The same, with addresses that start here rather than at a random place: for tests. It is
     /// rounded down to a multiple of 4096.
     #[must_use]

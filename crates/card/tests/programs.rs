@@ -4,6 +4,8 @@
 mod bed;
 #[path = "programs/fuzz.rs"]
 mod fuzz;
+#[path = "programs/values.rs"]
+mod values;
 
 use bed::{Bed, Tensor, code_image, entry, fill_table, rounded};
 use spyre_artifact::{

@@ -11,7 +11,7 @@ const AGAIN: u32 = 2;
 const OFFERED: u32 = 3;
 
 /// Looks for somebody who takes over: a busy submitter comes by in that time.
-const LOOKS: u32 = often(16, 1);
+const LOOKS: u32 = often(8, 1);
 
 /// Lets one thread at a time do the work of all: whoever comes while one is at it leaves the work
 /// to that one, and goes on. Who has done a share lets the next who comes take over, so that no
@@ -68,8 +68,7 @@ impl Combiner {
         if self.state.0.load(Ordering::Relaxed) != AGAIN {
             return false;
         }
-        // An exchange: a store could wait for the line until the looks are over.
-        self.state.0.swap(OFFERED, Ordering::AcqRel);
+        self.state.0.store(OFFERED, Ordering::Release);
         for _ in 0..LOOKS {
             spin_loop();
             if self.state.0.load(Ordering::Relaxed) != OFFERED {

@@ -30,7 +30,7 @@ use engines::{EngineState, Running, Started};
 pub(crate) use failure::Verdict;
 use policy::Listed;
 use progress::Sleeper;
-pub(crate) use run::{End, LEASED, Note, Picked, RUN, Run};
+pub(crate) use run::{End, LEASED, NO_ENGINE, Note, Picked, RUN, Run};
 use stream_state::StreamState;
 
 #[derive(Debug)]

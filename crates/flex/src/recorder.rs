@@ -1,8 +1,8 @@
 use std::fmt;
 
-use spyre_hal::{BlockKind, Label, StreamIndex};
+use spyre_hal::{BlockKind, EngineIndex, Label, StreamIndex};
 
-use crate::core::Note;
+use crate::core::{NO_ENGINE, Note};
 
 /// How many blocks a flight recorder remembers.
 pub const RECORDED: usize = 4096;
@@ -33,6 +33,8 @@ pub struct Record {
     pub label: Label,
     /// What became of it.
     pub state: RecordState,
+    /// Where it ran; `None` for events, callbacks and what never started.
+    pub engine: Option<EngineIndex>,
     /// When it was queued; zero if that was not traced.
     pub queued_at: u64,
     /// When it was started.
@@ -96,13 +98,15 @@ impl Record {
     /// A block that is running.
     #[inline]
     pub(crate) fn new(stream: StreamIndex, sequence: u64, note: &Note) -> Self {
-        let Note { kind, label, queued_at, started_at, done_at, modelled_nanoseconds } = *note;
+        let &Note { kind, engine, label, queued_at, started_at, .. } = note;
+        let &Note { done_at, modelled_nanoseconds, .. } = note;
         Self {
             stream,
             sequence,
             kind,
             label,
             state: RecordState::Running,
+            engine: Some(engine).filter(|&engine| engine != NO_ENGINE),
             queued_at,
             started_at,
             done_at,

@@ -28,7 +28,8 @@ impl Batch {
         self.uses.push(range);
     }
 
-    #[inline]
+    /// Inlined always: a block that is made in place is not copied.
+    #[inline(always)]
     pub(crate) fn push(&mut self, stream: &SpyreStream, block: ControlBlock) -> Result<(), Error> {
         if self.blocks.len() >= self.most_blocks {
             self.flush(stream)?;

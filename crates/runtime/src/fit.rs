@@ -119,27 +119,38 @@ impl Fit {
     }
 }
 
-#[cold]
 fn check_dim(
+    definition: &Definition,
+    recipe: &StepRecipe,
+    dim: &StepDim,
+    given: u64,
+    tile: u64,
+) -> Result<(), Error> {
+    let is_whole = given >= tile && given.is_multiple_of(tile);
+    let is_covered = dim.has_extent || is_whole;
+    let is_summed = !dim.is_reduction || dim.has_flags || given <= tile;
+    match is_covered && is_summed {
+        true => Ok(()),
+        false => Err(uncovered(definition, recipe, dim, given, tile)),
+    }
+}
+
+#[cold]
+fn uncovered(
     definition: &Definition,
     recipe: &StepRecipe,
     step_dim: &StepDim,
     given: u64,
     tile: u64,
-) -> Result<(), Error> {
+) -> Error {
     let (tensor, dim, name) = definition.named(step_dim.plan_dim);
-    match step_dim {
-        StepDim { has_extent: false, .. } if given < tile => {
-            Err(Error::SmallerThanTile { tensor, dim, name, given, tile })
-        }
-        StepDim { has_extent: false, .. } if !given.is_multiple_of(tile) => {
-            Err(Error::NotDivisible { tensor, dim, name, given, tile })
-        }
-        StepDim { is_reduction: true, has_flags: false, .. } if given > tile => {
-            let operation = recipe.label.to_string();
-            Err(Error::ReductionTiles { operation, name, given, tile })
-        }
-        _ => Ok(()),
+    if step_dim.has_extent || given.is_multiple_of(tile) && given >= tile {
+        let operation = recipe.label.to_string();
+        return Error::ReductionTiles { operation, name, given, tile };
+    }
+    match given < tile {
+        true => Error::SmallerThanTile { tensor, dim, name, given, tile },
+        false => Error::NotDivisible { tensor, dim, name, given, tile },
     }
 }
 

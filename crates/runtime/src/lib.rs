@@ -69,7 +69,7 @@ pub use launch::{launch_kernel, launch_kernel_with};
 pub use operation::Operation;
 pub use plan::ExecutionPlan;
 pub use preprocess::{DevicePlace, HostAddress, PreProcessCompute};
-pub use spyre_flex::{FlexAllocator as SpyreAllocator, Priority};
+pub use spyre_flex::{Event, FlexAllocator as SpyreAllocator, Priority};
 pub use stream::SpyreStream;
 pub use stream_pool::StreamId;
 pub use tensor::SpyreTensor;

@@ -97,7 +97,9 @@ impl Loaded {
         if let Some(instance) = chunk[at % CHUNK].get() {
             return Ok(instance);
         }
-        stream.flex().wait(&self.ready)?;
+        if stream.flex().index() != self.first {
+            stream.flex().wait(&self.ready)?;
+        }
         let instance = self.parts.instance(stream)?;
         Ok(chunk[at % CHUNK].get_or_init(|| instance))
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use spyre_artifact::ExpectedSize;
-use spyre_flex::{FlexStream, Ticket};
+use spyre_flex::{Event, FlexStream, Ticket};
 use spyre_hal::{DeviceHandle, StreamPoint};
 use spyre_layout::{SpyreTensorLayout, View};
 
@@ -99,6 +99,22 @@ impl SpyreStream {
     /// Whether everything that is queued has ended. Tells the first fault that nobody was told.
     pub fn query(&self) -> Result<bool, Error> {
         Ok(self.flex.query()?)
+    }
+
+    /// Makes an event stand for everything that was queued here so far.
+    pub fn record(&self, event: &Event) -> Result<(), Error> {
+        self.flex.record(event)?;
+        Ok(())
+    }
+
+    /// Has what is queued from now on wait for what the event stands for now.
+    pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        Ok(self.flex.wait(event)?)
+    }
+
+    /// Lets the stream go on after a structural fault. What was queued behind it is cancelled.
+    pub fn reset(&self) -> Result<(), Error> {
+        Ok(self.flex.reset()?)
     }
 
     /// Something to wait for one block with.

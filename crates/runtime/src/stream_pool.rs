@@ -16,6 +16,9 @@ impl StreamId {
     /// The one that is used where nobody says which.
     pub const DEFAULT: Self = Self(0);
 
+    /// How many streams there are of each priority, beside the default.
+    pub const OF_A_PRIORITY: u16 = OF_A_PRIORITY;
+
     /// How urgent it is.
     pub fn priority(self) -> Priority {
         if self.0 > OF_A_PRIORITY { Priority::High } else { Priority::Low }

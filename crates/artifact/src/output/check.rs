@@ -158,6 +158,7 @@ fn check_bindings(
     }
     for (at, (&binding, operand)) in step.bindings.iter().zip(program.operands()).enumerate() {
         let checked = check_binding(plan, binding, operand);
+        let checked = checked.and_then(|()| check_span(plan, step, binding, operand));
         checked.or_else(|reason| refuse(format!("{path}.bindings[{at}]"), reason))?;
     }
     Ok(())
@@ -189,6 +190,32 @@ fn check_binding(
     match operand.access.writes() && !is_written {
         true => Err("the program writes it, but its role is input".into()),
         false => Ok(()),
+    }
+}
+
+/// A program must walk over all of a tensor, and may not write one element again and again.
+fn check_span(
+    plan: &CompilerOutput,
+    step: &Step,
+    binding: Binding,
+    operand: &OperandType,
+) -> Result<(), String> {
+    let Binding::Tensor(at) = binding else { return Ok(()) };
+    let tensor = &plan.tensor_input_metadata[at as usize];
+    let spans = |name: &str| {
+        let dim = step.dims.iter().position(|known| known == name);
+        dim.is_some_and(|dim| operand.span.contains(Dim(dim as u8)))
+    };
+    let one = ExpectedSize::fixed(1);
+    let missed = tensor.dims.iter().find(|dim| !spans(&dim.name) && Some(dim.size) != one);
+    if let Some(dim) = missed {
+        return Err(format!("the program does not walk over its dim {:?}", dim.name));
+    }
+    let is_of_tensor = |name: &str| tensor.dims.iter().any(|dim| dim.name == name);
+    let repeated = step.dims.iter().find(|name| spans(name) && !is_of_tensor(name));
+    match repeated.filter(|_| operand.access.writes()) {
+        None => Ok(()),
+        Some(name) => Err(format!("the program writes it along {name:?}, which it does not have")),
     }
 }
 

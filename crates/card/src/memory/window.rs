@@ -67,13 +67,36 @@ impl Part<'_> {
     }
 
     /// Converts rows of elements into it, from `at` on.
-    pub(crate) fn convert_in(&self, converter: &Converter, source: &[u8], at: usize, rows: Rows) {
+    pub(crate) fn convert_in(
+        &self,
+        converter: &Converter,
+        source: &[u8],
+        at: usize,
+        rows: Rows,
+        way: Way,
+    ) {
         let [from, to] = element_bytes(converter);
-        self.check(at, reach(rows.count, rows.target_stride, rows.elements * to));
+        let row_bytes = rows.elements * to;
+        self.check(at, reach(rows.count, rows.target_stride, row_bytes));
         assert!(reach(rows.count, rows.source_stride, rows.elements * from) <= source.len());
         let target = self.window.address(self.start + at, 0);
-        // SAFETY: both ends hold the rows, and the source is not device memory.
-        unsafe { converter.convert_rows(source.as_ptr(), target, rows) };
+        let places = [target.addr(), row_bytes, rows.target_stride];
+        let is_in_lines = places.iter().all(|place| place.is_multiple_of(LINE_BYTES));
+        // SAFETY: both ends hold the rows, and the source is not device memory; what is streamed
+        // fills whole lines.
+        unsafe {
+            match way {
+                Way::PastCache if converter.is_copy() && rows.count == 1 => {
+                    copy_past_cache(source.as_ptr(), target, row_bytes);
+                }
+                Way::PastCache if converter.streams() && is_in_lines => {
+                    converter.stream_rows(source.as_ptr(), target, rows);
+                    #[cfg(target_arch = "x86_64")]
+                    std::arch::x86_64::_mm_sfence();
+                }
+                _ => converter.convert_rows(source.as_ptr(), target, rows),
+            }
+        }
     }
 
     #[inline]
@@ -81,6 +104,9 @@ impl Part<'_> {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "inside its part");
     }
 }
+
+/// What stores past the cache fill at a time.
+const LINE_BYTES: usize = 64;
 
 /// Bytes up to the end of the last row.
 fn reach(rows: usize, stride: usize, row_bytes: usize) -> usize {

@@ -60,7 +60,7 @@ impl Bound {
         self.read_table(work, entry, header)?;
         if !self.is_whole || self.found != self.table {
             self.is_whole = false;
-            self.bind(header).inspect_err(|_| self.forget())?;
+            self.bind(header, work.programs.most_work()).inspect_err(|_| self.forget())?;
             std::mem::swap(&mut self.table, &mut self.found);
             self.plain_as_of = None;
             self.is_whole = true;
@@ -141,17 +141,22 @@ impl Bound {
         Ok(())
     }
 
-    fn bind(&mut self, header: &EntryHeader) -> Result<(), Stop> {
+    fn bind(&mut self, header: &EntryHeader, most_work: u64) -> Result<(), Stop> {
         let code = self.code.take();
         let bound = match code.as_deref().map(Loaded::image) {
-            Some(LoadedImage::Code(code)) => self.bind_to(header, code),
+            Some(LoadedImage::Code(code)) => self.bind_to(header, code, most_work),
             _ => Err(Stop::refused("what it names as its code is none")),
         };
         self.code = code;
         bound
     }
 
-    fn bind_to(&mut self, header: &EntryHeader, code: &LoadedCode) -> Result<(), Stop> {
+    fn bind_to(
+        &mut self,
+        header: &EntryHeader,
+        code: &LoadedCode,
+        most_work: u64,
+    ) -> Result<(), Stop> {
         let program = code.program();
         let mut extents = [0; MAX_DIMS];
         for (at, extent) in extents.iter_mut().enumerate().take(program.dims()) {
@@ -160,7 +165,7 @@ impl Bound {
         }
         let is_as_long = extents == self.extents && !self.table.is_empty();
         if !is_as_long {
-            limits::check(program, &extents)?;
+            limits::check(program, &extents, most_work)?;
         }
         self.extents = extents;
         self.tensors.resize_with(program.operands().len(), || None);
@@ -179,8 +184,12 @@ impl Bound {
         if has_changed {
             self.plan = Plan::of(program, &self.extents, &self.tensors);
         }
-        let scalar = |word| self.found[header.shape.scalar_word(word)];
-        self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
+        // Scalars say what is skipped.
+        let scalars = header.shape.words() - header.shape.scalars..;
+        if has_changed || self.table.get(scalars.clone()) != self.found.get(scalars) {
+            let scalar = |word| self.found[header.shape.scalar_word(word)];
+            self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
+        }
         Ok(())
     }
 

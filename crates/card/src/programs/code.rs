@@ -17,6 +17,8 @@ pub(super) struct LoadedCode {
 struct Step {
     /// Of a `Begin`, the place of its `End`.
     end: usize,
+    /// Of a `Begin`, whether no register holds a value there: helpers can start with none.
+    may_fork: bool,
     /// There, and back again if it goes both ways; those of both sides of a product.
     converters: [Option<Converter>; 2],
 }
@@ -29,12 +31,22 @@ impl LoadedCode {
             Code::Correction(_) => return Err(Stop::refused("its code is a correction")),
         };
         let mut steps = vec![Step::default(); program.instructions().len()];
-        let mut open = Vec::new();
+        // Whether each open loop, and the program around them, has written registers so far. What a
+        // loop has written does not count after its end.
+        let (mut open, mut has_values) = (Vec::new(), vec![false]);
         for (at, &instruction) in program.instructions().iter().enumerate() {
             match instruction {
-                Instruction::Begin { .. } => open.push(at),
-                Instruction::End => steps[open.pop().unwrap_or(at)].end = at,
-                _ => {}
+                Instruction::Begin { .. } => {
+                    steps[at].may_fork = !has_values.contains(&true);
+                    open.push(at);
+                    has_values.push(false);
+                }
+                Instruction::End => {
+                    steps[open.pop().unwrap_or(at)].end = at;
+                    has_values.pop();
+                }
+                Instruction::SkipUnless { .. } | Instruction::Store { .. } => {}
+                _ => has_values.iter_mut().last().into_iter().for_each(|has| *has = true),
             }
             steps[at].converters = converters(&program, instruction)?;
         }
@@ -48,6 +60,11 @@ impl LoadedCode {
     /// Where the loop that begins here ends.
     pub(super) fn end_of(&self, begin: usize) -> usize {
         self.steps[begin].end
+    }
+
+    /// Whether the tiles of the loop that begins here can start without registers.
+    pub(super) fn may_fork(&self, begin: usize) -> bool {
+        self.steps[begin].may_fork
     }
 
     /// How the instruction here converts elements.

@@ -4,20 +4,24 @@ use spyre_artifact::{Instruction, MAX_DIMS, Program, Span, Tile};
 
 use super::Stop;
 
-/// The most that elements times instructions may come to.
-const MOST_WORK: u128 = 1 << 44;
+/// The most that elements times instructions may come to, unless a card says otherwise.
+pub(super) const MOST_WORK: u64 = 1 << 44;
 /// The most bytes of all tile buffers together.
 const MOST_TILE_BYTES: u128 = 256 << 20;
 /// The widest element of a lane.
 const LANE_BYTES: u128 = 8;
 
 /// Refuses extents that would take forever, or more memory than tiles should.
-pub(super) fn check(program: &Program, extents: &[usize; MAX_DIMS]) -> Result<(), Stop> {
+pub(super) fn check(
+    program: &Program,
+    extents: &[usize; MAX_DIMS],
+    most_work: u64,
+) -> Result<(), Stop> {
     let dims = &extents[..program.dims()];
     let work = dims.iter().fold(program.instructions().len() as u128, |work, &extent| {
         work.saturating_mul(extent.max(1) as u128)
     });
-    if work > MOST_WORK {
+    if work > most_work.into() {
         return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
     }
     let longest = longest_tiles(program, extents);

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use spyre_artifact::{
     Constant, Dim, Instruction, Lane, MAX_DIMS, Operand, Register, ScalarWord, Span, TableShape,
     Tile,
@@ -18,14 +20,16 @@ use crate::work::Work;
 
 /// One launch of a compute program.
 ///
-/// Parallel loops run in order, on the thread that started the block. What it computes is the same
-/// in any order: that is what makes them parallel.
+/// Parallel loops over many elements run on several threads, each with a machine of its own. What
+/// they compute is the same in any order: that is what makes them parallel.
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
     pub(super) work: &'a Work<'a>,
     pub(super) code: &'a LoadedCode,
-    bound: &'a Bound,
+    pub(super) bound: &'a Bound,
     shape: TableShape,
+    /// Runs tiles of a parallel loop for another machine.
+    pub(super) is_helper: bool,
     open: OpenLoops,
     pub(super) tiles: Tiles,
     pub(super) registers: Registers,
@@ -60,7 +64,8 @@ impl<'a> Machine<'a> {
         let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
         let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
         let tiles = Tiles::default();
-        Ok(Self { work, code, bound, shape, open, tiles, registers, raw })
+        let is_helper = false;
+        Ok(Self { work, code, bound, shape, is_helper, open, tiles, registers, raw })
     }
 
     /// The buffers, for the next launch.
@@ -68,12 +73,33 @@ impl<'a> Machine<'a> {
         Desk { registers: self.registers, raw: self.raw }
     }
 
+    /// Another machine that stands where this one does, with buffers of its own.
+    pub(super) fn helper(&self) -> Machine<'a> {
+        let Desk { mut registers, raw } = self.work.programs.desk();
+        registers.prepare(self.code.program());
+        let Self { work, code, bound, shape, open, tiles, .. } = *self;
+        Machine { work, code, bound, shape, is_helper: true, open, tiles, registers, raw }
+    }
+
     /// Runs it to its end, unless somebody wants it to end before.
     pub(super) fn run(&mut self) -> Result<(), Stop> {
-        let mut at = 0;
-        while let Some(&instruction) = self.code.program().instructions().get(at) {
+        self.run_body(0..self.code.program().instructions().len())
+    }
+
+    /// Runs some whole loops and instructions.
+    pub(super) fn run_body(&mut self, body: Range<usize>) -> Result<(), Stop> {
+        let instructions = self.code.program().instructions();
+        let mut at = body.start;
+        while at < body.end {
             self.check_turn()?;
+            let instruction = instructions[at];
             at = match instruction {
+                Instruction::Begin { dim, tile, is_parallel: true }
+                    if self.is_worth_sharing(at, dim, tile) =>
+                {
+                    self.share(at, dim, tile)?;
+                    self.code.end_of(at) + 1
+                }
                 Instruction::Begin { dim, tile, .. } => self.begin(at, dim, tile),
                 Instruction::End => self.end(at),
                 Instruction::SkipUnless { scalar, instructions } => match self.scalar(scalar) {

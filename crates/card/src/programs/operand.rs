@@ -1,12 +1,12 @@
 use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
-use spyre_layout::SpyreTensorLayout;
+use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
 use super::nest::{Nest, Row};
 use super::tiles::Tiles;
 use super::{Stop, named};
-use crate::memory::Part;
+use crate::memory::{Part, Way};
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(super) struct Piece {
 const PLACE_WORDS: usize = 4;
 
 const STICK_BYTES: u64 = 128;
+/// Rows of so many elements are worth stores that go past the cache, if the tensor is large.
+const LEAST_STREAMED: usize = 1024;
 
 impl Tensor {
     /// The tensor that a table describes; `None` if it has no elements. It is refused before
@@ -172,7 +174,11 @@ impl Tensor {
             let source = &source[place * bytes..];
             let (source_stride, target_stride) = (pitch * bytes, row_stride_bytes);
             let rows = Rows { count: rows, elements, source_stride, target_stride };
-            part.convert_in(converter, source, at, rows);
+            let way = match self.limit_bytes >= STREAM_BYTES && elements >= LEAST_STREAMED {
+                true => Way::PastCache,
+                false => Way::Cached,
+            };
+            part.convert_in(converter, source, at, rows, way);
             return Ok(());
         }
         raw.resize(elements * self.element_bytes, 0);

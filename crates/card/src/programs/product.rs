@@ -43,7 +43,7 @@ struct Shape {
 impl Shape {
     /// # Panics
     /// If a slice is too short.
-    fn check<T>(
+    fn check<T: Copy>(
         k: usize,
         a: Matrix<'_, T>,
         b: Matrix<'_, T>,

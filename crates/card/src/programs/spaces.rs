@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use spyre_hal::{Allocations, DeviceRange, Fault, RegionId};
 
 use super::desk::Desk;
+use super::limits;
 use super::loaded::Loaded;
 use crate::memory::Place;
 
@@ -15,7 +16,6 @@ use crate::memory::Place;
 /// An image is decoded when it is first launched, and again after a copy has written to bytes that
 /// it was decoded from. What launches patch or read anew, tables and input areas, is not among
 /// these bytes.
-#[derive(Default)]
 pub(crate) struct Programs {
     /// By region and start.
     spaces: RwLock<Vec<Space>>,
@@ -23,6 +23,7 @@ pub(crate) struct Programs {
     changes: AtomicU64,
     allocations: RwLock<Option<Weak<dyn Allocations>>>,
     desks: Mutex<Vec<Desk>>,
+    most_work: u64,
 }
 
 /// An allocation for programs.
@@ -53,7 +54,29 @@ const MOST_IMAGES: usize = 1024;
 /// Desks that wait for the next launch.
 const MOST_DESKS: usize = 16;
 
+impl Default for Programs {
+    fn default() -> Self {
+        Self {
+            spaces: RwLock::default(),
+            changes: AtomicU64::default(),
+            allocations: RwLock::default(),
+            desks: Mutex::default(),
+            most_work: limits::MOST_WORK,
+        }
+    }
+}
+
 impl Programs {
+    /// The same, which refuse launches that take more.
+    pub(crate) fn with_most_work(self, most_work: u64) -> Self {
+        Self { most_work, ..self }
+    }
+
+    /// The most that elements times instructions of a launch may come to.
+    pub(super) fn most_work(&self) -> u64 {
+        self.most_work
+    }
+
     pub(crate) fn protect(&self, RegionId(region): RegionId, start: u64, bytes: u64) {
         let range = start..start.saturating_add(bytes);
         let mut spaces = self.spaces.write();

@@ -4,7 +4,7 @@ use spyre_artifact::{
     Code, CodeImage, CorrectionImage, EntryImage, Operand, OperandWords, Program, ScalarWord,
     TableShape,
 };
-use spyre_card::{SoftwareCard, handle_words};
+use spyre_card::{SoftwareCard, Threads, handle_words};
 use spyre_hal::{
     ControlBlock, CopyFromDevice, CopyToDevice, DeviceHandle, DeviceRange, EngineIndex, HandleTag,
     Hardware, HostBuffer, Label, Location, MemoryMode, Outcome, RegionId, Regions, Started, Token,
@@ -37,7 +37,15 @@ pub(crate) struct Tensor {
 
 impl Bed {
     pub(crate) fn new() -> Self {
-        let card = SoftwareCard::new(MemoryMode::Vf).with_engines(2).guarded();
+        Self::on(SoftwareCard::new(MemoryMode::Vf))
+    }
+
+    pub(crate) fn with_threads(threads: usize) -> Self {
+        Self::on(SoftwareCard::new(MemoryMode::Vf).with_threads(Threads::new(threads)))
+    }
+
+    pub(crate) fn on(card: SoftwareCard) -> Self {
+        let card = card.with_engines(2).guarded();
         let region = card.try_allocate(64 << 20).expect("there are eight");
         Self { card, region: region.id.0, used_bytes: 0 }
     }
@@ -126,7 +134,11 @@ impl Bed {
     }
 
     pub(crate) fn write(&self, handle: DeviceHandle, bytes: &[u8]) {
-        let target = DeviceRange::start_of(handle, bytes.len() as u64);
+        self.write_at(handle, 0, bytes);
+    }
+
+    pub(crate) fn write_at(&self, handle: DeviceHandle, offset: u64, bytes: &[u8]) {
+        let target = DeviceRange { handle, offset, bytes: bytes.len() as u64 };
         let copy = CopyToDevice { source: bytes.to_vec().into(), target, nest: None };
         assert_eq!(self.start(COPIES, ControlBlock::CopyToDevice(Box::new(copy))), Ok(()));
     }

@@ -161,7 +161,7 @@ impl Core {
             is_leased,
             first: Started {
                 point: StreamPoint { stream, sequence },
-                note: Note { started_at, done_at: started_at, ..note },
+                note: Note { engine, started_at, done_at: started_at, ..note },
             },
             is_later: false,
             is_watched: self.is_timed,

@@ -1,5 +1,5 @@
 use smallvec::SmallVec;
-use spyre_hal::{BlockKind, Fault, Label, StreamIndex, Token};
+use spyre_hal::{BlockKind, EngineIndex, Fault, Label, StreamIndex, Token};
 
 use crate::ring::Cursor;
 use crate::stream_table::Entry;
@@ -25,10 +25,15 @@ pub(crate) struct Run {
     pub(crate) limit: u64,
 }
 
+/// In the place of an engine, where there is none: notes are copied a lot, and small.
+pub(crate) const NO_ENGINE: EngineIndex = EngineIndex(u16::MAX);
+
 /// What is remembered of a block when it is gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) kind: BlockKind,
+    /// Where it ran; [`NO_ENGINE`] for what needs none.
+    pub(crate) engine: EngineIndex,
     pub(crate) label: Label,
     pub(crate) queued_at: u64,
     pub(crate) started_at: u64,
@@ -69,11 +74,13 @@ impl Note {
     pub(crate) fn new(entry: &Entry, started_at: u64) -> Self {
         let (kind, label) = (entry.block.kind(), entry.block.label());
         let (queued_at, done_at) = (entry.queued_at, started_at);
-        Self { kind, label, queued_at, started_at, done_at, modelled_nanoseconds: 0 }
+        let (engine, modelled_nanoseconds) = (NO_ENGINE, 0);
+        Self { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds }
     }
 
     pub(super) fn instant(kind: BlockKind, now: u64) -> Self {
         let (label, started_at, done_at) = (Label::default(), now, now);
-        Self { kind, label, queued_at: 0, started_at, done_at, modelled_nanoseconds: 0 }
+        let (engine, queued_at, modelled_nanoseconds) = (NO_ENGINE, 0, 0);
+        Self { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds }
     }
 }

@@ -113,7 +113,10 @@ impl Scheduler {
                     run.entries.push(entry);
                     return End::Done;
                 }
-                block => self.start_block(engine, Token(picked.token.0 + nth), block),
+                block => {
+                    note.engine = engine;
+                    self.start_block(engine, Token(picked.token.0 + nth), block)
+                }
             };
             if is_timed {
                 note.done_at = self.env.now();

@@ -1,0 +1,11 @@
+//! The `spyre` command, as a person runs it.
+
+mod bed;
+mod bench;
+mod docs;
+mod hostile;
+mod info;
+mod inspect;
+mod plan;
+mod run;
+mod trace;
