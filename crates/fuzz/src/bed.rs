@@ -44,12 +44,14 @@ const SENTINEL_BYTES: usize = 256;
 
 /// All that a card may take: past it, requests are refused.
 const BUDGET_BYTES: u64 = 64 << 20;
-/// Programs that are made to run for hours are ended. A busy machine stops others for almost as long.
+/// Programs that are made to walk over more elements than this are refused, as those of hours are.
+const MOST_WORK: u64 = 1 << 24;
+/// Whatever still takes long is ended. A busy machine stops others for almost as long.
 const LONGEST_NANOSECONDS: u64 = 1_000_000_000;
 
 impl Bed {
     pub(crate) fn open() -> Self {
-        let card = SoftwareCard::new(MemoryMode::Vf);
+        let card = SoftwareCard::new(MemoryMode::Vf).with_most_work(MOST_WORK);
         let settings = DeviceSettings {
             memory: Settings {
                 region_bytes: vec![256 << 20],
