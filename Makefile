@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test bench simulate report
+.PHONY: run test bench simulate fuzz report
 
 # The main job. For now: how a tensor lies on the host and on the device, and a tiled launch.
 run:
@@ -22,6 +22,10 @@ bench:
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:
 	cargo run --quiet --release -p spyre-simulation -- --seeds 2000 --operations 10000
+
+# 10 million hostile plans, images, word tables and launches, with overflow checks and assertions.
+fuzz:
+	cargo run --quiet --profile test -p spyre-fuzz -- --inputs 10000000
 
 # Sizes and unsafe blocks, per crate.
 report:

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spyre::artifact::samples::{self, Elements};
-use spyre::artifact::{CompilerOutput, CorrectionMetadata};
+use spyre::artifact::{CompilerOutput, CorrectionMetadata, ExpectedSize, Role, TensorMetadata};
 use spyre::card::SoftwareCard;
 use spyre::hal::{DeviceHandle, MemoryMode};
 use spyre::layout::View;
@@ -185,6 +185,45 @@ fn a_reduction_that_keeps_no_partial_result() {
     );
     let rows = bed.tensors([&[48, 64], &[48]]);
     launch_kernel(&bed.stream, &plan, &rows).expect("rows can be cut");
+}
+
+#[test]
+fn more_tiles_than_could_ever_be_queued() {
+    let bed = Bed::new();
+    let plan = bed.plan(samples::matmul(F32, Some([16, 16, 16])).expect("a plan"));
+    let [a, b, c] = bed.tensors([&[16, 16]; 3]);
+    let wide = [&a, &b].map(|tensor| tensor.as_strided(&[16, 16], &[0, 0], 0).expect("inside"));
+    launch_kernel(&bed.stream, &plan, &[wide[0].clone(), wide[1].clone(), c.clone()])
+        .expect("one tile");
+    let long = a.as_strided(&[16, 1 << 40], &[0, 0], 0).expect("one element, often");
+    let tall = b.as_strided(&[1 << 40, 16], &[0, 0], 0).expect("one element, often");
+    assert_eq!(
+        bed.refusal(&plan, &[long, tall, c]),
+        "operation \"matmul\" would be cut in 68719476736 tiles, and at most 4294967296 are \
+         launched: compile it for larger ones"
+    );
+}
+
+#[test]
+fn dims_are_told_apart_however_many_there_are() {
+    let bed = Bed::new();
+    let mut output = samples::addition(F32, None).expect("a plan");
+    let names: Vec<String> = (0..300).map(|at| format!("n{at}")).collect();
+    for name in &names {
+        let dims = [(name.as_str(), ExpectedSize::Any)];
+        let tensor = TensorMetadata::new(name, F32.dtype, F32.format, &dims, Role::Input);
+        output.tensor_input_metadata.push(tensor);
+    }
+    output.steps[0].dims = vec!["rows".into(), "columns".into()];
+    let plan = bed.plan(output);
+    let tensors = |last: usize| -> Vec<SpyreTensor> {
+        let mut all = bed.tensors([&[2, 2]; 3]).to_vec();
+        all.extend((0..300).map(|at| bed.tensor(&[if at == 299 { last } else { 1 }])));
+        all
+    };
+    launch_kernel(&bed.stream, &plan, &tensors(1)).expect("each dim is its own");
+    launch_kernel(&bed.stream, &plan, &tensors(5)).expect("each dim is its own");
+    bed.stream.synchronize().expect("they run");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
     ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
@@ -31,6 +31,18 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ),
     (
         "spyre-bench",
+        &[
+            "spyre-artifact",
+            "spyre-card",
+            "spyre-flex",
+            "spyre-hal",
+            "spyre-layout",
+            "spyre-numerics",
+            "spyre-runtime",
+        ],
+    ),
+    (
+        "spyre-fuzz",
         &[
             "spyre-artifact",
             "spyre-card",

@@ -3,6 +3,7 @@
 mod check;
 mod compiler_output;
 mod correction_metadata;
+mod files;
 mod folder;
 mod init_packet;
 mod intermediate;

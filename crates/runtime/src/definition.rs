@@ -1,9 +1,10 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use spyre_artifact::{CompilerOutput, ExpectedSize};
+use spyre_artifact::{CompilerOutput, ExpectedDim, ExpectedSize};
 
 use crate::binary::Binary;
 use crate::blocking::LocationInSegment;
@@ -17,7 +18,7 @@ pub(crate) struct Definition {
     output: CompilerOutput,
     dims: Vec<PlanDim>,
     /// Per tensor, which dim each of its dimensions is.
-    tensor_dims: Vec<SmallVec<[u8; 8]>>,
+    tensor_dims: Vec<SmallVec<[u32; 4]>>,
     recipes: Vec<StepRecipe>,
     loaded: ArcSwapOption<Loaded>,
     loading: Mutex<()>,
@@ -46,18 +47,18 @@ impl Definition {
     pub(crate) fn new(output: CompilerOutput) -> Result<Self, Error> {
         output.check()?;
         let mut dims: Vec<PlanDim> = Vec::new();
+        let mut places: BTreeMap<&str, u32> = BTreeMap::new();
         let mut tensor_dims = Vec::new();
         for tensor in &output.tensor_input_metadata {
-            let places = tensor.dims.iter().map(|dim| {
-                let known = dims.iter().position(|known| known.name == dim.name);
-                known.unwrap_or_else(|| {
-                    dims.push(PlanDim { name: dim.name.clone(), size: dim.size });
-                    dims.len() - 1
-                }) as u8
+            let places = tensor.dims.iter().map(|ExpectedDim { name, size }| {
+                *places.entry(name).or_insert_with(|| {
+                    dims.push(PlanDim { name: name.clone(), size: *size });
+                    dims.len() as u32 - 1
+                })
             });
             tensor_dims.push(places.collect());
         }
-        let recipes = StepRecipe::all(&output, &dims);
+        let recipes = StepRecipe::all(&output, &places);
         let (loaded, loading) = (ArcSwapOption::empty(), Mutex::default());
         Ok(Self { output, dims, tensor_dims, recipes, loaded, loading })
     }
@@ -70,7 +71,7 @@ impl Definition {
         &self.dims
     }
 
-    pub(crate) fn tensor_dims(&self, tensor: usize) -> &[u8] {
+    pub(crate) fn tensor_dims(&self, tensor: usize) -> &[u32] {
         &self.tensor_dims[tensor]
     }
 

@@ -79,6 +79,13 @@ pub enum Error {
     )]
     ReductionTiles { operation: String, name: String, given: u64, tile: u64 },
 
+    /// More tiles than could ever be queued.
+    #[error(
+        "operation {operation:?} would be cut in {tiles} tiles, and at most {most} are launched: \
+         compile it for larger ones"
+    )]
+    TileCount { operation: String, tiles: u64, most: u64 },
+
     /// A tensor that does not lie as a program of the strict form wants it.
     #[error(
         "tensor {tensor:?}: dimension {dim} has a stride of {given} bytes, not the {expected} that \

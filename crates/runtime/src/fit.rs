@@ -15,6 +15,9 @@ pub(crate) struct Fit {
 /// No tensor has said how long a dim is.
 const UNKNOWN: u64 = u64::MAX;
 
+/// More would take hours to queue alone. Tensors can be that large: a view may repeat elements.
+const MOST_TILES: u64 = 1 << 32;
+
 impl Definition {
     /// Compares tensors with what the plan expects of them, in all but the sizes of tiles.
     pub(crate) fn fit(&self, device: &Device, tensors: &[SpyreTensor]) -> Result<Fit, Error> {
@@ -26,7 +29,7 @@ impl Definition {
         for (at, (tensor, expected)) in tensors.iter().zip(expected).enumerate() {
             check_tensor(device, tensor, expected)?;
             for (dim, &size) in tensor.shape().iter().enumerate() {
-                let plan_dim = usize::from(self.tensor_dims(at)[dim]);
+                let plan_dim = self.tensor_dims(at)[dim] as usize;
                 let extent = &mut extents[plan_dim];
                 if *extent == UNKNOWN {
                     *extent = size as u64;
@@ -64,7 +67,7 @@ impl Definition {
         let places = 0..self.output().tensor_input_metadata.len();
         let place = |tensor: usize| {
             let dims = self.tensor_dims(tensor);
-            Some((tensor, dims.iter().position(|&dim| usize::from(dim) == plan_dim)?))
+            Some((tensor, dims.iter().position(|&dim| dim as usize == plan_dim)?))
         };
         places.into_iter().find_map(place).unwrap_or_default()
     }
@@ -98,15 +101,21 @@ impl Fit {
         definition: &Definition,
         recipe: &StepRecipe,
     ) -> Result<(), Error> {
-        recipe.dims.iter().try_for_each(|dim| {
+        let mut tiles = 1_u64;
+        for dim in &recipe.dims {
             let given = self.extents[dim.plan_dim];
-            match definition.dims()[dim.plan_dim].size {
-                ExpectedSize::Fixed(tile) if tile.get() != given => {
-                    check_dim(definition, recipe, dim, given, tile.get())
-                }
-                _ => Ok(()),
+            if let ExpectedSize::Fixed(tile) = definition.dims()[dim.plan_dim].size
+                && tile.get() != given
+            {
+                check_dim(definition, recipe, dim, given, tile.get())?;
+                tiles = tiles.saturating_mul(given.div_ceil(tile.get()).max(1));
             }
-        })
+        }
+        if tiles > MOST_TILES {
+            let operation = recipe.label.to_string();
+            return Err(Error::TileCount { operation, tiles, most: MOST_TILES });
+        }
+        Ok(())
     }
 }
 

@@ -1,11 +1,11 @@
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 use spyre_artifact::{
     Binding, CompilerOutput, CorrectionWord, Dim, Intermediate, IntermediateDim, MAX_DIMS,
     ScalarWord, Span, Step, TableShape, TensorMetadata, TileFlag,
 };
 use spyre_hal::Label;
-
-use crate::definition::PlanDim;
 
 /// How a launch of one step is put together: all that does not depend on tensors.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct StepDim {
 pub(crate) struct OperandRecipe {
     pub(crate) binding: Binding,
     /// Dims of the program, and the dimensions of the tensor that they move along.
-    pub(crate) moves: SmallVec<[(u8, u8); MAX_DIMS]>,
+    pub(crate) moves: SmallVec<[(u8, u32); MAX_DIMS]>,
     pub(crate) span: Span,
     pub(crate) is_written: bool,
     /// Memory that lives within one tile, and does not move.
@@ -62,17 +62,24 @@ pub(crate) enum InputRun {
 }
 
 impl StepRecipe {
-    pub(crate) fn all(output: &CompilerOutput, dims: &[PlanDim]) -> Vec<Self> {
-        let mut first_scalar = 0;
+    /// The recipes of all steps; `dims` says which dim of the plan a name is.
+    pub(crate) fn all(output: &CompilerOutput, dims: &BTreeMap<&str, u32>) -> Vec<Self> {
+        let (mut first_scalar, steps) = (0, steps_of_intermediates(output));
         let recipe = |at| {
-            let recipe = Self::new(output, dims, at, first_scalar);
+            let recipe = Self::new(output, dims, &steps, at, first_scalar);
             first_scalar += recipe.scalars.len();
             recipe
         };
         (0..output.steps.len()).map(recipe).collect()
     }
 
-    fn new(output: &CompilerOutput, dims: &[PlanDim], at: usize, first_scalar: usize) -> Self {
+    fn new(
+        output: &CompilerOutput,
+        dims: &BTreeMap<&str, u32>,
+        steps: &[u32],
+        at: usize,
+        first_scalar: usize,
+    ) -> Self {
         let (step, words) = (&output.steps[at], &output.correction_metadata[at].words);
         let program = output.program(step.compute).expect("a plan that was checked");
         let table = program.table_shape();
@@ -85,7 +92,7 @@ impl StepRecipe {
                 moves: moves(output, step, binding, operand.span),
                 span: operand.span,
                 is_written: operand.access.writes(),
-                is_local: is_local(output, binding),
+                is_local: is_local(steps, binding),
             })
             .collect();
         let input = input_runs(words, table);
@@ -117,9 +124,23 @@ impl StepRecipe {
 }
 
 /// An intermediate that only one step names holds nothing from tile to tile but partial sums.
-fn is_local(output: &CompilerOutput, binding: Binding) -> bool {
-    let names = |step: &&Step| step.bindings.contains(&binding);
-    matches!(binding, Binding::Intermediate(_)) && output.steps.iter().filter(names).count() == 1
+fn is_local(steps: &[u32], binding: Binding) -> bool {
+    matches!(binding, Binding::Intermediate(at) if steps[at as usize] == 1)
+}
+
+/// Per intermediate, how many steps name it.
+fn steps_of_intermediates(output: &CompilerOutput) -> Vec<u32> {
+    let mut steps = vec![0; output.intermediates.len()];
+    for step in &output.steps {
+        for (at, &binding) in step.bindings.iter().enumerate() {
+            if let Binding::Intermediate(intermediate) = binding
+                && !step.bindings[..at].contains(&binding)
+            {
+                steps[intermediate as usize] += 1;
+            }
+        }
+    }
+    steps
 }
 
 fn moves(
@@ -127,7 +148,7 @@ fn moves(
     step: &Step,
     binding: Binding,
     span: Span,
-) -> SmallVec<[(u8, u8); MAX_DIMS]> {
+) -> SmallVec<[(u8, u32); MAX_DIMS]> {
     let name = |dim: usize| match binding {
         Binding::Tensor(at) => output.tensor_input_metadata[at as usize].name_of(dim),
         Binding::Intermediate(at) => output.intermediates[at as usize].name_of(dim),
@@ -138,7 +159,7 @@ fn moves(
     };
     let moved_by = |dim: usize| {
         let at = step.dims.iter().position(|known| Some(known.as_str()) == name(dim))?;
-        span.contains(Dim(at as u8)).then_some((at as u8, dim as u8))
+        span.contains(Dim(at as u8)).then_some((at as u8, dim as u32))
     };
     (0..rank).filter_map(moved_by).collect()
 }
@@ -164,7 +185,7 @@ impl NameOf for Intermediate {
 
 fn step_dims(
     step: &Step,
-    dims: &[PlanDim],
+    dims: &BTreeMap<&str, u32>,
     operands: &[OperandRecipe],
     words: &[CorrectionWord],
 ) -> SmallVec<[StepDim; MAX_DIMS]> {
@@ -172,9 +193,8 @@ fn step_dims(
     let names = |word: CorrectionWord| words.contains(&word);
     let dim = |(at, name): (usize, &String)| {
         let dim = Dim(at as u8);
-        let plan_dim = dims.iter().position(|known| known.name == *name);
         StepDim {
-            plan_dim: plan_dim.expect("a plan that was checked"),
+            plan_dim: dims[name.as_str()] as usize,
             is_reduction: results().any(|operand| !operand.span.contains(dim)),
             has_flags: [TileFlag::First, TileFlag::NotFirst]
                 .into_iter()

@@ -84,7 +84,7 @@ impl Words {
             for &(dim, along) in &operand.moves {
                 // A dim that a tensor has twice moves along both: its diagonal.
                 words[OperandField::Stride(dim).word()] +=
-                    place.view.stride()[usize::from(along)] as u64;
+                    place.view.stride()[along as usize] as u64;
             }
         }
         for (scalar, value) in recipe.scalars.iter().zip(&scalars[recipe.first_scalar..]) {

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::{
     Binding, CompilerOptions, CorrectionMetadata, ImageId, InitPacket, Intermediate, Step,
-    TensorMetadata, check, folder,
+    TensorMetadata, check, files, folder,
 };
 use crate::{Code, CodeImage, CorrectionProgram, Error, Program};
 
@@ -104,6 +104,29 @@ impl CompilerOutput {
     /// Reads a plan and checks all of it.
     pub fn load(folder: impl AsRef<Path>) -> Result<Self, Error> {
         folder::load(folder.as_ref())
+    }
+
+    /// The same as [`save`](Self::save), as names and bytes: nothing is written.
+    pub fn to_files(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        self.check()?;
+        files::of_plan(self)
+    }
+
+    /// The same as [`load`](Self::load), of files that `file` gives by their names.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use spyre_artifact::CompilerOutput;
+    /// use spyre_artifact::samples::{Elements, addition};
+    /// use spyre_numerics::DType;
+    ///
+    /// let plan = addition(Elements::exact(DType::Float32), None)?;
+    /// let files: BTreeMap<String, Vec<u8>> = plan.to_files()?.into_iter().collect();
+    /// assert_eq!(CompilerOutput::from_files(|name| files.get(name))?, plan);
+    /// # Ok::<(), spyre_artifact::Error>(())
+    /// ```
+    pub fn from_files<B: AsRef<[u8]>>(file: impl Fn(&str) -> Option<B>) -> Result<Self, Error> {
+        files::from_files(file)
     }
 
     /// The compute program in an image.

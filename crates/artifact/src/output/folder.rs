@@ -8,37 +8,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::CompilerOutput;
-use super::manifest::{ImageFile, ImageKind, MAX_PLAN_BYTES, Manifest, PLAN_FILE};
-use crate::{CodeImage, Error};
+use super::files::{self, refuse};
+use super::manifest::{MAX_PLAN_BYTES, Manifest, PLAN_FILE};
+use crate::Error;
 
 pub(super) fn save(plan: &CompilerOutput, folder: &Path) -> Result<(), Error> {
     if fs::symlink_metadata(folder).is_ok() {
         return Err(refuse(folder, "is already there; remove it or choose another name"));
     }
     let draft = DraftFolder::beside(folder)?;
-    let mut files = Vec::with_capacity(plan.images.len());
-    for (at, image) in plan.images.iter().enumerate() {
-        files.push(draft.write_image(format!("image-{at}.bin"), image)?);
+    for (name, bytes) in files::of_plan(plan)? {
+        draft.write(&name, &bytes)?;
     }
-    let json = Manifest::new(plan, files).to_json()?;
-    if json.len() as u64 > MAX_PLAN_BYTES {
-        let reason = format!("{} bytes of JSON, at most {MAX_PLAN_BYTES}", json.len());
-        return Err(refuse(&folder.join(PLAN_FILE), reason));
-    }
-    draft.write(PLAN_FILE, json.as_bytes())?;
     draft.publish(folder)
 }
 
 pub(super) fn load(folder: &Path) -> Result<CompilerOutput, Error> {
     let found = file_names(folder)?;
-    let json = read(&folder.join(PLAN_FILE), MAX_PLAN_BYTES)?;
-    let manifest = Manifest::from_json(&json)?;
+    let manifest = Manifest::from_json(&read(&folder.join(PLAN_FILE), MAX_PLAN_BYTES)?)?;
     check_names(folder, &found, &manifest)?;
-    let images: Result<_, _> =
-        manifest.images.iter().enumerate().map(|(at, file)| load_image(folder, at, file)).collect();
-    let plan = manifest.into_plan(images?);
-    plan.check()?;
-    Ok(plan)
+    files::to_plan(manifest, folder, |file| read(&folder.join(&file.file), file.bytes))
 }
 
 /// A folder that is not complete yet; what is left of it goes when it is dropped.
@@ -63,13 +52,6 @@ impl DraftFolder {
         Ok(Self { path })
     }
 
-    fn write_image(&self, file: String, image: &CodeImage) -> Result<ImageFile, Error> {
-        let bytes = image.encode();
-        self.write(&file, &bytes)?;
-        let (kind, crc32) = (ImageKind::of(image), crc32fast::hash(&bytes));
-        Ok(ImageFile { file, kind, bytes: bytes.len() as u64, crc32 })
-    }
-
     /// Writes a file and has it reach the disk: a rename must not overtake what it publishes.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path.join(name);
@@ -88,32 +70,6 @@ impl DraftFolder {
 impl Drop for DraftFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path); // published, or not worth keeping
-    }
-}
-
-fn load_image(folder: &Path, at: usize, file: &ImageFile) -> Result<CodeImage, Error> {
-    let path = folder.join(&file.file);
-    let bytes = read(&path, file.bytes)?;
-    if bytes.len() as u64 != file.bytes {
-        let (found, expected) = (bytes.len(), file.bytes);
-        return Err(refuse(&path, format!("{found} bytes, but the plan says {expected}")));
-    }
-    let crc32 = crc32fast::hash(&bytes);
-    if crc32 != file.crc32 {
-        let expected = file.crc32;
-        let reason = format!("checksum {crc32:#010x}, but images[{at}].crc32 is {expected:#010x}");
-        return Err(refuse(&path, reason));
-    }
-    let image = CodeImage::decode(&bytes).map_err(|error| Error::Image {
-        file: path.display().to_string(),
-        error: Box::new(error),
-    })?;
-    match ImageKind::of(&image) == file.kind {
-        true => Ok(image),
-        false => {
-            let reason = format!("its kind is not the {:?} of images[{at}].kind", file.kind);
-            Err(refuse(&path, reason))
-        }
     }
 }
 
@@ -173,8 +129,4 @@ fn check_names(
         Some(extra) => Err(refuse(&folder.join(extra), "is not part of the plan; remove it")),
         None => Ok(()),
     }
-}
-
-fn refuse(path: &Path, reason: impl Into<String>) -> Error {
-    Error::File { file: path.display().to_string(), reason: reason.into() }
 }

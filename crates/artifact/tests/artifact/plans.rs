@@ -1,5 +1,6 @@
 //! Plans as folders: whole ones come back, damaged ones are refused with file and place.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -358,4 +359,23 @@ fn damaged_text_does_no_harm() {
             plan.check().expect("what loads is sound");
         }
     }
+}
+
+#[test]
+fn files_need_no_folder() -> Result<(), Error> {
+    let plan = samples::plan()?;
+    let mut files: BTreeMap<String, Vec<u8>> = plan.to_files()?.into_iter().collect();
+    assert_eq!(CompilerOutput::from_files(|name| files.get(name))?, plan);
+    let refusal = |files: &BTreeMap<String, Vec<u8>>| {
+        CompilerOutput::from_files(|name| files.get(name)).expect_err("refused").to_string()
+    };
+
+    files.insert("plan.json".into(), vec![b' '; MAX_PLAN_BYTES as usize + 1]);
+    assert!(refusal(&files).contains("at most 8388608"), "{}", refusal(&files));
+    files.remove("plan.json");
+    assert_eq!(refusal(&files), "plan.json: is missing, but the plan names it");
+    let mut files: BTreeMap<String, Vec<u8>> = plan.to_files()?.into_iter().collect();
+    files.remove("image-1.bin");
+    assert_eq!(refusal(&files), "image-1.bin: is missing, but the plan names it");
+    Ok(())
 }

@@ -24,6 +24,8 @@ pub(crate) struct Bed {
     pub(crate) card: SoftwareCard,
     region: u16,
     used_bytes: u64,
+    /// Storages whose padding and surroundings must stay as they are.
+    watched: Vec<Tensor>,
 }
 
 /// A storage on the card, and the view of it that a program has.
@@ -47,7 +49,7 @@ impl Bed {
     pub(crate) fn on(card: SoftwareCard) -> Self {
         let card = card.with_engines(2).guarded();
         let region = card.try_allocate(64 << 20).expect("there are eight");
-        Self { card, region: region.id.0, used_bytes: 0 }
+        Self { card, region: region.id.0, used_bytes: 0, watched: Vec::new() }
     }
 
     /// Room for so many bytes, all poison, with a stick of it on both sides.
@@ -110,7 +112,25 @@ impl Bed {
         for dim in (1..size.len()).rev() {
             strides[dim - 1] = strides[dim] * size[dim] as i64;
         }
-        Tensor { handle, layout, offset: 0, strides }
+        let tensor = Tensor { handle, layout, offset: 0, strides };
+        self.watched.push(tensor.clone());
+        tensor
+    }
+
+    /// From now on, padding may change: for programs that may do anything.
+    pub(crate) fn watch_nothing(&mut self) {
+        self.watched.clear();
+    }
+
+    /// Whether all that is no element of a storage is poison still, up to its neighbours.
+    fn is_poison_around(&self, tensor: &Tensor) -> bool {
+        let width = tensor.layout.device_dtype().element_bytes().expect("whole bytes");
+        let mut bytes = self.surroundings(tensor);
+        for element in 0..tensor.layout.storage_elements().unwrap_or(0) {
+            let at = STICK as usize + tensor.layout.device_byte(element).expect("it has a place");
+            bytes[at..at + width].fill(POISON);
+        }
+        bytes.iter().all(|&byte| byte == POISON)
     }
 
     /// The value of a host element of a storage.
@@ -161,6 +181,16 @@ impl Bed {
     fn handle(&self, vf_offset: u64) -> DeviceHandle {
         let place = VFDeviceHandle { region_id: self.region, vf_offset };
         DeviceHandle::vf(place, HandleTag { epoch: 0, generation: 0, slot: 0 })
+    }
+}
+
+/// Whatever a test launched, it wrote elements only.
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let strayed = self.watched.iter().position(|tensor| !self.is_poison_around(tensor));
+            assert_eq!(strayed, None, "padding or a neighbour of this tensor was written");
+        }
     }
 }
 

@@ -101,6 +101,7 @@ impl Range {
             bed.tensor(&[9, 65], IeeeFp32, small),
             bed.tensor(&[9], IeeeInt64, small),
         ];
+        bed.watch_nothing(); // a hostile table may name any byte of a storage
         let code = bed.put_code(&program);
         let entry = entry(code, &program, &tensors, &[9, 65, 33], &[1, 40]);
         let instance = bed.put_program(&entry.encode());

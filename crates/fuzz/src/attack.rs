@@ -1,0 +1,66 @@
+use crate::images::Images;
+use crate::manifests::Manifests;
+use crate::plans::Plans;
+use crate::words::Words;
+use crate::{Kind, Tally};
+
+/// Inputs of one kind, and what they are tried on. A broken promise is a panic.
+pub(crate) trait Attack {
+    /// Tries the input of this seed.
+    fn input(&mut self, seed: u64) -> Verdict;
+}
+
+/// How an input ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// An error, before anything was queued.
+    Refused,
+    /// It was taken, and ended well.
+    Ran,
+    /// It was taken, and failed its stream.
+    Faulted,
+}
+
+/// How an input ended, and the most bytes that it may have taken at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) outcome: Outcome,
+    pub(crate) most_bytes: usize,
+}
+
+/// What programs may take at once for their tiles.
+const MOST_BYTES: usize = 256 << 20;
+
+impl Verdict {
+    /// Of something that was only read: memory in proportion to it.
+    pub(crate) fn read(outcome: Outcome, input_bytes: usize) -> Self {
+        Self { outcome, most_bytes: (1 << 20) + 64 * input_bytes }
+    }
+
+    /// Of something that was launched.
+    pub(crate) fn launched(outcome: Outcome) -> Self {
+        Self { outcome, most_bytes: MOST_BYTES }
+    }
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, outcome: Outcome) {
+        self.inputs += 1;
+        match outcome {
+            Outcome::Refused => self.refused += 1,
+            Outcome::Ran => self.ran += 1,
+            Outcome::Faulted => self.faulted += 1,
+        }
+    }
+}
+
+impl Kind {
+    pub(crate) fn attack(self) -> Box<dyn Attack> {
+        match self {
+            Self::Manifests => Box::new(Manifests::new()),
+            Self::Images => Box::new(Images::new()),
+            Self::Plans => Box::new(Plans::new()),
+            Self::Words => Box::new(Words::new()),
+        }
+    }
+}
