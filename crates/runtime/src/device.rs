@@ -21,7 +21,7 @@ use crate::{Error, SpyreAllocator, SpyreStream, StreamId};
 /// assert_eq!(device.stream(Priority::High)?.id().0, 33);
 /// # Ok::<(), spyre_runtime::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Device {
     shared: Arc<Shared>,
 }
@@ -45,7 +45,6 @@ pub struct DeviceSettings {
     pub launches_wait: bool,
 }
 
-#[derive(Debug)]
 struct Shared {
     index: DeviceIndex,
     profile: Profile,
@@ -123,6 +122,13 @@ impl Device {
 
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+/// Its number: everything on a device leads to it, and a text of all that it holds helps nobody.
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.shared.index)
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 
 use spyre_artifact::ExpectedSize;
@@ -12,7 +13,7 @@ use crate::{Device, Error, Operation, SpyreTensor, StreamId};
 ///
 /// Operations of a stream are carried out one after another, those of different streams in any
 /// order. Everything but [`synchronize`](Self::synchronize) returns at once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SpyreStream {
     device: Device,
     id: StreamId,
@@ -130,5 +131,11 @@ impl SpyreStream {
     ) -> Result<StreamPoint, Error> {
         let arguments = Arguments { tensors, scalars: &[] };
         launch(self, std::slice::from_ref(operation), arguments, mode)
+    }
+}
+
+impl fmt::Debug for SpyreStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SpyreStream({} of device {})", self.id.0, self.device.index())
     }
 }
