@@ -140,7 +140,7 @@ impl FlexAllocator {
     pub fn check(&self, handle: DeviceHandle, offset: u64, bytes: u64) -> Result<(), Error> {
         self.check_process()?;
         let range = DeviceRange { handle, offset, bytes };
-        self.pool.check_range(&self.pool.state.lock(), &range).map(drop)
+        self.pool.check_range(&self.pool.state.lock(), &range)
     }
 
     /// Gives every cached block that no stream uses back to its region, and regions of which

@@ -87,26 +87,14 @@ impl FlexAllocator {
             return Ok(reserve());
         }
         let mut state = self.pool.state.lock();
-        // Of short lists, what the check found is kept: to ask blocks again takes longer.
-        let (mut found, mut count) = ([(0, 0); 12], 0);
-        uses.try_each(|nth, range| {
-            let slot = self.pool.check_range(&state, range)?;
-            if let Some(place) = found.get_mut(count) {
-                *place = (slot, nth);
-            }
-            count += 1;
-            Ok(())
-        })?;
+        uses.try_each(|_, range| self.pool.check_range(&state, range))?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
-            let mut note = |slot, nth| {
-                state.note_use(slot, LastUse { stream, sequence: first + nth });
+            uses.try_each(|nth, range| {
+                let last_use = LastUse { stream, sequence: first + nth };
+                state.note_use(range.handle.tag().slot, last_use);
                 Ok(())
-            };
-            match found.get(..count) {
-                Some(found) => found.iter().try_for_each(|&(slot, nth)| note(slot, nth))?,
-                None => uses.try_each(|nth, range| note(range.handle.tag().slot, nth))?,
-            }
+            })?;
         }
         Ok(reserved)
     }
@@ -114,12 +102,12 @@ impl FlexAllocator {
 
 impl Pool {
     #[inline]
-    pub(super) fn check_range(&self, state: &State, range: &DeviceRange) -> Result<u32, Error> {
+    pub(super) fn check_range(&self, state: &State, range: &DeviceRange) -> Result<(), Error> {
         let slot = self.live_slot(state, range.handle)?;
         let allocated = state.blocks.block(slot).units * BLOCK_BYTES;
         let &DeviceRange { handle, offset, bytes } = range;
         match offset.checked_add(bytes) {
-            Some(end) if end <= allocated => Ok(slot),
+            Some(end) if end <= allocated => Ok(()),
             _ => Err(Error::OutOfRange { handle, offset, bytes, allocated }),
         }
     }
