@@ -62,7 +62,10 @@ fn an_event_orders_what_streams_do() -> Result<(), Error> {
     })
 }
 
-/// Launches of one thread: sums that only this thread and launch can have.
+/// Launches that are under way before the first of their results is looked at.
+const BATCH: usize = 25;
+
+/// Launches of one thread, and the result of each.
 fn launches(
     stream: &SpyreStream,
     plan: &ExecutionPlan,
@@ -75,20 +78,22 @@ fn launches(
     for input in &inputs {
         there.push(put(stream, input)?);
     }
-    let results = [(); 4].map(|()| poisoned(stream, &shape));
-    let mut kept = Vec::new();
-    for result in results {
-        kept.push(result?);
+    let mut results = Vec::new();
+    for _ in 0..BATCH {
+        results.push(poisoned(stream, &shape)?);
     }
-    for launch in 0..count {
-        let [left, right, into] = [launch % 4, launch / 4 % 4, launch % 3].map(|at| at as usize);
-        let tensors = [there[left].clone(), there[right].clone(), kept[into].clone()];
-        launch_kernel(stream, plan, &tensors)?;
-        let is_last_of_its_kind = launch % 25 == 24;
-        if is_last_of_its_kind {
-            let (left, right) = (values(&inputs[left]), values(&inputs[right]));
+    let operands = |launch: u64| [launch % 4, launch / 4 % 4].map(|at| at as usize);
+    for first in (0..count).step_by(BATCH) {
+        let batch = || (first..).zip(&results);
+        for (launch, result) in batch() {
+            let [left, right] = operands(launch);
+            let tensors = [there[left].clone(), there[right].clone(), result.clone()];
+            launch_kernel(stream, plan, &tensors)?;
+        }
+        for (launch, result) in batch() {
+            let [left, right] = operands(launch).map(|at| values(&inputs[at]));
             let expected: Vec<f32> = left.iter().zip(right).map(|(a, b)| a + b).collect();
-            assert_eq!(read(stream, &kept[into])?, expected, "thread {thread}, launch {launch}");
+            assert_eq!(read(stream, result)?, expected, "thread {thread}, launch {launch}");
         }
     }
     Ok(())

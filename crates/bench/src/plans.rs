@@ -99,7 +99,7 @@ fn corrected_host<'a>() -> Benchmark<'a> {
     let (subject, peer) = (open(), open());
     Benchmark::timed(
         "launch_kernel: the host's part, x1000",
-        Bar::AtMost(16.0),
+        Bar::AtMost(4.0),
         move || subject.host_time(COUNT, |at| subject.launch(at)),
         "one block's",
         move || peer.host_time(COUNT, |_| peer.one_block()),
