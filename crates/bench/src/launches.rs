@@ -108,7 +108,8 @@ fn record<'a>() -> Benchmark<'a> {
 }
 
 fn record_and_wait<'a>() -> Benchmark<'a> {
-    let event = Event::new();
+    // Timed, so that there is a block to wait for.
+    let event = Event::timed();
     let subject = Subject::open(Drive::Workers);
     let other = subject.context.stream(Priority::Low).expect("a stream");
     pushes("record, wait on another stream", 5.0, 10_000, subject, move |subject| {

@@ -134,13 +134,11 @@ impl Core {
         }
     }
 
-    /// How many blocks may be done on a lease: one, where streams compete.
+    /// How many blocks may be done on a lease: no more than a turn, where streams compete.
     #[inline]
     fn blocks_to_lease(&self, stream: StreamIndex) -> u64 {
-        match self.listed.is_contended() {
-            true => 1,
-            false => self.blocks_to_next_waiter(stream).min(LEASED as u64),
-        }
+        let most = self.listed.blocks_in_turn().unwrap_or(LEASED as u64);
+        if most == 1 { 1 } else { self.blocks_to_next_waiter(stream).min(most) }
     }
 
     /// Notes what became of a run.

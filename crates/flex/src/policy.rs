@@ -1,7 +1,7 @@
 /// Which stream's block is started next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// One block of each stream in turn.
+    /// One block of each stream in turn; a few, on a device where they are done at once.
     #[default]
     RoundRobin,
     /// Streams of high priority first, and those that they wait for. A block of high priority is

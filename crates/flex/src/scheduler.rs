@@ -233,6 +233,16 @@ impl Scheduler {
         }
     }
 
+    /// The last block that was queued on a stream, if it stands for what comes now: there is none on
+    /// a stream that is new, and on one that has failed it may be a block whose fault is told.
+    #[inline]
+    pub(crate) fn last_queued(&self, lane: &Lane) -> Result<Option<StreamPoint>, Error> {
+        self.check_lane(lane, 1)?;
+        let sequence = lane.ring.reserved();
+        let is_good = sequence > 0 && !lane.has_failed.load(Ordering::Acquire);
+        Ok(is_good.then_some(StreamPoint { stream: lane.index, sequence }))
+    }
+
     /// Queues one block: the way of most, with nothing on it that only several need.
     #[inline]
     pub(crate) fn queue_block(

@@ -185,10 +185,20 @@ impl FlexStream {
         self.submit([ControlBlock::HostCallback(HostCallback::new(function))])
     }
 
-    /// Makes an event stand for everything that was queued here so far.
+    /// Makes an event stand for everything that was queued here so far. An event that is timed has a
+    /// block of its own, which notes when it is reached; another is reached with the last block that
+    /// is there already.
     pub fn record(&self, event: &Event) -> Result<StreamPoint, Error> {
         event.bind(&self.handle.scheduler)?;
-        let point = self.submit([ControlBlock::RecordEvent(event.cell())])?;
+        let cell = event.cell();
+        let last = match &cell {
+            None => self.handle.scheduler.last_queued(&self.lane)?,
+            Some(_) => None,
+        };
+        let point = match last {
+            Some(last) => last,
+            None => self.submit([ControlBlock::RecordEvent(cell)])?,
+        };
         event.set_recorded(point);
         Ok(point)
     }

@@ -43,6 +43,34 @@ fn a_wait_orders_two_streams() {
 }
 
 #[test]
+fn only_an_event_with_a_time_has_a_block_of_its_own() {
+    on_each_card(|card| {
+        let stream = card.stream();
+        let launched = stream.launch(program(&stream)?)?;
+        let (plain, timed) = (Event::new(), Event::timed());
+
+        assert_eq!(stream.record(&plain)?, launched);
+        assert_eq!(stream.record(&timed)?.sequence, launched.sequence + 1);
+
+        plain.synchronize()?;
+        timed.synchronize()
+    });
+}
+
+#[test]
+fn an_event_after_a_fault_that_was_told_does_not_tell_it_again() {
+    on_each_card(|card| {
+        let stream = card.stream();
+        stream.host_callback(|| Err("no".into()))?;
+        stream.synchronize().expect_err("the fault is told");
+
+        let event = Event::new();
+        stream.record(&event)?;
+        event.synchronize()
+    });
+}
+
+#[test]
 fn a_wait_is_for_the_record_before_it() -> Result<(), Error> {
     let stepped = Stepped::open_with(2, SchedulerSettings::default());
     let (recorder, waiter) = (stepped.stream(Priority::Low), stepped.stream(Priority::Low));

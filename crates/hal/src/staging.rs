@@ -13,10 +13,15 @@ const KEPT: usize = 1024;
 #[derive(Debug, Default)]
 pub struct StagingPool {
     /// Whoever stages takes from here.
-    idle: Mutex<Buffers>,
+    idle: Apart<Mutex<Buffers>>,
     /// Whoever is done gives back here, and seldom meets who stages.
-    returned: Mutex<Buffers>,
+    returned: Apart<Mutex<Buffers>>,
 }
+
+/// What has its cache lines to itself: who stages and who gives back are on different cores.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 type Buffers = Vec<Box<Staged>>;
 
@@ -48,9 +53,9 @@ impl StagingPool {
     }
 
     fn idle(&self) -> Option<Box<Staged>> {
-        let mut idle = self.idle.lock();
+        let mut idle = self.idle.0.lock();
         if idle.is_empty() {
-            std::mem::swap(&mut *idle, &mut *self.returned.lock());
+            std::mem::swap(&mut *idle, &mut *self.returned.0.lock());
         }
         idle.pop()
     }
@@ -76,7 +81,7 @@ impl Drop for StagedCopy {
     fn drop(&mut self) {
         let Some(staged) = self.0.take() else { return };
         let Some(pool) = staged.pool.upgrade() else { return };
-        let mut returned = pool.returned.lock();
+        let mut returned = pool.returned.0.lock();
         if returned.len() < KEPT {
             returned.push(staged);
         }

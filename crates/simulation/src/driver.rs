@@ -48,7 +48,17 @@ pub(crate) struct Driver {
 #[derive(Debug, Default)]
 struct Recorded {
     event: Event,
+    is_timed: bool,
     point: Option<(StreamPoint, u64)>,
+}
+
+impl Recorded {
+    /// Every other one is timed.
+    fn new(nth: u32) -> Self {
+        let is_timed = nth % 2 == 1;
+        let event = if is_timed { Event::timed() } else { Event::new() };
+        Self { event, is_timed, point: None }
+    }
 }
 
 /// A composed list, and what the oracle is to expect of it.
@@ -68,7 +78,7 @@ impl Driver {
             live: Vec::new(),
             stale: Vec::new(),
             tickets: Vec::new(),
-            events: (0..6).map(|_| Recorded::default()).collect(),
+            events: (0..6).map(Recorded::new).collect(),
             composed: Vec::new(),
             labels: (0..64).map(label).collect(),
             foreign: Foreign::new()?,

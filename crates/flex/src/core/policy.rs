@@ -11,6 +11,10 @@ const EMPTY_LOOKS: u32 = often(64, 2);
 /// Turns of high streams in a row before a low one gets its own.
 const HIGH_TURNS: u32 = 15;
 
+/// Blocks of a stream in one turn of a round, where a block is done as soon as it is started: to ask
+/// whose turn it is costs more than the block.
+const PROMPT_TURN: u64 = often(4, 2) as u64;
+
 /// The streams that may have blocks, and whose turn it is.
 #[derive(Debug)]
 pub(super) struct Listed {
@@ -43,10 +47,22 @@ impl Listed {
         }
     }
 
-    /// Whether streams compete, so that each gets one block at a time.
+    /// Whether streams compete, so that each gets a few blocks at a time.
     #[inline]
     pub(super) fn is_contended(&self) -> bool {
-        self.streams.len() > 1 && self.policy != Policy::DrainOne
+        self.blocks_in_turn().is_some()
+    }
+
+    /// How many blocks a stream gets in its turn, on a device where they are done at once; `None`
+    /// if no other stream has a turn.
+    #[inline]
+    pub(super) fn blocks_in_turn(&self) -> Option<u64> {
+        match self.policy {
+            Policy::DrainOne => None,
+            _ if self.streams.len() < 2 => None,
+            Policy::RoundRobin => Some(PROMPT_TURN),
+            Policy::Priority => Some(1),
+        }
     }
 }
 

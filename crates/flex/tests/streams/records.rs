@@ -66,7 +66,7 @@ fn the_flight_record_is_the_order_in_which_blocks_ended() {
             card.context.scheduler().set_tracing(true);
             stream.submit([launch(program), launch(program)])?;
             stream.host_callback(|| Ok(()))?;
-            stream.record(&Event::new())?;
+            stream.record(&Event::timed())?;
             stream.synchronize()?;
 
             let records = card.context.scheduler().flight_record();

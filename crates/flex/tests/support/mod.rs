@@ -243,7 +243,7 @@ struct Trace {
 
 impl Trace {
     fn of(context: &Context, card: &ScriptedCard, stream: &FlexStream) -> Self {
-        let point = stream.record(&Event::new()).expect("the stream goes on");
+        let point = stream.record(&Event::timed()).expect("the stream goes on");
         context.synchronize().expect("all is well");
         let records = context.scheduler().flight_record();
         Self { sequence: point.sequence, log: card.log().len(), records }

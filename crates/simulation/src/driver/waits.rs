@@ -74,14 +74,37 @@ impl Driver {
     pub(super) fn record(&mut self) -> Checked {
         let (at, which) = (self.stream_at(), self.random.index(self.events.len()));
         let recorded = std::mem::take(&mut self.events[which]);
-        let model = Block::new(BlockKind::RecordEvent, None, Effect::None);
-        let point = self.queue(at, &[model], |stream| stream.record(&recorded.event).map(Some))?;
+        let point = match self.last_for(at).filter(|_| !recorded.is_timed) {
+            Some(last) => {
+                let given = self.streams[at].record(&recorded.event);
+                match given {
+                    Ok(given) if given == last => Some(last),
+                    Ok(_) => return broken(Promise::InOrder, "an event has the wrong place"),
+                    Err(error) => return unexpected("record an event", &error),
+                }
+            }
+            None => {
+                let model = Block::new(BlockKind::RecordEvent, None, Effect::None);
+                self.queue(at, &[model], |stream| stream.record(&recorded.event).map(Some))?
+            }
+        };
         let times = point.map(|p| self.world.state().oracle.lane(p.stream).doomed_times);
         self.events[which] = recorded;
         if let (Some(point), Some(times)) = (point, times) {
             self.events[which].point = Some((point, times));
         }
         Ok(())
+    }
+
+    /// The block that an event without a time is reached with: the last one of a stream that never
+    /// failed.
+    fn last_for(&self, at: usize) -> Option<StreamPoint> {
+        let stream = self.streams[at].index();
+        self.make_certain(stream);
+        let mut state = self.world.state();
+        let lane = state.oracle.lane(stream);
+        let is_good = lane.reserved > 0 && lane.doomed_times == 0;
+        is_good.then_some(StreamPoint { stream, sequence: lane.reserved })
     }
 
     pub(super) fn wait_for_event(&mut self) -> Checked {
