@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
     ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
     ("spyre-card", &["spyre-artifact", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    ("spyre-compiler", &["spyre-artifact", "spyre-numerics"]),
     ("spyre-flex", &["spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-picture", &["spyre-layout", "spyre-numerics"]),
     (

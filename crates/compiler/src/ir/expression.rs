@@ -1,0 +1,148 @@
+use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, ReduceOp, UnaryOp};
+use spyre_numerics::DType;
+
+use super::{DimId, DimSet};
+
+/// A tensor of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperandId(pub u32);
+
+/// A number that a launch is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScalarId(pub u32);
+
+/// What an expression gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
+
+/// How a value is made from others. All values that it names come before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expression {
+    /// The same everywhere.
+    Constant(Constant),
+    /// Given at launch.
+    Scalar(ScalarId),
+    /// The coordinate along a dim.
+    Index(DimId),
+    /// The extent of a dim.
+    Size(DimId),
+    /// The element at these coordinates. Past either end it is a data fault, or the other value.
+    Load {
+        /// Which tensor.
+        operand: OperandId,
+        /// An `i64` for each of its dims.
+        axes: Vec<ValueId>,
+        /// What there is outside of it.
+        otherwise: Option<ValueId>,
+    },
+    /// One value in, one out.
+    Unary(UnaryOp, ValueId),
+    /// Two values in, one out.
+    Binary(BinaryOp, ValueId, ValueId),
+    /// Two values in, a truth value out.
+    Compare(CompareOp, ValueId, ValueId),
+    /// The second where the first is true, the third elsewhere.
+    Select(ValueId, ValueId, ValueId),
+    /// From lane to lane, as PyTorch casts.
+    Convert(Lane, ValueId),
+    /// What a store as `dtype` and a load would give.
+    Round(DType, ValueId),
+    /// Over all coordinates along these dims.
+    Reduce(ReduceOp, DimSet, ValueId),
+    /// Over the coordinates up to this one along a dim.
+    Scan(ScanOp, DimId, ValueId),
+    /// A coordinate along a dim.
+    Seek(Seek, DimId, ValueId),
+}
+
+/// What a scan carries along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ScanOp {
+    /// The sum.
+    Sum,
+    /// The product.
+    Product,
+    /// The smallest; NaN stays.
+    Min,
+    /// The largest; NaN stays.
+    Max,
+}
+
+/// Which coordinate is sought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Seek {
+    /// The first of the smallest; NaN is smaller than everything.
+    ArgMin,
+    /// The first of the largest; NaN is larger than everything.
+    ArgMax,
+    /// Of the n-th smallest; equal ones in their order, NaN last.
+    Order,
+    /// Of the n-th largest; equal ones in their order, NaN first.
+    OrderDescending,
+}
+
+impl ScanOp {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Sum, Self::Product, Self::Min, Self::Max];
+
+    /// Its name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "scan_sum",
+            Self::Product => "scan_product",
+            Self::Min => "scan_min",
+            Self::Max => "scan_max",
+        }
+    }
+
+    /// The operation that it carries along.
+    pub fn step(self) -> BinaryOp {
+        match self {
+            Self::Sum => BinaryOp::Add,
+            Self::Product => BinaryOp::Mul,
+            Self::Min => BinaryOp::Min,
+            Self::Max => BinaryOp::Max,
+        }
+    }
+}
+
+impl Seek {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::ArgMin, Self::ArgMax, Self::Order, Self::OrderDescending];
+
+    /// Its name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ArgMin => "argmin",
+            Self::ArgMax => "argmax",
+            Self::Order => "order",
+            Self::OrderDescending => "order_descending",
+        }
+    }
+
+    /// Whether there is one for all coordinates along the dim, not one for each.
+    pub fn is_reduction(self) -> bool {
+        matches!(self, Self::ArgMin | Self::ArgMax)
+    }
+}
+
+impl Expression {
+    /// The values that it reads.
+    pub fn sources(&self) -> Vec<ValueId> {
+        match self {
+            Self::Constant(_) | Self::Scalar(_) | Self::Index(_) | Self::Size(_) => Vec::new(),
+            Self::Load { axes, otherwise, .. } => axes.iter().chain(otherwise).copied().collect(),
+            Self::Binary(_, left, right) | Self::Compare(_, left, right) => vec![*left, *right],
+            Self::Select(condition, yes, no) => vec![*condition, *yes, *no],
+            Self::Unary(_, source)
+            | Self::Convert(_, source)
+            | Self::Round(_, source)
+            | Self::Reduce(_, _, source)
+            | Self::Scan(_, _, source)
+            | Self::Seek(_, _, source) => vec![*source],
+        }
+    }
+}

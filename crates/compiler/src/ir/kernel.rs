@@ -1,0 +1,205 @@
+use spyre_artifact::{BinaryOp, Lane};
+use spyre_numerics::DType;
+
+use super::{DimId, DimSet, Expression, OperandId, ScalarId, ValueId};
+
+/// What is computed for every place of some tensors. [`KernelBuilder`](super::KernelBuilder) makes
+/// one, or its text does; either way it is checked:
+///
+/// 1. Names are used once, of dims, operands, scalars and values alike.
+/// 2. Values come after what they are made from, and their lanes are what the operation takes.
+/// 3. Inputs are not stored to, outputs are not loaded, and every output is stored to.
+/// 4. What is reduced, scanned or sought along a dim differs along it.
+/// 5. A store that sets gives each place one value: what differs along a dim goes to places that do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    pub(super) name: String,
+    pub(super) dims: Vec<String>,
+    pub(super) operands: Vec<Operand>,
+    pub(super) scalars: Vec<Scalar>,
+    pub(super) values: Vec<Value>,
+    pub(super) stores: Vec<Store>,
+}
+
+/// A tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// What the text calls it.
+    pub name: String,
+    /// What is done with it.
+    pub role: Role,
+    /// What its elements are.
+    pub dtype: DType,
+    /// How long it is along each of its dimensions.
+    pub dims: Vec<DimId>,
+}
+
+/// What is done with a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It is read.
+    In,
+    /// It is written.
+    Out,
+    /// It is read first and written then.
+    InOut,
+}
+
+/// A number that a launch is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    /// What the text calls it.
+    pub name: String,
+    /// What it is.
+    pub lane: Lane,
+}
+
+/// What an expression gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// How it is made.
+    pub expression: Expression,
+    /// What it is.
+    pub lane: Lane,
+    /// The dims along which it differs.
+    pub span: DimSet,
+    /// What the text calls it, if anything.
+    pub name: Option<String>,
+}
+
+/// A value's way into a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Which tensor.
+    pub operand: OperandId,
+    /// An `i64` for each of its dims. Past either end is a data fault.
+    pub axes: Vec<ValueId>,
+    /// What is stored.
+    pub value: ValueId,
+    /// What becomes of what is there.
+    pub mode: StoreMode,
+    /// Where it is stored at all.
+    pub condition: Option<ValueId>,
+}
+
+/// What becomes of what is in a place when a value comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreMode {
+    /// It is gone. Of several values for one place, the one of the last coordinates stays.
+    Set,
+    /// They are added.
+    Add,
+    /// They are multiplied.
+    Multiply,
+    /// The smaller one stays; NaN wins.
+    Min,
+    /// The larger one stays; NaN wins.
+    Max,
+}
+
+impl Kernel {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of its dims.
+    pub fn dims(&self) -> &[String] {
+        &self.dims
+    }
+
+    /// Its tensors.
+    pub fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    /// The numbers that a launch is given.
+    pub fn scalars(&self) -> &[Scalar] {
+        &self.scalars
+    }
+
+    /// Its values: each comes after what it is made from.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// Its stores, in their order.
+    pub fn stores(&self) -> &[Store] {
+        &self.stores
+    }
+
+    /// A dim's name.
+    pub fn dim_name(&self, dim: DimId) -> &str {
+        &self.dims[usize::from(dim.0)]
+    }
+
+    /// One of its values.
+    pub fn value(&self, value: ValueId) -> &Value {
+        &self.values[value.0 as usize]
+    }
+
+    /// One of its tensors.
+    pub fn operand(&self, operand: OperandId) -> &Operand {
+        &self.operands[operand.0 as usize]
+    }
+
+    /// One of its scalars.
+    pub fn scalar(&self, scalar: ScalarId) -> &Scalar {
+        &self.scalars[scalar.0 as usize]
+    }
+
+    /// The dims that a store goes over.
+    pub fn store_span(&self, store: &Store) -> DimSet {
+        let parts = store.axes.iter().chain([&store.value]).chain(&store.condition);
+        parts.fold(DimSet::NONE, |span, &value| span | self.value(value).span)
+    }
+}
+
+impl Role {
+    /// Its name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::Out => "out",
+            Self::InOut => "inout",
+        }
+    }
+
+    /// Whether it may be loaded.
+    pub fn is_read(self) -> bool {
+        self != Self::Out
+    }
+
+    /// Whether it may be stored to.
+    pub fn is_written(self) -> bool {
+        self != Self::In
+    }
+}
+
+impl StoreMode {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Set, Self::Add, Self::Multiply, Self::Min, Self::Max];
+
+    /// Its sign in the text form.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Set => "=",
+            Self::Add => "+=",
+            Self::Multiply => "*=",
+            Self::Min => "min=",
+            Self::Max => "max=",
+        }
+    }
+
+    /// How the value that comes is combined with the one that is there.
+    pub fn step(self) -> Option<BinaryOp> {
+        match self {
+            Self::Set => None,
+            Self::Add => Some(BinaryOp::Add),
+            Self::Multiply => Some(BinaryOp::Mul),
+            Self::Min => Some(BinaryOp::Min),
+            Self::Max => Some(BinaryOp::Max),
+        }
+    }
+}

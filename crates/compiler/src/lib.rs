@@ -1,0 +1,30 @@
+//! Kernel IR: what a kernel computes, as a type and as text.
+//!
+//! A [`Kernel`] says for every place of its outputs which value goes there, in named dims whose
+//! extents are known at launch. It says nothing of tiles, loops or layouts: one IR for a single op, a
+//! fused group and a kernel written by hand. [`Kernel::interpret`] carries it out element by element:
+//! slow, and what everything faster is compared with.
+//!
+//! ```
+//! use spyre_compiler::Kernel;
+//!
+//! let softmax: Kernel = "
+//! kernel softmax(rows, columns) {
+//!     in x: float16[rows, columns]
+//!     out y: float16[rows, columns]
+//!     e = exp(x - max<columns>(x))
+//!     y = e / sum<columns>(e)
+//! }"
+//! .parse()?;
+//! assert_eq!(softmax.operands().len(), 2);
+//! # Ok::<(), spyre_compiler::ParseError>(())
+//! ```
+
+mod ir;
+mod text;
+
+pub use ir::{
+    Array, DimId, DimSet, Expression, InterpretError, Kernel, KernelBuilder, Operand, OperandId,
+    Refusal, Role, Scalar, ScalarId, ScanOp, Seek, Store, StoreMode, Value, ValueId,
+};
+pub use text::{ParseError, Place};
