@@ -20,6 +20,7 @@ pub mod trace;
 pub use open::{OpenError, OpenSettings, device};
 pub use spyre_artifact as artifact;
 pub use spyre_card as card;
+pub use spyre_compiler as compiler;
 pub use spyre_flex as flex;
 pub use spyre_hal as hal;
 pub use spyre_layout as layout;

@@ -18,6 +18,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
         &[
             "spyre-artifact",
             "spyre-card",
+            "spyre-compiler",
             "spyre-flex",
             "spyre-hal",
             "spyre-layout",

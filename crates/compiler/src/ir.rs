@@ -14,3 +14,4 @@ pub use expression::{Expression, OperandId, ScalarId, ScanOp, Seek, ValueId};
 pub use interpret::{Array, InterpretError};
 pub use kernel::{Kernel, Operand, Role, Scalar, Store, StoreMode, Value};
 pub use refusal::Refusal;
+pub(crate) use scalar_math::neutral;

@@ -1,4 +1,4 @@
-//! Kernel IR: what a kernel computes, as a type and as text.
+//! Kernel IR: what a kernel computes, as a type and as text; and plans made from it.
 //!
 //! A [`Kernel`] says for every place of its outputs which value goes there, in named dims whose
 //! extents are known at launch. It says nothing of tiles, loops or layouts: one IR for a single op, a
@@ -21,10 +21,12 @@
 //! ```
 
 mod ir;
+mod lower;
 mod text;
 
 pub use ir::{
     Array, DimId, DimSet, Expression, InterpretError, Kernel, KernelBuilder, Operand, OperandId,
     Refusal, Role, Scalar, ScalarId, ScanOp, Seek, Store, StoreMode, Value, ValueId,
 };
+pub use lower::{CompileError, CompileOptions};
 pub use text::{ParseError, Place};

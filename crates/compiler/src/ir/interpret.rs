@@ -201,7 +201,7 @@ impl Desk<'_> {
                     .ok_or(InterpretError::DivisionByZero)
             }),
             Expression::Reduce(op, dims, source) => each(&|point| {
-                let start = math::nothing(*op, lane).ok_or(InterpretError::DivisionByZero)?;
+                let start = math::neutral(*op, lane).ok_or(InterpretError::DivisionByZero)?;
                 let step = math::step(*op).ok_or(InterpretError::DivisionByZero)?;
                 // Sums of singles are carried along in double.
                 let wide = if lane == Lane::F32 { Lane::F64 } else { lane };

@@ -238,7 +238,7 @@ pub(super) fn round(dtype: DType, lane: Lane, value: Constant) -> Option<Constan
 }
 
 /// What a reduction of nothing is.
-pub(super) fn nothing(op: ReduceOp, lane: Lane) -> Option<Constant> {
+pub(crate) fn neutral(op: ReduceOp, lane: Lane) -> Option<Constant> {
     let is_float = lane.is_float();
     Some(match op {
         ReduceOp::Sum if is_float => Constant::Float(0.0),

@@ -1,0 +1,413 @@
+//! The loops of a program, from what is wanted: a reduction is computed once all dims are open along
+//! which it differs, before the loops of those who need it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use spyre_artifact::{
+    BinaryOp, Dim, Lane, Operand, ProgramBuilder, ReduceOp, Register, ScalarWord, Span,
+};
+use spyre_numerics::{DataFormat, Profile};
+
+use super::CompileError;
+use super::scope::Scopes;
+use super::tiles::{Purpose, tile};
+use crate::ir::neutral;
+use crate::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
+
+/// A kernel on its way into a program.
+pub(super) struct Nest<'a> {
+    kernel: &'a Kernel,
+    profile: Profile,
+    dims: [Option<Dim>; DimSet::MOST],
+    operands: Vec<(Operand, DataFormat)>,
+    scalars: Vec<ScalarWord>,
+    scopes: Scopes,
+    /// Operands that hold what the kernel has stored.
+    stored: HashSet<OperandId>,
+}
+
+/// What some loops are for.
+#[derive(Clone, Copy)]
+enum Goal<'a> {
+    Store(&'a Store),
+    /// The source of a reduction goes into its register.
+    Reduce {
+        op: ReduceOp,
+        into: Register,
+        source: ValueId,
+    },
+}
+
+impl<'a> Nest<'a> {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        profile: Profile,
+        dims: [Option<Dim>; DimSet::MOST],
+        operands: Vec<(Operand, DataFormat)>,
+        scalars: Vec<ScalarWord>,
+    ) -> Self {
+        let (scopes, stored) = (Scopes::new(), HashSet::new());
+        Self { kernel, profile, dims, operands, scalars, scopes, stored }
+    }
+
+    /// Writes all of the kernel's stores.
+    pub(super) fn write(mut self, code: &mut ProgramBuilder) -> Result<(), CompileError> {
+        let goals: Vec<Goal<'a>> = self.kernel.stores().iter().map(Goal::Store).collect();
+        self.reach(code, &goals)
+    }
+
+    /// Reaches goals in the loops that are open, and in more.
+    fn reach(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), CompileError> {
+        self.reduce_ready(code, goals)?;
+        let mut groups: BTreeMap<Vec<DimId>, Vec<Goal<'a>>> = BTreeMap::new();
+        for &goal in goals {
+            let rest = self.span(goal).minus(self.scopes.open());
+            groups.entry(rest.iter().collect()).or_default().push(goal);
+        }
+        for (rest, goals) in groups {
+            match rest.is_empty() {
+                true => self.finish(code, &goals)?,
+                false => self.open(code, rest.into_iter().collect(), &goals)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens loops over what is left of the goals' dims: first those that nothing is reduced over,
+    /// so that reductions are computed between the loops.
+    fn open(
+        &mut self,
+        code: &mut ProgramBuilder,
+        rest: DimSet,
+        goals: &[Goal<'a>],
+    ) -> Result<(), CompileError> {
+        let pending = self.pending(goals);
+        let reduced = pending.iter().fold(DimSet::NONE, |dims, &value| {
+            match &self.kernel.value(value).expression {
+                Expression::Reduce(_, over, _) => dims | *over,
+                _ => dims,
+            }
+        });
+        let first = rest.minus(reduced);
+        let first = if first.is_empty() { rest } else { first };
+        let is_product = pending.iter().any(|&value| self.product(value).is_some());
+        let purpose = if is_product { Purpose::ProductSides } else { Purpose::Elements };
+        let is_parallel = goals.iter().all(|goal| matches!(goal, Goal::Store(_)));
+        let inner = rest.minus(first) | reduced;
+        self.within(code, first, inner, purpose, is_parallel, &mut |nest, code| {
+            nest.reach(code, goals)
+        })
+    }
+
+    /// Runs `body` inside loops over these dims.
+    fn within(
+        &mut self,
+        code: &mut ProgramBuilder,
+        dims: DimSet,
+        rest: DimSet,
+        purpose: Purpose,
+        is_parallel: bool,
+        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), CompileError>,
+    ) -> Result<(), CompileError> {
+        let open = self.scopes.open();
+        let loops: Vec<(DimId, _)> =
+            dims.iter().map(|dim| (dim, tile(purpose, dim, dims, open, rest))).collect();
+        self.scopes.enter(dims);
+        let result = self.nested(code, &loops, is_parallel, body);
+        self.scopes.leave();
+        result
+    }
+
+    fn nested(
+        &mut self,
+        code: &mut ProgramBuilder,
+        loops: &[(DimId, spyre_artifact::Tile)],
+        is_parallel: bool,
+        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), CompileError>,
+    ) -> Result<(), CompileError> {
+        let Some((&(dim, tile), inner)) = loops.split_first() else { return body(self, code) };
+        let dim = self.dim(dim);
+        let mut result = Ok(());
+        let run = |code: &mut ProgramBuilder| {
+            result = self.nested(code, inner, is_parallel, body);
+        };
+        match is_parallel {
+            true => code.each_parallel(dim, tile, run),
+            false => code.each(dim, tile, run),
+        }
+        result
+    }
+
+    /// Computes, in turns, all reductions that goals need and that differ along open dims only.
+    fn reduce_ready(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goals: &[Goal<'a>],
+    ) -> Result<(), CompileError> {
+        loop {
+            let open = self.scopes.open();
+            let pending = self.pending(goals);
+            let can_be = |&value: &ValueId| self.kernel.value(value).span.is_inside(open);
+            let ready: Vec<ValueId> = pending.iter().copied().filter(can_be).collect();
+            // Those that need no other one of them.
+            let first: Vec<ValueId> = ready
+                .iter()
+                .copied()
+                .filter(|&value| {
+                    let needed = self.reductions_of(&self.kernel.value(value).expression.sources());
+                    !needed.iter().any(|other| ready.contains(other))
+                })
+                .collect();
+            if first.is_empty() {
+                return Ok(());
+            }
+            self.reduce(code, &first)?;
+        }
+    }
+
+    /// Computes reductions; those over the same dims in the same loops.
+    fn reduce(
+        &mut self,
+        code: &mut ProgramBuilder,
+        values: &[ValueId],
+    ) -> Result<(), CompileError> {
+        let mut groups: BTreeMap<(bool, Vec<DimId>), Vec<ValueId>> = BTreeMap::new();
+        for &value in values {
+            if let Expression::Reduce(_, over, _) = &self.kernel.value(value).expression {
+                let key = (self.product(value).is_some(), over.iter().collect());
+                groups.entry(key).or_default().push(value);
+            }
+        }
+        for ((is_product, over), values) in groups {
+            match is_product {
+                true => self.multiply(code, over[0], &values),
+                false => self.reduce_over(code, over.into_iter().collect(), &values)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn reduce_over(
+        &mut self,
+        code: &mut ProgramBuilder,
+        over: DimSet,
+        values: &[ValueId],
+    ) -> Result<(), CompileError> {
+        let mut goals = Vec::new();
+        for &value in values {
+            let known = self.kernel.value(value);
+            let Expression::Reduce(op, _, source) = known.expression else { continue };
+            let start = neutral(op, known.lane);
+            let start = start.ok_or(CompileError::Operation { name: op.name() })?;
+            let into = code.constant(known.lane, self.program_span(known.span), start);
+            goals.push(Goal::Reduce { op, into, source });
+            self.scopes.keep(value, into);
+        }
+        let purpose = Purpose::Elements;
+        self.within(code, over, DimSet::NONE, purpose, false, &mut |nest, code| {
+            nest.reach(code, &goals)
+        })
+    }
+
+    /// Matrix products over one dim.
+    fn multiply(&mut self, code: &mut ProgramBuilder, k: DimId, values: &[ValueId]) {
+        let open = self.scopes.open();
+        for &value in values {
+            let Some([left, right]) = self.product(value) else { continue };
+            let known = self.kernel.value(value);
+            let into = code.constant(known.lane, self.program_span(known.span), 0.0);
+            let depth = tile(Purpose::ProductDepth, k, DimSet::NONE.with(k), open, DimSet::NONE);
+            let (left, right) = (self.operand(left).0, self.operand(right).0);
+            let k = self.dim(k);
+            code.each(k, depth, |code| code.dot(into, left, right, k));
+            self.scopes.keep(value, into);
+        }
+    }
+
+    /// The two tensors whose matrix product a value is, if it is one.
+    fn product(&self, value: ValueId) -> Option<[OperandId; 2]> {
+        let known = self.kernel.value(value);
+        let Expression::Reduce(ReduceOp::Sum, over, source) = known.expression else { return None };
+        let source = &self.kernel.value(source).expression;
+        let &Expression::Binary(BinaryOp::Mul, left, right) = source else { return None };
+        let (left, right) = (self.kernel.value(left), self.kernel.value(right));
+        let (Expression::Load { operand: a, .. }, Expression::Load { operand: b, .. }) =
+            (&left.expression, &right.expression)
+        else {
+            return None;
+        };
+        let is_one = over.iter().count() == 1;
+        let is_in_both = over.is_inside(left.span) && over.is_inside(right.span);
+        // Each side has a dim of its own, and only what is summed over is in both.
+        let shared = left.span.minus(left.span.minus(right.span));
+        let has_sides = left.span != over && right.span != over;
+        let is_product =
+            is_one && is_in_both && shared == over && has_sides && known.lane.is_float();
+        is_product.then_some([*a, *b])
+    }
+
+    /// Everything that the goals need is in reach: no loop is missing.
+    fn finish(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goals: &[Goal<'a>],
+    ) -> Result<(), CompileError> {
+        let mut stores = Vec::new();
+        for &goal in goals {
+            match goal {
+                Goal::Reduce { op, into, source } => {
+                    let source = self.value(code, source)?;
+                    code.reduce(op, into, source);
+                }
+                Goal::Store(store) => stores.push((store, self.stored_value(code, store)?)),
+            }
+        }
+        // What is read is read before anything is stored.
+        for (store, register) in stores {
+            code.store(self.operand(store.operand).0, register);
+            self.stored.insert(store.operand);
+        }
+        Ok(())
+    }
+
+    fn stored_value(
+        &mut self,
+        code: &mut ProgramBuilder,
+        store: &Store,
+    ) -> Result<Register, CompileError> {
+        let (_, format) = self.operand(store.operand);
+        let lane = self.kernel.value(store.value).lane;
+        let mut register = self.value(code, store.value)?;
+        // A truth value that the card keeps as a float comes from integers, too.
+        let own = Lane::of(self.kernel.operand(store.operand).dtype.host_format());
+        let target = if lane.fits(format) { lane } else { own.unwrap_or(lane) };
+        if target != lane {
+            register = code.convert(target, register);
+        }
+        if let Some(condition) = store.condition {
+            let condition = self.value(code, condition)?;
+            let old = self.load(code, store.operand, target)?;
+            register = code.select(condition, register, old);
+        }
+        Ok(register)
+    }
+
+    /// A value's tile in the loops that are open.
+    fn value(
+        &mut self,
+        code: &mut ProgramBuilder,
+        value: ValueId,
+    ) -> Result<Register, CompileError> {
+        if let Some(register) = self.scopes.find(value) {
+            return Ok(register);
+        }
+        let known = self.kernel.value(value);
+        let register = match &known.expression {
+            Expression::Constant(constant) => code.constant(known.lane, Span::NONE, *constant),
+            Expression::Scalar(scalar) => code.scalar(known.lane, self.scalars[scalar.0 as usize]),
+            Expression::Index(dim) => code.index(self.dim(*dim)),
+            Expression::Load { operand, .. } => self.load(code, *operand, known.lane)?,
+            Expression::Unary(op, source) => {
+                let source = self.value(code, *source)?;
+                code.unary(*op, source)
+            }
+            Expression::Binary(op, left, right) => {
+                let (left, right) = (self.value(code, *left)?, self.value(code, *right)?);
+                code.binary(*op, left, right)
+            }
+            Expression::Compare(op, left, right) => {
+                let (left, right) = (self.value(code, *left)?, self.value(code, *right)?);
+                code.compare(*op, left, right)
+            }
+            Expression::Select(condition, yes, no) => {
+                let condition = self.value(code, *condition)?;
+                let (yes, no) = (self.value(code, *yes)?, self.value(code, *no)?);
+                code.select(condition, yes, no)
+            }
+            Expression::Convert(lane, source) => {
+                let source = self.value(code, *source)?;
+                code.convert(*lane, source)
+            }
+            Expression::Round(dtype, source) => {
+                let source = self.value(code, *source)?;
+                code.round(source, self.profile.supported_format(*dtype)?)
+            }
+            Expression::Reduce(op, ..) => return Err(CompileError::Operation { name: op.name() }),
+            Expression::Scan(op, ..) => return Err(CompileError::Operation { name: op.name() }),
+            Expression::Seek(seek, ..) => {
+                return Err(CompileError::Operation { name: seek.name() });
+            }
+            Expression::Size(_) => return Err(CompileError::Operation { name: "size" }),
+        };
+        self.scopes.keep(value, register);
+        Ok(register)
+    }
+
+    fn load(
+        &self,
+        code: &mut ProgramBuilder,
+        operand: OperandId,
+        lane: Lane,
+    ) -> Result<Register, CompileError> {
+        let known = self.kernel.operand(operand);
+        if self.stored.contains(&operand) {
+            return Err(CompileError::ReadAfterStore { operand: known.name.clone() });
+        }
+        let span = self.program_span(known.dims.iter().copied().collect());
+        let register = code.register(lane, span);
+        code.load_into(register, self.operand(operand).0);
+        Ok(register)
+    }
+
+    /// Reductions that goals need and that are not computed.
+    fn pending(&self, goals: &[Goal<'_>]) -> Vec<ValueId> {
+        let roots: Vec<ValueId> = goals
+            .iter()
+            .flat_map(|goal| match goal {
+                Goal::Store(store) => {
+                    [Some(store.value), store.condition].into_iter().flatten().collect()
+                }
+                Goal::Reduce { source, .. } => vec![*source],
+            })
+            .collect();
+        self.reductions_of(&roots)
+    }
+
+    /// Reductions that values are made from and that are not computed; no one behind one that is.
+    fn reductions_of(&self, roots: &[ValueId]) -> Vec<ValueId> {
+        let mut seen = HashSet::new();
+        let mut rest = roots.to_vec();
+        let mut found = Vec::new();
+        while let Some(value) = rest.pop() {
+            if !seen.insert(value) || self.scopes.find(value).is_some() {
+                continue;
+            }
+            let expression = &self.kernel.value(value).expression;
+            if matches!(expression, Expression::Reduce(..)) {
+                found.push(value);
+            }
+            rest.extend(expression.sources());
+        }
+        found.sort_unstable();
+        found
+    }
+
+    fn span(&self, goal: Goal<'_>) -> DimSet {
+        match goal {
+            Goal::Store(store) => self.kernel.store_span(store),
+            Goal::Reduce { source, .. } => self.kernel.value(source).span,
+        }
+    }
+
+    fn operand(&self, operand: OperandId) -> (Operand, DataFormat) {
+        self.operands[operand.0 as usize]
+    }
+
+    fn dim(&self, dim: DimId) -> Dim {
+        self.dims[usize::from(dim.0)].expect("every dim that a value has is an operand's")
+    }
+
+    fn program_span(&self, dims: DimSet) -> Span {
+        Span::of(&dims.iter().map(|dim| self.dim(dim)).collect::<Vec<_>>())
+    }
+}
