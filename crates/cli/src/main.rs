@@ -5,6 +5,7 @@
 //! with 0 if all went well, 1 if something failed and 2 if it was called wrongly.
 
 mod bench;
+mod compile;
 mod fill;
 mod given;
 mod info;
@@ -45,6 +46,8 @@ enum Action {
     Info,
     /// Writes a sample plan to a folder.
     Plan(plan::Arguments),
+    /// Compiles a kernel to a plan.
+    Compile(compile::Arguments),
     /// Shows what a plan holds.
     Inspect(inspect::Arguments),
     /// Launches a plan.
@@ -61,6 +64,7 @@ impl Command {
         let done = match self.action {
             Action::Info => screen.show(&info::report()?),
             Action::Plan(arguments) => screen.show(&plan::write(&arguments)?),
+            Action::Compile(arguments) => screen.show(&compile::write(&arguments)?),
             Action::Inspect(arguments) => screen.show(&inspect::report(&arguments)?),
             Action::Run(arguments) => screen.show(&run::report(&arguments)?),
             Action::Trace(arguments) => screen.show(&trace::report(&arguments)?),

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -51,13 +51,7 @@ fn dtype(name: &str) -> Result<DType, String> {
 pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     let mut plan = sample(arguments)?;
     plan.options.profile = arguments.profile.into();
-    plan.save(&arguments.output)?;
-    Ok(Report {
-        plan: arguments.output.display().to_string(),
-        tensors: plan.tensor_input_metadata.iter().map(|tensor| tensor.name.clone()).collect(),
-        steps: plan.steps.len(),
-        images: plan.images.len(),
-    })
+    Report::save(&plan, &arguments.output)
 }
 
 fn sample(arguments: &Arguments) -> Result<CompilerOutput> {
@@ -91,13 +85,26 @@ impl Arguments {
     }
 }
 
-/// What `spyre plan` tells.
+/// What is told of a plan that was written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     plan: String,
     tensors: Vec<String>,
     steps: usize,
     images: usize,
+}
+
+impl Report {
+    /// Writes a plan to a folder that is not there yet.
+    pub(crate) fn save(plan: &CompilerOutput, folder: &Path) -> Result<Self> {
+        plan.save(folder)?;
+        Ok(Self {
+            plan: folder.display().to_string(),
+            tensors: plan.tensor_input_metadata.iter().map(|tensor| tensor.name.clone()).collect(),
+            steps: plan.steps.len(),
+            images: plan.images.len(),
+        })
+    }
 }
 
 impl fmt::Display for Report {

@@ -5,12 +5,16 @@ mod nest;
 mod scope;
 mod tiles;
 
-use spyre_artifact::{Access, CompilerOutput, ExpectedSize, ProgramBuilder, TensorMetadata};
-use spyre_numerics::Profile;
+use spyre_artifact::{
+    Access, CompilerOutput, ExpectedSize, Intermediate, IntermediateDim, Lane, ProgramBuilder,
+    Span, TensorMetadata,
+};
+use spyre_numerics::{DataFormat, Profile};
 
 use crate::{DimId, DimSet, Expression, Kernel, Operand, Role, Store, StoreMode, ValueId};
 
 pub use error::CompileError;
+use nest::Stuck;
 
 /// What plans are compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,13 +40,32 @@ impl Kernel {
     /// ```
     pub fn compile(&self, options: &CompileOptions) -> Result<CompilerOutput, CompileError> {
         check_plain(self)?;
+        let mut keep = Vec::new();
+        loop {
+            match self.compile_keeping(options, &keep) {
+                Ok(plan) => return Ok(plan),
+                Err(Stuck::Error(error)) => return Err(error),
+                // What it is made from comes before it.
+                Err(Stuck::Keep(value)) if !keep.contains(&value) => {
+                    keep.push(value);
+                    keep.sort_unstable();
+                }
+                Err(Stuck::Keep(_)) => return Err(CompileError::Nest),
+            }
+        }
+    }
+
+    fn compile_keeping(
+        &self,
+        options: &CompileOptions,
+        keep: &[ValueId],
+    ) -> Result<CompilerOutput, Stuck> {
         let mut code = ProgramBuilder::new();
         let used = used_dims(self);
         let mut dims = [None; DimSet::MOST];
         used.iter().for_each(|dim| dims[usize::from(dim.0)] = Some(code.dim()));
-        let span = |dims: &[Option<spyre_artifact::Dim>], operand: &Operand| {
-            let own = operand.dims.iter().filter_map(|dim| dims[usize::from(dim.0)]);
-            own.collect::<Vec<_>>()
+        let span = |own: &mut dyn Iterator<Item = DimId>| {
+            Span::of(&own.filter_map(|dim| dims[usize::from(dim.0)]).collect::<Vec<_>>())
         };
         let mut operands = Vec::new();
         for operand in self.operands() {
@@ -52,16 +75,30 @@ impl Kernel {
                 Role::Out => Access::Write,
                 Role::InOut => Access::Both,
             };
-            let span = spyre_artifact::Span::of(&span(&dims, operand));
+            let span = span(&mut operand.dims.iter().copied());
             operands.push((code.operand(format, access, span), format));
         }
+        let mut kept = Vec::new();
+        let mut intermediates = Vec::new();
+        for &value in keep {
+            let known = self.value(value);
+            let format = kept_format(known.lane);
+            kept.push((value, code.operand(format, Access::Both, span(&mut known.span.iter()))));
+            let named = |dim| IntermediateDim::Named(self.dim_name(dim).to_owned());
+            let dims = known.span.iter().map(named).collect();
+            intermediates.push(Intermediate { name: format!("kept {}", value.0), format, dims });
+        }
         let scalars = self.scalars().iter().map(|_| code.scalar_word()).collect();
-        nest::Nest::new(self, options.profile, dims, operands, scalars).write(&mut code)?;
+        let nest = nest::Nest::new(self, options.profile, dims, operands, scalars);
+        nest.write(&mut code, &kept)?;
         let names: Vec<&str> = used.iter().map(|dim| self.dim_name(dim)).collect();
         let tensors = self.operands().iter().map(|operand| self.metadata(operand, options));
-        let tensors: Result<Vec<_>, CompileError> = tensors.collect();
+        let tensors = tensors.collect::<Result<Vec<_>, CompileError>>()?;
         let program = code.build()?;
-        Ok(CompilerOutput::single(self.name(), program, &names, tensors?, Vec::new())?)
+        let mut plan =
+            CompilerOutput::single(self.name(), program, &names, tensors, intermediates)?;
+        plan.options.profile = options.profile;
+        Ok(plan)
     }
 
     fn metadata(
@@ -78,6 +115,16 @@ impl Kernel {
             Role::InOut => spyre_artifact::Role::Both,
         };
         Ok(TensorMetadata::new(&operand.name, operand.dtype, format, &dims, role))
+    }
+}
+
+/// How a value is kept: as it is.
+fn kept_format(lane: Lane) -> DataFormat {
+    match lane {
+        Lane::F64 => DataFormat::IeeeFp64,
+        Lane::I64 => DataFormat::IeeeInt64,
+        Lane::Bool => DataFormat::Bool,
+        _ => DataFormat::IeeeFp32,
     }
 }
 

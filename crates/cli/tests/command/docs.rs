@@ -8,6 +8,13 @@ fn page() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md")
 }
 
+/// A folder with the kernel that the page compiles.
+fn bed() -> Bed {
+    let bed = Bed::new();
+    bed.write("softmax.ir", include_bytes!("../../../../examples/kernels/softmax.ir"));
+    bed
+}
+
 /// A command of the page, and the lines that it shows.
 struct Example {
     command: String,
@@ -89,7 +96,7 @@ fn agrees(shown: &[String], said: &[String]) -> bool {
 
 #[test]
 fn the_page_shows_what_commands_say() {
-    let bed = Bed::new();
+    let bed = bed();
     let text = std::fs::read_to_string(page()).expect("the page");
     let is_blessed = std::env::var_os("BLESS").is_some();
     let (mut page_now, mut examples) = (String::new(), 0);

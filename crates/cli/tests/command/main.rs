@@ -2,6 +2,7 @@
 
 mod bed;
 mod bench;
+mod compile;
 mod docs;
 mod hostile;
 mod info;

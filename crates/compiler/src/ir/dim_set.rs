@@ -51,6 +51,11 @@ impl DimSet {
         self.minus(other) == Self::NONE
     }
 
+    /// Whether some dim is in both.
+    pub fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether it has no dims.
     pub fn is_empty(self) -> bool {
         self.0 == 0

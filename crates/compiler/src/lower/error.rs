@@ -11,6 +11,8 @@ pub enum CompileError {
     Access { operand: String },
     #[error("no tensor has the dim `{dim}`, so a launch does not know how long it is")]
     Extent { dim: String },
+    #[error("no nest of loops computes this kernel: cut it into several")]
+    Nest,
     #[error("no program does `{name}` yet")]
     Operation { name: &'static str },
     #[error(

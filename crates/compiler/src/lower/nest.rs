@@ -1,5 +1,6 @@
 //! The loops of a program, from what is wanted: a reduction is computed once all dims are open along
-//! which it differs, before the loops of those who need it.
+//! which it differs, before the loops of those who need it. One that would need a loop inside a loop
+//! over the same dim is computed before everything else, and kept in memory of the plan's own.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -24,12 +25,30 @@ pub(super) struct Nest<'a> {
     scopes: Scopes,
     /// Operands that hold what the kernel has stored.
     stored: HashSet<OperandId>,
+    /// Reductions that are kept in memory, and where.
+    kept: BTreeMap<ValueId, Operand>,
+}
+
+/// Why loops do not come about.
+#[derive(Debug)]
+pub(super) enum Stuck {
+    /// This reduction must be kept in memory.
+    Keep(ValueId),
+    Error(CompileError),
+}
+
+impl<E: Into<CompileError>> From<E> for Stuck {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
 }
 
 /// What some loops are for.
 #[derive(Clone, Copy)]
 enum Goal<'a> {
     Store(&'a Store),
+    /// A reduction goes to memory of the plan's own.
+    Keep(ValueId, Operand),
     /// The source of a reduction goes into its register.
     Reduce {
         op: ReduceOp,
@@ -46,18 +65,26 @@ impl<'a> Nest<'a> {
         operands: Vec<(Operand, DataFormat)>,
         scalars: Vec<ScalarWord>,
     ) -> Self {
-        let (scopes, stored) = (Scopes::new(), HashSet::new());
-        Self { kernel, profile, dims, operands, scalars, scopes, stored }
+        let (scopes, stored, kept) = (Scopes::new(), HashSet::new(), BTreeMap::new());
+        Self { kernel, profile, dims, operands, scalars, scopes, stored, kept }
     }
 
-    /// Writes all of the kernel's stores.
-    pub(super) fn write(mut self, code: &mut ProgramBuilder) -> Result<(), CompileError> {
+    /// Writes what is to be kept, each after what it needs, and then all of the kernel's stores.
+    pub(super) fn write(
+        mut self,
+        code: &mut ProgramBuilder,
+        keep: &[(ValueId, Operand)],
+    ) -> Result<(), Stuck> {
+        for &(value, operand) in keep {
+            self.reach(code, &[Goal::Keep(value, operand)])?;
+            self.kept.insert(value, operand);
+        }
         let goals: Vec<Goal<'a>> = self.kernel.stores().iter().map(Goal::Store).collect();
         self.reach(code, &goals)
     }
 
     /// Reaches goals in the loops that are open, and in more.
-    fn reach(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), CompileError> {
+    fn reach(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
         self.reduce_ready(code, goals)?;
         let mut groups: BTreeMap<Vec<DimId>, Vec<Goal<'a>>> = BTreeMap::new();
         for &goal in goals {
@@ -80,19 +107,22 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         rest: DimSet,
         goals: &[Goal<'a>],
-    ) -> Result<(), CompileError> {
+    ) -> Result<(), Stuck> {
         let pending = self.pending(goals);
-        let reduced = pending.iter().fold(DimSet::NONE, |dims, &value| {
-            match &self.kernel.value(value).expression {
-                Expression::Reduce(_, over, _) => dims | *over,
-                _ => dims,
+        let reduced =
+            pending.iter().fold(DimSet::NONE, |dims, &value| dims | self.reduced_over(value));
+        let mut first = rest.minus(reduced);
+        if first.is_empty() {
+            // Their loops would be inside of these.
+            let mut pending = pending.iter();
+            if let Some(&value) = pending.find(|&&value| self.reduced_over(value).meets(rest)) {
+                return Err(Stuck::Keep(value));
             }
-        });
-        let first = rest.minus(reduced);
-        let first = if first.is_empty() { rest } else { first };
+            first = rest;
+        }
         let is_product = pending.iter().any(|&value| self.product(value).is_some());
         let purpose = if is_product { Purpose::ProductSides } else { Purpose::Elements };
-        let is_parallel = goals.iter().all(|goal| matches!(goal, Goal::Store(_)));
+        let is_parallel = !goals.iter().any(|goal| matches!(goal, Goal::Reduce { .. }));
         let inner = rest.minus(first) | reduced;
         self.within(code, first, inner, purpose, is_parallel, &mut |nest, code| {
             nest.reach(code, goals)
@@ -107,8 +137,8 @@ impl<'a> Nest<'a> {
         rest: DimSet,
         purpose: Purpose,
         is_parallel: bool,
-        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), CompileError>,
-    ) -> Result<(), CompileError> {
+        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
+    ) -> Result<(), Stuck> {
         let open = self.scopes.open();
         let loops: Vec<(DimId, _)> =
             dims.iter().map(|dim| (dim, tile(purpose, dim, dims, open, rest))).collect();
@@ -123,8 +153,8 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         loops: &[(DimId, spyre_artifact::Tile)],
         is_parallel: bool,
-        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), CompileError>,
-    ) -> Result<(), CompileError> {
+        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
+    ) -> Result<(), Stuck> {
         let Some((&(dim, tile), inner)) = loops.split_first() else { return body(self, code) };
         let dim = self.dim(dim);
         let mut result = Ok(());
@@ -139,11 +169,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Computes, in turns, all reductions that goals need and that differ along open dims only.
-    fn reduce_ready(
-        &mut self,
-        code: &mut ProgramBuilder,
-        goals: &[Goal<'a>],
-    ) -> Result<(), CompileError> {
+    fn reduce_ready(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
         loop {
             let open = self.scopes.open();
             let pending = self.pending(goals);
@@ -166,11 +192,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Computes reductions; those over the same dims in the same loops.
-    fn reduce(
-        &mut self,
-        code: &mut ProgramBuilder,
-        values: &[ValueId],
-    ) -> Result<(), CompileError> {
+    fn reduce(&mut self, code: &mut ProgramBuilder, values: &[ValueId]) -> Result<(), Stuck> {
         let mut groups: BTreeMap<(bool, Vec<DimId>), Vec<ValueId>> = BTreeMap::new();
         for &value in values {
             if let Expression::Reduce(_, over, _) = &self.kernel.value(value).expression {
@@ -180,7 +202,7 @@ impl<'a> Nest<'a> {
         }
         for ((is_product, over), values) in groups {
             match is_product {
-                true => self.multiply(code, over[0], &values),
+                true => self.multiply(code, over[0], &values)?,
                 false => self.reduce_over(code, over.into_iter().collect(), &values)?,
             }
         }
@@ -192,7 +214,10 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         over: DimSet,
         values: &[ValueId],
-    ) -> Result<(), CompileError> {
+    ) -> Result<(), Stuck> {
+        if over.meets(self.scopes.open()) {
+            return Err(Stuck::Keep(values[0]));
+        }
         let mut goals = Vec::new();
         for &value in values {
             let known = self.kernel.value(value);
@@ -203,15 +228,20 @@ impl<'a> Nest<'a> {
             goals.push(Goal::Reduce { op, into, source });
             self.scopes.keep(value, into);
         }
-        let purpose = Purpose::Elements;
-        self.within(code, over, DimSet::NONE, purpose, false, &mut |nest, code| {
-            nest.reach(code, &goals)
-        })
+        self.reach(code, &goals)
     }
 
     /// Matrix products over one dim.
-    fn multiply(&mut self, code: &mut ProgramBuilder, k: DimId, values: &[ValueId]) {
+    fn multiply(
+        &mut self,
+        code: &mut ProgramBuilder,
+        k: DimId,
+        values: &[ValueId],
+    ) -> Result<(), Stuck> {
         let open = self.scopes.open();
+        if open.contains(k) {
+            return Err(Stuck::Keep(values[0]));
+        }
         for &value in values {
             let Some([left, right]) = self.product(value) else { continue };
             let known = self.kernel.value(value);
@@ -222,6 +252,7 @@ impl<'a> Nest<'a> {
             code.each(k, depth, |code| code.dot(into, left, right, k));
             self.scopes.keep(value, into);
         }
+        Ok(())
     }
 
     /// The two tensors whose matrix product a value is, if it is one.
@@ -247,11 +278,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Everything that the goals need is in reach: no loop is missing.
-    fn finish(
-        &mut self,
-        code: &mut ProgramBuilder,
-        goals: &[Goal<'a>],
-    ) -> Result<(), CompileError> {
+    fn finish(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
         let mut stores = Vec::new();
         for &goal in goals {
             match goal {
@@ -260,6 +287,10 @@ impl<'a> Nest<'a> {
                     code.reduce(op, into, source);
                 }
                 Goal::Store(store) => stores.push((store, self.stored_value(code, store)?)),
+                Goal::Keep(value, operand) => {
+                    let register = self.value(code, value)?;
+                    code.store(operand, register);
+                }
             }
         }
         // What is read is read before anything is stored.
@@ -274,7 +305,7 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         store: &Store,
-    ) -> Result<Register, CompileError> {
+    ) -> Result<Register, Stuck> {
         let (_, format) = self.operand(store.operand);
         let lane = self.kernel.value(store.value).lane;
         let mut register = self.value(code, store.value)?;
@@ -293,16 +324,17 @@ impl<'a> Nest<'a> {
     }
 
     /// A value's tile in the loops that are open.
-    fn value(
-        &mut self,
-        code: &mut ProgramBuilder,
-        value: ValueId,
-    ) -> Result<Register, CompileError> {
+    fn value(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Stuck> {
         if let Some(register) = self.scopes.find(value) {
             return Ok(register);
         }
         let known = self.kernel.value(value);
         let register = match &known.expression {
+            Expression::Reduce(..) if self.kept.contains_key(&value) => {
+                let register = code.register(known.lane, self.program_span(known.span));
+                code.load_into(register, self.kept[&value]);
+                register
+            }
             Expression::Constant(constant) => code.constant(known.lane, Span::NONE, *constant),
             Expression::Scalar(scalar) => code.scalar(known.lane, self.scalars[scalar.0 as usize]),
             Expression::Index(dim) => code.index(self.dim(*dim)),
@@ -332,12 +364,16 @@ impl<'a> Nest<'a> {
                 let source = self.value(code, *source)?;
                 code.round(source, self.profile.supported_format(*dtype)?)
             }
-            Expression::Reduce(op, ..) => return Err(CompileError::Operation { name: op.name() }),
-            Expression::Scan(op, ..) => return Err(CompileError::Operation { name: op.name() }),
-            Expression::Seek(seek, ..) => {
-                return Err(CompileError::Operation { name: seek.name() });
+            Expression::Reduce(op, ..) => {
+                return Err(CompileError::Operation { name: op.name() }.into());
             }
-            Expression::Size(_) => return Err(CompileError::Operation { name: "size" }),
+            Expression::Scan(op, ..) => {
+                return Err(CompileError::Operation { name: op.name() }.into());
+            }
+            Expression::Seek(seek, ..) => {
+                return Err(CompileError::Operation { name: seek.name() }.into());
+            }
+            Expression::Size(_) => return Err(CompileError::Operation { name: "size" }.into()),
         };
         self.scopes.keep(value, register);
         Ok(register)
@@ -348,10 +384,10 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         operand: OperandId,
         lane: Lane,
-    ) -> Result<Register, CompileError> {
+    ) -> Result<Register, Stuck> {
         let known = self.kernel.operand(operand);
         if self.stored.contains(&operand) {
-            return Err(CompileError::ReadAfterStore { operand: known.name.clone() });
+            return Err(CompileError::ReadAfterStore { operand: known.name.clone() }.into());
         }
         let span = self.program_span(known.dims.iter().copied().collect());
         let register = code.register(lane, span);
@@ -368,6 +404,7 @@ impl<'a> Nest<'a> {
                     [Some(store.value), store.condition].into_iter().flatten().collect()
                 }
                 Goal::Reduce { source, .. } => vec![*source],
+                Goal::Keep(value, _) => vec![*value],
             })
             .collect();
         self.reductions_of(&roots)
@@ -379,7 +416,8 @@ impl<'a> Nest<'a> {
         let mut rest = roots.to_vec();
         let mut found = Vec::new();
         while let Some(value) = rest.pop() {
-            if !seen.insert(value) || self.scopes.find(value).is_some() {
+            let is_there = self.scopes.find(value).is_some() || self.kept.contains_key(&value);
+            if !seen.insert(value) || is_there {
                 continue;
             }
             let expression = &self.kernel.value(value).expression;
@@ -392,10 +430,18 @@ impl<'a> Nest<'a> {
         found
     }
 
+    fn reduced_over(&self, value: ValueId) -> DimSet {
+        match self.kernel.value(value).expression {
+            Expression::Reduce(_, over, _) => over,
+            _ => DimSet::NONE,
+        }
+    }
+
     fn span(&self, goal: Goal<'_>) -> DimSet {
         match goal {
             Goal::Store(store) => self.kernel.store_span(store),
             Goal::Reduce { source, .. } => self.kernel.value(source).span,
+            Goal::Keep(value, _) => self.kernel.value(value).span,
         }
     }
 

@@ -1,0 +1,64 @@
+use spyre::artifact::CompilerOutput;
+use spyre::numerics::{DataFormat, Profile};
+
+use crate::bed::{Bed, npy_elements, numbers};
+
+const SUMS: &[u8] = b"kernel sums(i, j) {
+    in x: float32[i, j]
+    out y: float32[i]
+    y = sum<j>(x)
+}";
+
+#[test]
+fn a_kernel_is_compiled_and_run() -> Result<(), Box<dyn std::error::Error>> {
+    let bed = Bed::new();
+    bed.write("sums.ir", SUMS);
+    assert_eq!(bed.fine("compile sums.ir -o sums"), "sums: tensors x, y; 1 step, 2 images\n");
+
+    let values = numbers(6, 1);
+    bed.npy("x.npy", &[2, 3], &values);
+    bed.fine("run sums x=x.npy --output y=y.npy");
+
+    let bytes = bed.read("y.npy");
+    let sums: Vec<f32> = npy_elements(&bytes)
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect();
+    let expected: Vec<f32> = values.chunks(3).map(|row| row.iter().sum()).collect();
+    assert!(sums.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5), "{sums:?}");
+    Ok(())
+}
+
+#[test]
+fn a_kernel_for_the_card_keeps_its_numbers() -> Result<(), Box<dyn std::error::Error>> {
+    let bed = Bed::new();
+    let text = String::from_utf8(SUMS.to_vec())?.replace("float32", "float16");
+    bed.write("sums.ir", text.as_bytes());
+    bed.fine("compile sums.ir -o sums --profile card");
+    let plan = CompilerOutput::load(bed.path("sums"))?;
+    assert_eq!(plan.options.profile, Profile::Card);
+    assert_eq!(plan.tensor_input_metadata[0].format, DataFormat::Sen169Fp16);
+    Ok(())
+}
+
+#[test]
+fn bad_kernels_are_refused_with_their_place() {
+    let bed = Bed::new();
+    let text = |from: &str, to: &str| String::from_utf8_lossy(SUMS).replace(from, to);
+    for (text, expected) in [
+        (text("(x)", "(z)"), "bad.ir: line 4, column 16: nothing is called `z`"),
+        (text("y = ", "y += "), "bad.ir: no program does `+=` yet"),
+        (String::from("\0"), "bad.ir: line 1, column 1: `\0` is no part of the language"),
+        (
+            String::new(),
+            "bad.ir: line 1, column 1: here should be `kernel`, not the end of the text",
+        ),
+    ] {
+        bed.write("bad.ir", text.as_bytes());
+        let refusal = bed.refusal("compile bad.ir -o bad");
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+    bed.write("bad.ir", &[0xff, 0xfe]);
+    assert!(bed.refusal("compile bad.ir -o bad").contains("valid UTF-8"));
+    assert!(bed.refusal("compile none.ir -o bad").contains("No such file"));
+}

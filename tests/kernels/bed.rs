@@ -1,0 +1,140 @@
+//! A card to run kernels on, and the interpreter to compare with.
+
+use std::sync::Arc;
+
+use spyre::artifact::Constant;
+use spyre::card::SoftwareCard;
+use spyre::compiler::{Array, CompileOptions, Kernel};
+use spyre::hal::MemoryMode;
+use spyre::numerics::{DType, Scalar};
+use spyre::runtime::{
+    CPUTensor, Device, ExecutionPlan, SpyreStream, SpyreTensor, launch_kernel_with,
+};
+
+pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// Numbers that are small, of both signs, and repeat at odd distances.
+fn numbers(dtype: DType, shape: &[usize], seed: usize) -> Array {
+    let count: usize = shape.iter().product();
+    let value = |at: usize| ((at * 37 + seed * 11) % 101) as f64 / 16.0 - 3.0;
+    let mut array = Array::zeros(dtype, shape);
+    for (at, element) in array.elements.iter_mut().enumerate().take(count) {
+        *element = match element {
+            Constant::Float(_) => Constant::Float(value(at)),
+            Constant::Int(_) => Constant::Int(value(at) as i64 + 1),
+            Constant::Bool(_) => Constant::Bool(at % 3 == 0),
+        };
+    }
+    // Every one is a number of its dtype: sixteenths below four have few bits.
+    array
+}
+
+fn host(array: &Array) -> Result<CPUTensor, Failure> {
+    let format = array.dtype.host_format();
+    let mut bytes = Vec::new();
+    for element in &array.elements {
+        let scalar = match *element {
+            Constant::Float(value) => Scalar::Double(value),
+            Constant::Int(value) => Scalar::Signed(value),
+            Constant::Bool(value) => Scalar::Signed(value.into()),
+        };
+        bytes.extend(scalar.encode(format)?);
+    }
+    Ok(CPUTensor::from_bytes(&array.shape, array.dtype, bytes)?)
+}
+
+fn floats(host: &CPUTensor) -> Result<Vec<f64>, Failure> {
+    let format = host.data_type().host_format();
+    let width = format.element_bytes().ok_or("an element")?;
+    let bytes = host.buffer().read()?;
+    let scalars: Result<Vec<_>, _> =
+        bytes.chunks_exact(width).map(|bytes| Scalar::decode(format, bytes)).collect();
+    Ok(scalars?.into_iter().map(Scalar::to_f64).collect())
+}
+
+pub(crate) struct Bed {
+    stream: SpyreStream,
+}
+
+impl Bed {
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let device = Device::open(Arc::new(SoftwareCard::new(MemoryMode::Vf)))?;
+        Ok(Self { stream: device.default_stream()? })
+    }
+
+    /// Runs the kernel of a text on the card and in the interpreter, and compares every operand.
+    pub(crate) fn check(
+        &self,
+        text: &str,
+        extents: &[usize],
+        scalars: &[Constant],
+    ) -> Result<(), Failure> {
+        self.check_kernel(&text.parse()?, extents, scalars, Tolerance::OfDType)
+    }
+
+    /// The same of a kernel.
+    pub(crate) fn check_kernel(
+        &self,
+        kernel: &Kernel,
+        extents: &[usize],
+        scalars: &[Constant],
+        tolerance: Tolerance,
+    ) -> Result<(), Failure> {
+        let plan = kernel.compile(&CompileOptions::default())?;
+        let plan = ExecutionPlan::from_compiler_output(plan)?;
+        plan.load(&self.stream)?;
+        let mut arrays: Vec<Array> = Vec::new();
+        for (seed, operand) in kernel.operands().iter().enumerate() {
+            let extent = |dim: &spyre::compiler::DimId| extents[usize::from(dim.0)];
+            let shape: Vec<usize> = operand.dims.iter().map(extent).collect();
+            arrays.push(numbers(operand.dtype, &shape, seed));
+        }
+        let mut tensors = Vec::new();
+        for array in &arrays {
+            tensors.push(SpyreTensor::from_host(&self.stream, &host(array)?)?);
+        }
+        let words: Vec<u64> = scalars.iter().map(|scalar| scalar.word()).collect();
+        launch_kernel_with(&self.stream, &plan, &tensors, &words)?;
+        self.stream.synchronize()?;
+
+        kernel.interpret(extents, scalars, &mut arrays)?;
+        for (tensor, array) in tensors.iter().zip(&arrays) {
+            let host = tensor.to_host(&self.stream)?;
+            self.stream.synchronize()?;
+            let (ours, expected) = (floats(&host)?, array.floats());
+            let tolerance = tolerance.of(array.dtype);
+            for (at, (a, b)) in ours.iter().zip(&expected).enumerate() {
+                let is_close = a == b
+                    || (a.is_nan() && b.is_nan())
+                    || (a - b).abs() <= tolerance * (1.0 + b.abs());
+                assert!(
+                    is_close,
+                    "element {at} of {}, {extents:?}: {a} is not {b}\n{kernel}",
+                    array.dtype
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How far results may be from the interpreter's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tolerance {
+    /// A few units of the dtype's last place.
+    OfDType,
+    /// Not at all.
+    None,
+}
+
+impl Tolerance {
+    fn of(self, dtype: DType) -> f64 {
+        match (self, dtype) {
+            (Self::None, _) => 0.0,
+            (_, DType::Float16) => 1e-3,
+            (_, DType::BFloat16) => 8e-3,
+            (_, DType::Float64) => 1e-12,
+            _ => 2e-6,
+        }
+    }
+}
