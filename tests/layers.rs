@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Each crate, and the crates of ours that it may name.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
     ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
@@ -55,6 +55,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ),
     ("spyre-cli", &["spyre", "spyre-bench"]),
     ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    ("torch-spyre", &["spyre"]),
 ];
 
 /// The dependencies of every crate on crates of ours, as cargo sees them.

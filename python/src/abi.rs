@@ -1,0 +1,1 @@
+//! The C functions that the shim calls.

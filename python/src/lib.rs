@@ -1,0 +1,19 @@
+//! The extension module `torch_spyre._C`: PyTorch's device "spyre" on the open Spyre stack.
+//!
+//! Above the facade [`spyre`]. PyTorch asks for C++ classes; they are a thin shim in `csrc/` that
+//! adapts types and calls the C functions in [`abi`]. What Python calls directly is registered here.
+
+mod abi;
+mod kernels;
+mod layouts;
+
+use pyo3::prelude::*;
+
+/// What Python imports.
+#[pymodule]
+#[pyo3(name = "_C")]
+fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
+    names.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    layouts::register(names)?;
+    kernels::register(names)
+}
