@@ -37,6 +37,7 @@ def make_spyre_module() -> types.ModuleType:
     module.__all__ = sorted(name for name in vars(module) if not name.startswith("_"))
     # Set last, so that nothing above reaches the extension by mistake.
     module.__getattr__ = _of_the_extension
+    _complete_the_extension()
     return module
 
 
@@ -111,6 +112,26 @@ def _own_names() -> dict[str, Any]:
         "streams": streams,
         **dict.fromkeys(_PROBED_BY_INDUCTOR),
     }
+
+
+def _complete_the_extension() -> None:
+    """Names that users look for in ``_C`` and that are written in Python here."""
+    from_python = {
+        "_SpyreStreamBase": streams.Stream,
+        "_get_default_generator": random._default_generator,
+        "_spyre_get_allocator_stats": memory.memory_stats,
+        "_spyre_reset_accumulated_stats": memory.reset_accumulated_memory_stats,
+        "_spyre_reset_peak_stats": memory.reset_peak_memory_stats,
+        "current_stream": streams.current_stream,
+        "default_stream": streams.default_stream,
+        "get_stream_from_pool": streams.get_stream_from_pool,
+        "manual_seed": random.manual_seed,
+        "manual_seed_all": random.manual_seed_all,
+        "set_current_stream": streams.set_current_stream,
+        "synchronize": streams.synchronize,
+    }
+    for name, value in from_python.items():
+        setattr(_C, name, value)
 
 
 def _of_the_extension(name: str) -> Any:

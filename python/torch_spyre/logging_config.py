@@ -90,7 +90,6 @@ class _State:
         self.sources: dict[str, str] = {}
         self.log_file: str | None = None
         self.log_file_source = DEFAULT_SOURCE
-        self.handler: logging.Handler | None = None
 
 
 _state = _State()
@@ -195,7 +194,7 @@ def get_config_for_cpp() -> dict[str, int | str]:
 
 def _name(component: str) -> str:
     name = component if component == ROOT or component.startswith(ROOT + ".") else f"{ROOT}.{component}"
-    if not any(known == ROOT or known in COMPONENTS for known in _upwards(name)):
+    if name != ROOT and not any(known in COMPONENTS for known in _upwards(name)):
         raise ValueError(f"there is no component {component!r}: {', '.join(COMPONENTS)}")
     return name
 
@@ -229,11 +228,15 @@ def _forget() -> None:
     _state.log_file, _state.log_file_source = None, DEFAULT_SOURCE
 
 
+def _our_handlers() -> list[logging.Handler]:
+    """Found on the logger, so that a second copy of this module does not write every line twice."""
+    return [handler for handler in logging.getLogger(ROOT).handlers if getattr(handler, "is_spyres", False)]
+
+
 def _drop_handler() -> None:
-    if _state.handler is not None:
-        logging.getLogger(ROOT).removeHandler(_state.handler)
-        _state.handler.close()
-        _state.handler = None
+    for handler in _our_handlers():
+        logging.getLogger(ROOT).removeHandler(handler)
+        handler.close()
 
 
 def _apply() -> None:
@@ -243,11 +246,12 @@ def _apply() -> None:
     sends its own.
     """
     root = logging.getLogger(ROOT)
-    if (_state.levels or _state.log_file) and _state.handler is None:
-        _state.handler = _handler()
-        _state.handler.setFormatter(logging.Formatter("[%(levelname)s] [%(name)s] %(message)s"))
-        root.addHandler(_state.handler)
-    root.propagate = _state.handler is None
+    if (_state.levels or _state.log_file) and not _our_handlers():
+        handler = _handler()
+        handler.is_spyres = True  # type: ignore[attr-defined]
+        handler.setFormatter(logging.Formatter("[%(levelname)s] [%(name)s] %(message)s"))
+        root.addHandler(handler)
+    root.propagate = not _our_handlers()
     root.setLevel(_state.levels.get(ROOT, LogLevel.WARNING))
     for name in COMPONENTS:
         logging.getLogger(name).setLevel(_state.levels.get(name, LogLevel.NOTSET))

@@ -110,6 +110,10 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
+def _default_generator(device: int = -1) -> torch.Generator:
+    return _generator(None if device < 0 else device)
+
+
 def _get_generator(device: torch.device) -> torch.Generator:
     return _generator(device)
 

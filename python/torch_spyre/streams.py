@@ -224,3 +224,15 @@ def synchronize(device: Device = None) -> None:
 def _device_type() -> int:
     """What PyTorch calls this type of device inside."""
     return torch.accelerator.current_stream().device_type
+
+
+def get_stream_from_pool(device: Device = None, priority: int = 0) -> Stream:
+    """The next stream of a priority: what ``Stream(device, priority)`` is."""
+    return Stream(device, priority)
+
+
+def set_current_stream(stream: torch.Stream) -> Stream:
+    """Makes ``stream`` the current one of its device, and tells which one was."""
+    previous = current_stream(Stream.of(stream).device_index)
+    set_stream(stream)
+    return previous
