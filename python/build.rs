@@ -11,9 +11,16 @@ fn main() {
     println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
     println!("cargo:rerun-if-env-changed=VIRTUAL_ENV");
     let torch = torch_folder();
-    compile(&torch);
-    // Nothing refers to the objects that register the device: all of them are to be linked.
-    println!("cargo:rustc-link-lib=static:+whole-archive=spyre_shim");
+    let folder = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets it"));
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    for source in sources() {
+        let name = format!("spyre_{}", source.file_stem().expect("a name").to_string_lossy());
+        if is_older(&folder.join(format!("lib{name}.a")), &source) {
+            compile(&torch, &source, &name);
+        }
+        // Nothing refers to the objects that register the device: all of them are to be linked.
+        println!("cargo:rustc-link-lib=static:+whole-archive={name}");
+    }
     println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
     // `import torch` has loaded these already when the extension is.
     for library in ["torch_cpu", "c10", "stdc++"] {
@@ -21,7 +28,7 @@ fn main() {
     }
 }
 
-fn compile(torch: &Path) {
+fn compile(torch: &Path, source: &Path, name: &str) {
     let include = torch.join("include");
     cc::Build::new()
         .cpp(true)
@@ -30,17 +37,20 @@ fn compile(torch: &Path) {
         .debug(false)
         .include(SOURCES)
         .flag("-fvisibility=hidden")
-        .flag("-Wall")
-        .flag("-Wextra")
         .flag("-Wno-unused-parameter")
         // As a system's, so that warnings are about our own lines.
         .flag("-isystem")
         .flag(include.to_str().expect("a path in UTF-8"))
-        .files(sources())
+        .file(source)
         .cargo_metadata(false)
-        .compile("spyre_shim");
-    let folder = std::env::var("OUT_DIR").expect("cargo sets it");
-    println!("cargo:rustc-link-search=native={folder}");
+        .compile(name);
+}
+
+/// Whether an archive is to be made again: each source takes half a minute.
+fn is_older(archive: &Path, source: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    let inputs = [source, &Path::new(SOURCES).join("spyre.h"), Path::new("build.rs")];
+    inputs.iter().any(|input| changed(archive) < changed(input))
 }
 
 fn sources() -> Vec<PathBuf> {

@@ -3,9 +3,17 @@
 //! Above the facade [`spyre`]. PyTorch asks for C++ classes; they are a thin shim in `csrc/` that
 //! adapts types and calls the C functions in [`abi`]. What Python calls directly is registered here.
 
+#![expect(non_snake_case, reason = "Python's name for an extension module")]
+
 mod abi;
+mod cards;
+mod failure;
+mod fallbacks;
+mod history;
 mod kernels;
 mod layouts;
+mod pinned;
+mod statistics;
 
 use pyo3::prelude::*;
 
@@ -14,6 +22,7 @@ use pyo3::prelude::*;
 #[pyo3(name = "_C")]
 fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    fallbacks::register(names)?;
     layouts::register(names)?;
     kernels::register(names)
 }

@@ -229,6 +229,11 @@ impl FlexStream {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
     }
 
+    /// The last block that was queued; number 0 if there was none.
+    pub fn last_point(&self) -> StreamPoint {
+        StreamPoint { stream: self.lane.index, sequence: self.lane.ring.reserved() }
+    }
+
     /// Something to wait for one block with.
     pub fn ticket(&self, point: StreamPoint) -> Ticket {
         Ticket { handle: Arc::clone(&self.handle), point }
