@@ -4,14 +4,17 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -414,6 +417,86 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
   return {back(std::get<0>(results)), back(std::get<1>(results)), back(std::get<2>(results))};
 }
 
+// Cells of recurrent networks: PyTorch has them fused for accelerators only, and in parts for the CPU.
+
+Tensor gates_of(const Tensor& input, const Tensor& hidden, const std::optional<Tensor>& input_bias,
+                const std::optional<Tensor>& hidden_bias) {
+  Tensor gates = input + hidden;
+  if (input_bias.has_value() && input_bias->defined()) {
+    gates = gates + *input_bias + *hidden_bias;
+  }
+  return gates;
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
+                                             const Tensor& cell, const std::optional<Tensor>& input_bias,
+                                             const std::optional<Tensor>& hidden_bias) {
+  const auto gates = gates_of(input_gates, hidden_gates, input_bias, hidden_bias).chunk(4, 1);
+  const Tensor in = gates[0].sigmoid();
+  const Tensor forget = gates[1].sigmoid();
+  const Tensor next = gates[2].tanh();
+  const Tensor out = gates[3].sigmoid();
+  const Tensor new_cell = forget * cell + in * next;
+  return {out * new_cell.tanh(), new_cell, at::cat({in, forget, next, out}, 1)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const std::optional<Tensor>& grad_hidden,
+                                                      const std::optional<Tensor>& grad_cell,
+                                                      const Tensor& cell, const Tensor& new_cell,
+                                                      const Tensor& workspace, bool has_bias) {
+  const auto gates = workspace.chunk(4, 1);
+  const Tensor& in = gates[0];
+  const Tensor& forget = gates[1];
+  const Tensor& next = gates[2];
+  const Tensor& out = gates[3];
+  const Tensor squashed = new_cell.tanh();
+  const bool has_hidden = grad_hidden.has_value() && grad_hidden->defined();
+  const bool has_cell = grad_cell.has_value() && grad_cell->defined();
+  if (!has_hidden && !has_cell) {
+    return {};
+  }
+  const Tensor from_hidden = has_hidden ? *grad_hidden : at::zeros_like(new_cell);
+  Tensor to_cell = from_hidden * out * (1 - squashed * squashed);
+  if (has_cell) {
+    to_cell = to_cell + *grad_cell;
+  }
+  const Tensor grad_gates = at::cat({to_cell * next * in * (1 - in), to_cell * cell * forget * (1 - forget),
+                                     to_cell * in * (1 - next * next),
+                                     from_hidden * squashed * out * (1 - out)},
+                                    1);
+  return {grad_gates, to_cell * forget, has_bias ? grad_gates.sum(0) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates,
+                                    const Tensor& hidden, const std::optional<Tensor>& input_bias,
+                                    const std::optional<Tensor>& hidden_bias) {
+  const bool has_bias = input_bias.has_value() && input_bias->defined();
+  const auto input = (has_bias ? input_gates + *input_bias : input_gates).chunk(3, 1);
+  const auto gates = (has_bias ? hidden_gates + *hidden_bias : hidden_gates).chunk(3, 1);
+  const Tensor reset = (input[0] + gates[0]).sigmoid();
+  const Tensor update = (input[1] + gates[1]).sigmoid();
+  const Tensor next = (input[2] + reset * gates[2]).tanh();
+  return {next + update * (hidden - next), at::cat({reset, update, next, hidden, gates[2]}, 1)};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad,
+                                                                     const Tensor& workspace,
+                                                                     bool has_bias) {
+  const auto kept = workspace.chunk(5, 1);
+  const Tensor& reset = kept[0];
+  const Tensor& update = kept[1];
+  const Tensor& next = kept[2];
+  const Tensor& hidden = kept[3];
+  const Tensor& gate = kept[4];
+  const Tensor to_update = grad * (hidden - next) * (1 - update) * update;
+  const Tensor to_next = grad * (1 - update) * (1 - next * next);
+  const Tensor to_reset = to_next * gate * (1 - reset) * reset;
+  const Tensor to_input = at::cat({to_reset, to_update, to_next}, 1);
+  const Tensor to_hidden = at::cat({to_reset, to_update, to_next * reset}, 1);
+  return {to_input, to_hidden, grad * update, has_bias ? to_input.sum(0) : Tensor(),
+          has_bias ? to_hidden.sum(0) : Tensor()};
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
@@ -421,6 +504,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_overrideable", TORCH_FN(convolution));
   m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
+  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
 }
 
 } // namespace

@@ -109,8 +109,9 @@ pub(crate) fn card_of(address: u64) -> Option<&'static Card> {
 pub(crate) fn memory_at(address: u64) -> Result<(Arc<TensorMemory>, u64), Failure> {
     check_process()?;
     let found = card_of(address).and_then(|card| card.memory.find(address));
-    found.ok_or_else(|| {
-        Failure::runtime(format!("{address:#x} is not an address of a live spyre storage"))
+    found.ok_or_else(|| match address {
+        0 => Failure::runtime("the tensor's storage has no memory: it was freed, or resized to 0"),
+        _ => Failure::runtime(format!("{address:#x} is not the address of a live spyre storage")),
     })
 }
 

@@ -74,7 +74,7 @@ pub use element::Element;
 pub use error::Error;
 pub use launch::{launch_kernel, launch_kernel_with};
 pub use layout_cache::{shared_bytes, shared_layout};
-pub use memory_copy::{copy_from_device, copy_on_device, copy_to_device, copy_to_peer};
+pub use memory_copy::{Return, copy_from_device, copy_on_device, copy_to_device, copy_to_peer};
 pub use operation::Operation;
 pub use plan::ExecutionPlan;
 pub use preprocess::{DevicePlace, HostAddress, PreProcessCompute};

@@ -5,55 +5,73 @@
 //! other bits than the host), the part of the storage that the view touches is brought to the host,
 //! as the host would have it, and back.
 
-use spyre_hal::{HostBuffer, HostSource, HostTarget, StreamPoint};
-use spyre_layout::{DmaNest, Endpoint, Solo, View};
-use spyre_numerics::{DType, DataFormat};
 use std::sync::Arc;
+
+use spyre_hal::{
+    ControlBlock, CopyDevice, CopyFromDevice, CopyToDevice, HostBuffer, HostSource, HostTarget,
+};
+use spyre_layout::{DmaNest, Endpoint, Solo, SpyreTensorLayout, View};
+use spyre_numerics::{Converter, DType, DataFormat};
 
 use crate::cpu_tensor::element_bytes;
 use crate::nest_cache::{End, nest};
 use crate::storage_layout::{SharedLayout, StorageLayout};
 use crate::{ElementsView, Error, MemoryView, SpyreStream, TensorMemory};
 
-/// Queues a copy of host elements to a view of the same size, converted if dtypes differ.
-///
-/// The point is the block that does it; without one, all is done already.
+/// Whether a copy returns when it is done, or when it is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Return {
+    /// The caller carries it out if it can.
+    WhenDone,
+    /// Nothing that the copy touches may go or change before it is done.
+    WhenQueued,
+}
+
+/// Copies that the caller carries out itself, if nothing is ahead of them: another thread would take
+/// longer to wake.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// Copies host elements to a view of the same size, converted if dtypes differ.
 pub fn copy_to_device(
     stream: &SpyreStream,
     source: HostSource,
     from: &ElementsView<'_>,
     to: &MemoryView<'_>,
-) -> Result<Option<StreamPoint>, Error> {
+    returns: Return,
+) -> Result<(), Error> {
     if to.elements.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
     let Some(target) = direct_end(to, from.dtype) else {
         let mut image = Image::read(stream, to)?;
         image.put(source.bytes(), from, to)?;
-        return image.write(stream, to).map(|()| None);
+        return image.write(stream, to);
     };
-    let nest = nest(host_end(from), target)?;
-    let range = to.memory.range();
-    Ok(Some(stream.flex().copy_to_device_with(&nest, source, range)?))
+    let nest = Some(nest(host_end(from), target)?);
+    let copy = CopyToDevice { source, target: to.memory.range(), nest };
+    let is_small = to.memory.range().bytes <= SMALL_BYTES;
+    submit(stream, ControlBlock::CopyToDevice(Box::new(copy)), returns, is_small)
 }
 
-/// Queues a copy of a view to host elements of the same size, converted if dtypes differ.
+/// Copies a view to host elements of the same size, converted if dtypes differ.
 pub fn copy_from_device(
     stream: &SpyreStream,
     from: &MemoryView<'_>,
     mut target: HostTarget,
     to: &ElementsView<'_>,
-) -> Result<Option<StreamPoint>, Error> {
+    returns: Return,
+) -> Result<(), Error> {
     if from.elements.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
     let Some(source) = direct_end(from, to.dtype) else {
         let image = Image::read(stream, from)?;
-        return image.take(from, target.bytes_mut(), to).map(|()| None);
+        return image.take(from, target.bytes_mut(), to);
     };
-    let nest = nest(source, host_end(to))?;
-    let range = from.memory.range();
-    Ok(Some(stream.flex().copy_from_device_with(&nest, range, target)?))
+    let nest = Some(nest(source, host_end(to))?);
+    let copy = CopyFromDevice { source: from.memory.range(), target, nest };
+    let is_small = from.memory.range().bytes <= SMALL_BYTES;
+    submit(stream, ControlBlock::CopyFromDevice(Box::new(copy)), returns, is_small)
 }
 
 /// Queues a copy between views of the same size on one device, converted if dtypes differ. They may
@@ -70,10 +88,11 @@ pub fn copy_on_device(
     match (direct_end(from, to.elements.dtype), direct_end(to, from.elements.dtype)) {
         (Some(_), Some(_)) if is_same => by_way_of_memory(stream, from, to),
         (Some(source), Some(target)) if is_plain_pair(from, to) => {
-            let nest = nest(source, target)?;
+            let nest = Some(nest(source, target)?);
             let (source, target) = (from.memory.range(), to.memory.range());
-            stream.flex().copy_on_device(source, target, Some(nest))?;
-            Ok(())
+            let is_small = source.bytes + target.bytes <= SMALL_BYTES;
+            let copy = ControlBlock::CopyDevice(Box::new(CopyDevice { source, target, nest }));
+            submit(stream, copy, Return::WhenQueued, is_small)
         }
         _ => by_way_of_host(stream, from, stream, to),
     }
@@ -101,6 +120,22 @@ pub fn copy_to_peer(
     Ok(source.ticket(point).wait()?)
 }
 
+fn submit(
+    stream: &SpyreStream,
+    block: ControlBlock,
+    returns: Return,
+    is_small: bool,
+) -> Result<(), Error> {
+    let flex = stream.flex();
+    if returns == Return::WhenDone {
+        return Ok(flex.run(block)?);
+    }
+    match is_small && flex.is_idle() {
+        true => Ok(flex.run_soon(block)?),
+        false => Ok(flex.submit([block]).map(drop)?),
+    }
+}
+
 /// A view of a storage where a nest finds its elements, and converts them as the host would.
 fn direct_end<'a>(view: &MemoryView<'a>, other: DType) -> Option<End<'a>> {
     let layout = view.storage_layout();
@@ -121,7 +156,7 @@ fn host_end<'a>(elements: &ElementsView<'a>) -> End<'a> {
 fn is_plain_pair(from: &MemoryView<'_>, to: &MemoryView<'_>) -> bool {
     let format = |view: &MemoryView<'_>| {
         let layout = view.storage_layout();
-        layout.seen_as(view.elements.dtype).map(spyre_layout::SpyreTensorLayout::device_dtype)
+        layout.seen_as(view.elements.dtype).map(SpyreTensorLayout::device_dtype)
     };
     let (source, target) = (format(from), format(to));
     let is_host = |format: Option<DataFormat>, view: &MemoryView<'_>| {
@@ -181,24 +216,21 @@ fn by_way_of_host(
     let elements = ElementsView { dtype, size: from.elements.size, stride: &stride, offset: 0 };
     let bytes = from.elements.size.iter().product::<usize>() * element_bytes(dtype);
     let host = HostBuffer::zeroed(bytes);
-    if let Some(point) = copy_from_device(source, from, host.lend_to_write()?, &elements)? {
-        source.ticket(point).wait()?;
-    }
+    copy_from_device(source, from, host.lend_to_write()?, &elements, Return::WhenDone)?;
     let mut host = host;
     let mut elements = elements;
     if dtype != to.elements.dtype && direct_end(to, dtype).is_none() {
         host = converted(&host, dtype, to.elements.dtype)?;
         elements.dtype = to.elements.dtype;
     }
-    copy_to_device(target, host.lend_to_read()?, &elements, to)?;
-    Ok(())
+    copy_to_device(target, host.lend_to_read()?, &elements, to, Return::WhenQueued)
 }
 
 /// The same elements as another dtype.
 fn converted(host: &HostBuffer, from: DType, to: DType) -> Result<HostBuffer, Error> {
     let source = host.read()?;
     let mut target = vec![0; source.len() / element_bytes(from) * element_bytes(to)];
-    let converter = spyre_numerics::Converter::new(from.host_format(), to.host_format())?;
+    let converter = Converter::new(from.host_format(), to.host_format())?;
     converter.convert(&source, &mut target)?;
     Ok(target.into())
 }
@@ -226,19 +258,19 @@ impl Image {
         let buffer = HostBuffer::zeroed(elements * own);
         let offset = (low - first * own) / width;
         let image = Self { buffer, first, elements, offset };
-        let nest = nest(image.device_end(view)?, image.host_end(view))?;
-        let flex = stream.flex();
-        let point = flex.copy_from_device_with(&nest, view.memory.range(), &image.buffer)?;
-        flex.ticket(point).wait()?;
+        let nest = Some(nest(image.device_end(view)?, image.host_end(view))?);
+        let target = image.buffer.lend_to_write()?;
+        let copy = CopyFromDevice { source: view.memory.range(), target, nest };
+        stream.flex().run(ControlBlock::CopyFromDevice(Box::new(copy)))?;
         Ok(image)
     }
 
     /// Brings it back.
     fn write(&self, stream: &SpyreStream, view: &MemoryView<'_>) -> Result<(), Error> {
-        let nest = nest(self.host_end(view), self.device_end(view)?)?;
-        let flex = stream.flex();
-        let point = flex.copy_to_device_with(&nest, &self.buffer, view.memory.range())?;
-        Ok(flex.ticket(point).wait()?)
+        let nest = Some(nest(self.host_end(view), self.device_end(view)?)?);
+        let source = self.buffer.lend_to_read()?;
+        let copy = CopyToDevice { source, target: view.memory.range(), nest };
+        Ok(stream.flex().run(ControlBlock::CopyToDevice(Box::new(copy)))?)
     }
 
     /// The view's elements, from the image to a host tensor.

@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use spyre::hal::{HostSource, HostTarget, StreamPoint};
+use spyre::hal::{HostSource, HostTarget};
 use spyre::runtime::{
-    MemoryView, SharedLayout, SpyreStream, TensorMemory, copy_from_device, copy_on_device,
+    MemoryView, Return, SharedLayout, TensorMemory, copy_from_device, copy_on_device,
     copy_to_device, copy_to_peer,
 };
 
@@ -125,8 +125,7 @@ unsafe fn inward(
         // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
         unsafe { HostSource::foreign(data, bytes, keep.map_or_else(nobody, |block| block)) }
     };
-    let point = copy_to_device(stream, host, &from.elements(), &found.view())?;
-    wait_if(may_wait, stream, point)
+    Ok(copy_to_device(stream, host, &from.elements(), &found.view(), returns(may_wait))?)
 }
 
 /// # Safety
@@ -146,8 +145,7 @@ unsafe fn outward(
     let must_wait = may_wait || keep.is_none();
     // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
     let host = unsafe { HostTarget::foreign(data, bytes, keep.map_or_else(nobody, |block| block)) };
-    let point = copy_from_device(stream, &found.view(), host, &to.elements())?;
-    wait_if(must_wait, stream, point)
+    Ok(copy_from_device(stream, &found.view(), host, &to.elements(), returns(must_wait))?)
 }
 
 /// # Safety
@@ -188,16 +186,8 @@ fn is_plain_conversion(from: &Found<'_>, to: &Found<'_>) -> bool {
     !is_complex(from.shape.dtype) && !is_complex(to.shape.dtype) && is_own(from) && is_own(to)
 }
 
-#[inline]
-fn wait_if(
-    must_wait: bool,
-    stream: &SpyreStream,
-    point: Option<StreamPoint>,
-) -> Result<(), Failure> {
-    match point {
-        Some(point) if must_wait => Ok(stream.ticket(point).wait()?),
-        _ => Ok(()),
-    }
+fn returns(must_wait: bool) -> Return {
+    if must_wait { Return::WhenDone } else { Return::WhenQueued }
 }
 
 /// Keeps nothing: the caller does.
