@@ -8,6 +8,18 @@ import sys
 import textwrap
 
 import pytest
+import torch
+
+DEVICE = os.environ.get("SPYRE_TEST_DEVICE", "spyre")
+"""Another device shows that the proofs themselves are right: SPYRE_TEST_DEVICE=cpu."""
+
+needs_spyre = pytest.mark.skipif(DEVICE != "spyre", reason="asks for what only spyre has")
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """The device under test."""
+    return torch.device(DEVICE)
 
 
 @pytest.fixture
