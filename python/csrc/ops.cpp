@@ -31,39 +31,51 @@ bool is_spyre(const Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == kSpyre;
 }
 
-// Whether a tensor's elements, and where they are shared, can be had by strides over a row that is
-// not much longer than they are.
-bool keeps_strides(const Tensor& tensor) {
-  int64_t reach = 1;
-  int64_t elements = 1;
+// A view of a tensor in which repeated elements are there once.
+Tensor once(const Tensor& tensor, at::IntArrayRef strides) {
+  c10::SmallVector<int64_t, 8> sizes(tensor.sizes().begin(), tensor.sizes().end());
+  bool is_repeated = false;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    reach += (tensor.size(dim) - 1) * tensor.stride(dim);
-    elements *= tensor.stride(dim) == 0 ? 1 : tensor.size(dim);
+    if (strides[dim] == 0 && sizes[dim] > 1) {
+      sizes[dim] = 1;
+      is_repeated = true;
+    }
   }
-  return reach <= 4 * elements;
+  return is_repeated ? at::as_strided(tensor, sizes, tensor.strides(), tensor.storage_offset()) : tensor;
 }
 
-// A copy on the CPU with the same strides: where elements are repeated they are so there, too.
+// Whether a tensor's strides on the CPU would leave no great gaps.
+bool is_dense_enough(const Tensor& tensor) {
+  int64_t reach = 1;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    reach += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  return reach <= 4 * tensor.numel();
+}
+
+// Whether elements are shared other than by being repeated.
+bool has_windows(const Tensor& tensor) {
+  const Tensor all = once(tensor, tensor.strides());
+  return !all.is_non_overlapping_and_dense() && at::has_internal_overlap(all) != at::MemOverlap::No;
+}
+
+// A copy on the CPU with the same strides, or at least with the same elements repeated.
 Tensor cpu_copy(const Tensor& tensor) {
   const auto options = tensor.options().device(at::kCPU);
   if (tensor.numel() == 0) {
     return at::empty_strided(tensor.sizes(), tensor.strides(), options);
   }
-  if (!keeps_strides(tensor)) {
-    return tensor.to(at::kCPU);
+  const Tensor source = once(tensor, tensor.strides());
+  if (!is_dense_enough(source)) {
+    return source.to(at::kCPU).expand(tensor.sizes());
   }
-  c10::SmallVector<int64_t, 8> once(tensor.sizes().begin(), tensor.sizes().end());
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    once[dim] = tensor.stride(dim) == 0 ? 1 : once[dim];
+  if (has_windows(source)) {
+    // What the windows show is enough: nobody writes through them.
+    return source.to(at::kCPU).expand(tensor.sizes());
   }
-  const Tensor host = at::empty_strided(once, tensor.strides(), options);
-  if (at::has_internal_overlap(host) != at::MemOverlap::No && !host.is_non_overlapping_and_dense()) {
-    // Windows that share elements: what they show is enough.
-    return tensor.to(at::kCPU);
-  }
-  Tensor filled = host;
-  filled.copy_(at::as_strided(tensor, once, tensor.strides(), tensor.storage_offset()));
-  return at::as_strided(filled, tensor.sizes(), tensor.strides());
+  Tensor host = at::empty_strided(source.sizes(), source.strides(), options);
+  host.copy_(source);
+  return at::as_strided(host, tensor.sizes(), tensor.strides());
 }
 
 // The tensors of one call, each brought to the CPU once.
@@ -111,7 +123,12 @@ class Arguments {
         tensor.as_strided_(copy.sizes(), copy.strides());
       }
     }
-    tensor.copy_(copy);
+    const auto row = rows_.find(tensor.storage().unsafeGetStorageImpl());
+    if (row != rows_.end() && has_windows(tensor)) {
+      at::as_strided(tensor, row->second.sizes(), {1}, 0).copy_(row->second);
+      return;
+    }
+    once(tensor, tensor.strides()).copy_(once(copy, tensor.strides()));
   }
 
  private:
@@ -122,7 +139,7 @@ class Arguments {
   };
 
   static bool shares_memory(const Group& group) {
-    if (!group.is_written || group.members.size() < 2) {
+    if (!group.is_written || (group.members.size() < 2 && !has_windows(group.members[0]))) {
       return false;
     }
     for (const auto& member : group.members) {

@@ -13,12 +13,10 @@
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/alias_native.h>
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_set_to_native.h>
-#include <ATen/ops/neg.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -336,32 +334,24 @@ Tensor without_bits(const Tensor& tensor) {
   return plain;
 }
 
-// Copies between tensors whose bits differ: the host applies them.
+// Copies between tensors whose bits differ: the CPU's copy applies them, in the order that it has.
 void copy_with_bits(const Tensor& self, const Tensor& source) {
-  Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
+  Tensor host = source;
   if (source.device().type() == kSpyre) {
+    host = at::empty(source.sizes(), source.options().device(at::kCPU));
     copy_memory(host, without_bits(source), false);
-  } else {
-    host.copy_(without_bits(source));
+    host._set_conj(source.is_conj());
+    host._set_neg(source.is_neg());
   }
-  if (source.is_conj()) {
-    host = at::conj_physical(host);
-  }
-  if (source.is_neg()) {
-    host = at::neg(host);
-  }
-  host = host.to(self.scalar_type());
   if (self.device().type() != kSpyre) {
     const_cast<Tensor&>(self).copy_(host);
     return;
   }
-  if (self.is_conj()) {
-    host = at::conj_physical(host);
-  }
-  if (self.is_neg()) {
-    host = at::neg(host);
-  }
-  copy_memory(without_bits(self), host, false);
+  Tensor bits = at::empty(self.sizes(), self.options().device(at::kCPU));
+  bits._set_conj(self.is_conj());
+  bits._set_neg(self.is_neg());
+  bits.copy_(host);
+  copy_memory(without_bits(self), without_bits(bits), false);
 }
 
 bool is_copyable(const Tensor& tensor) {

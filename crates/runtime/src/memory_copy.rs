@@ -249,7 +249,7 @@ struct Image {
 impl Image {
     /// Brings it to the host, when everything queued before has ended.
     fn read(stream: &SpyreStream, view: &MemoryView<'_>) -> Result<Self, Error> {
-        let own = element_bytes(view.storage_layout().dtype());
+        let own = element_bytes(bits_of(view.storage_layout()));
         let width = element_bytes(view.elements.dtype);
         let last = view.elements.view()?.last_element().unwrap_or(view.elements.offset);
         let (low, high) = (view.elements.offset * width, (last + 1) * width);
@@ -305,17 +305,27 @@ impl Image {
 
     fn device_end<'a>(&'a self, view: &MemoryView<'a>) -> Result<End<'a>, Error> {
         let layout: &'a SharedLayout = view.storage_layout();
-        let elements = self.flat(layout.dtype(), self.first);
-        Ok(End::Device { elements, layout, seen: layout.layout() })
+        let dtype = bits_of(layout);
+        let elements = self.flat(dtype, self.first);
+        let seen = layout.seen_as(dtype).unwrap_or_else(|| layout.layout());
+        Ok(End::Device { elements, layout, seen })
     }
 
     fn host_end<'a>(&'a self, view: &MemoryView<'a>) -> End<'a> {
-        let dtype = view.storage_layout().dtype();
+        let dtype = bits_of(view.storage_layout());
         End::Host { elements: self.flat(dtype, 0), format: dtype.host_format() }
     }
 
     fn flat(&self, dtype: DType, offset: usize) -> ElementsView<'_> {
         ElementsView { dtype, size: std::slice::from_ref(&self.elements), stride: &[1], offset }
+    }
+}
+
+/// The dtype as which a storage's elements keep all their bits: a bool keeps one of eight.
+fn bits_of(layout: &StorageLayout) -> DType {
+    match layout.dtype() {
+        DType::Bool if layout.is_exact() => DType::UInt8,
+        dtype => dtype,
     }
 }
 

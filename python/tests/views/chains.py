@@ -21,6 +21,10 @@ class Mismatch(AssertionError):
     """The device does not give what the CPU gives."""
 
 
+class Beyond(Exception):
+    """The device did what the CPU has no code for: there is nothing more to compare with."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """What a seed stands for. `steps` are (kind, seed) pairs: any part of them is a chain too."""
@@ -70,8 +74,11 @@ class Run:
 
     def all(self) -> None:
         """Carries the chain out, and compares everything at its end."""
-        for name, seed in self.chain.steps:
-            self.one(name, Random(seed))
+        try:
+            for name, seed in self.chain.steps:
+                self.one(name, Random(seed))
+        except Beyond:
+            return
         self.compare_all()
 
     def one(self, name: str, random: Random) -> None:
@@ -82,7 +89,7 @@ class Run:
         step = getattr(kinds, name)(host, draw)
         if step is None:
             return
-        if step.writes and 0 not in host.stride() and kinds.overlaps(host):
+        if step.writes and name not in ("fill", "zero") and kinds.has_windows(host):
             return
         before = len(self.text)
         self.text.append(f"t{number}{step.text}")
@@ -98,6 +105,8 @@ class Run:
             raise Mismatch(f"{self.text[before]}: the CPU does this, the device says {refused!r}")
         if raised is not None:
             self.text[-1] += f"   # {type(raised).__name__}"
+            if refused is None and isinstance(raised, NotImplementedError):
+                raise Beyond
             if refused is None:
                 raise Mismatch(f"{self.text[before]}: the CPU says {raised!r}, the device does it")
             if type(raised) is not type(refused):
