@@ -90,6 +90,7 @@ int32_t spyre_is_pinned(const void* data);
 void spyre_host_stats(int64_t* current_bytes, int64_t* peak_bytes, int64_t* blocks, int64_t* total);
 void spyre_host_reset_stats(int32_t peak_only);
 // Copies.
+int32_t spyre_check_view(const SpyreView* view);
 int32_t spyre_copy(const SpyreView* source, const SpyreView* target, int32_t non_blocking);
 // Streams.
 int64_t spyre_current_stream(int32_t device);

@@ -204,6 +204,16 @@ Tensor view(const Tensor& self, IntArrayRef size) {
   return with_layout_of(self, at::native::view(self, size));
 }
 
+// The same bits as another dtype: refused where the card keeps other bits than the host.
+Tensor view_dtype(const Tensor& self, c10::ScalarType dtype) {
+  Tensor result = at::native::view_dtype(self, dtype);
+  if (spyre_is_card_profile() != 0 && result.numel() > 0) {
+    const SpyreView view = view_of(result);
+    check(spyre_check_view(&view));
+  }
+  return result;
+}
+
 Tensor reshape_alias(const Tensor& self, IntArrayRef size, IntArrayRef stride) {
   return with_layout_of(self, at::native::_reshape_alias(self, size, stride));
 }
@@ -476,6 +486,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty_strided", TORCH_FN(spyre_empty_strided));
   m.impl("as_strided", TORCH_FN(as_strided));
   m.impl("view", TORCH_FN(view));
+  m.impl("view.dtype", TORCH_FN(view_dtype));
   m.impl("_reshape_alias", TORCH_FN(reshape_alias));
   m.impl("unfold", TORCH_FN(unfold));
   m.impl("alias", TORCH_FN(alias));

@@ -37,6 +37,15 @@ entry! {
             _ => Err(Failure::runtime("a copy between two host tensors")),
         }
     }
+
+    /// Refuses a view whose bits the card does not keep.
+    fn spyre_check_view(view: *const RawView) {
+        // SAFETY: the shim gives a view that it filled, of a tensor that it holds.
+        let view = unsafe { &*view };
+        // SAFETY: as above.
+        unsafe { Found::of(view, &view.shape()?)? };
+        Ok(())
+    }
 }
 
 /// Whether everything waits: `SPYRE_LAUNCH_BLOCKING`.
