@@ -126,12 +126,7 @@ def _dispatch(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _on_the_cpu(overload: OpOverload, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    name = overload.name()
-    if _C.fallback_mode() == "error":
-        raise NotImplementedError(
-            f"{name} has no kernel for {DEVICE_NAME}, and SPYRE_FALLBACK=error forbids the CPU to do it"
-        )
-    if _C.count_fallback(name) and _C.fallback_mode() == "warn":
+    if _C.count_fallback(overload.name()):
         warn_fallback(overload)
     move = _Move(overload, args, kwargs)
     return move.back(function(*move.args, **move.kwargs))
@@ -151,12 +146,17 @@ class _Move:
         self._shared = {key for key in keys if keys.count(key) > 1}
         self.args = _map(args, self._to_host)
         self.kwargs = {name: _map(value, self._to_host) for name, value in kwargs.items()}
-        if isinstance(self.kwargs.get("device"), torch.device):
-            self.kwargs["device"] = torch.device("cpu")
 
-    def _to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != DEVICE_NAME:
-            return tensor
+    def _to_host(self, value: Any) -> Any:
+        """A tensor, generator or device of ours, as the CPU's; anything else as it is."""
+        if isinstance(value, torch.device) and value.type == DEVICE_NAME:
+            return torch.device("cpu")
+        if isinstance(value, torch.Generator) and value.device.type == DEVICE_NAME:
+            return _on_the_host(value)
+        is_ours = isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
+        return self._copy_of(value) if is_ours else value
+
+    def _copy_of(self, tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in self._copies:
             self._copies[id(tensor)] = self._copy(tensor)
         return self._copies[id(tensor)]
@@ -176,10 +176,8 @@ class _Move:
     def back(self, result: Any) -> Any:
         """Copies back what was written to, and puts results on the device."""
         written = self._written()
-        for tensor in written:
-            copy = self._to_host(tensor)
-            if tensor.device.type != DEVICE_NAME:
-                continue
+        for tensor in (tensor for tensor in written if tensor.device.type == DEVICE_NAME):
+            copy = self._copy_of(tensor)
             if tensor.size() != copy.size():
                 tensor.resize_(copy.size())
             tensor.copy_(copy)
@@ -187,8 +185,9 @@ class _Move:
             return written[0] if len(written) == 1 else tuple(written)
         return _map(result, self._to_device)
 
-    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(self._device) if tensor.device.type == "cpu" else tensor
+    def _to_device(self, value: Any) -> Any:
+        is_the_hosts = isinstance(value, torch.Tensor) and value.device.type == "cpu"
+        return value.to(self._device) if is_the_hosts else value
 
     def _written(self) -> list[torch.Tensor]:
         written: list[torch.Tensor] = []
@@ -261,13 +260,18 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [tensor for item in value for tensor in _tensors(item)]
 
 
-def _map(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return function(value)
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         mapped = [_map(item, function) for item in value]
         return type(value)(*mapped) if hasattr(value, "_fields") else type(value)(mapped)
-    return value
+    return function(value)
+
+
+def _on_the_host(generator: torch.Generator) -> torch.Generator:
+    """A generator of the CPU, seeded by where the device's is; that one moves on."""
+    seed, offset = generator.initial_seed(), generator.get_offset()
+    generator.set_offset(offset + 4)
+    return torch.Generator().manual_seed(hash((seed, offset)) & ((1 << 63) - 1))
 
 
 def _callers_level() -> int:
@@ -279,4 +283,3 @@ def _callers_level() -> int:
 
 
 warnings.filterwarnings("once", category=FallbackWarning)
-_C.set_fallback_callback(warn_fallback)
