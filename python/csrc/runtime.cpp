@@ -12,6 +12,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/CallOnce.h>
+#include <torch/library.h>
 
 namespace spyre {
 
@@ -64,11 +65,17 @@ c10::CachingAllocator::Stat stat(const SpyreStat& from) {
   return to;
 }
 
-c10::CachingAllocator::StatArray stats(const SpyreStat& from) {
+c10::CachingAllocator::StatArray stats(const SpyrePools& from) {
   c10::CachingAllocator::StatArray all{};
-  all[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)] = stat(from);
-  all[static_cast<size_t>(c10::CachingAllocator::StatType::SMALL_POOL)] = stat(from);
+  all[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)] = stat(from.all);
+  all[static_cast<size_t>(c10::CachingAllocator::StatType::SMALL_POOL)] = stat(from.small);
+  all[static_cast<size_t>(c10::CachingAllocator::StatType::LARGE_POOL)] = stat(from.large);
   return all;
+}
+
+// Of what is not counted by size.
+c10::CachingAllocator::StatArray stats(const SpyreStat& from) {
+  return stats(SpyrePools{from, from, {}});
 }
 
 struct SpyreAllocator final : c10::DeviceAllocator {
@@ -118,8 +125,8 @@ struct SpyreAllocator final : c10::DeviceAllocator {
     to.requested_bytes = stats(from.requested_bytes);
     to.reserved_bytes = stats(from.reserved_bytes);
     to.segment = stats(from.segment);
-    to.inactive_split = stats({from.inactive_blocks, from.inactive_blocks, 0, 0});
-    to.inactive_split_bytes = stats({from.inactive_bytes, from.inactive_bytes, 0, 0});
+    to.inactive_split = stats(SpyreStat{from.inactive_blocks, from.inactive_blocks, 0, 0});
+    to.inactive_split_bytes = stats(SpyreStat{from.inactive_bytes, from.inactive_bytes, 0, 0});
     to.num_alloc_retries = from.retries;
     to.num_ooms = from.ooms;
     return to;
@@ -166,16 +173,14 @@ struct SpyreHostAllocator final : at::HostAllocator {
   void empty_cache() override {}
 
   at::HostStats get_stats() override {
-    int64_t current = 0;
-    int64_t peak = 0;
-    int64_t blocks = 0;
-    int64_t total = 0;
-    spyre_host_stats(&current, &peak, &blocks, &total);
+    SpyreStat bytes{};
+    SpyreStat blocks{};
+    spyre_host_stats(&bytes, &blocks);
     at::HostStats stats;
-    stats.allocated_bytes.current = current;
-    stats.allocated_bytes.peak = peak;
-    stats.allocations.current = blocks;
-    stats.allocations.allocated = total;
+    stats.active_bytes = stats.allocated_bytes = stat(bytes);
+    stats.active_requests = stats.allocations = stat(blocks);
+    stats.num_host_alloc = blocks.allocated;
+    stats.num_host_free = blocks.freed;
     return stats;
   }
 
@@ -500,6 +505,14 @@ const bool is_registered = [] {
 }();
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, SpyreGuardImpl)
+
+at::Generator default_generator_of(int64_t device) {
+  return default_generator(static_cast<c10::DeviceIndex>(device));
+}
+
+TORCH_LIBRARY_FRAGMENT(spyre, m) {
+  m.def("_default_generator(int device) -> Generator?", TORCH_FN(default_generator_of));
+}
 
 } // namespace
 

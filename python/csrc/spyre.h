@@ -1,6 +1,7 @@
 // What the shim shares: the C functions of the Rust side, and how their errors become exceptions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 extern "C" {
@@ -40,11 +41,17 @@ struct SpyreStat {
   int64_t freed;
 };
 
+struct SpyrePools {
+  SpyreStat all;
+  SpyreStat small;
+  SpyreStat large;
+};
+
 struct SpyreStats {
-  SpyreStat allocation;
-  SpyreStat allocated_bytes;
-  SpyreStat requested_bytes;
-  SpyreStat reserved_bytes;
+  SpyrePools allocation;
+  SpyrePools allocated_bytes;
+  SpyrePools requested_bytes;
+  SpyrePools reserved_bytes;
   SpyreStat segment;
   int64_t inactive_bytes;
   int64_t inactive_blocks;
@@ -87,8 +94,8 @@ int32_t spyre_allocate_with_layout(int32_t device, const void* layout, int64_t h
 int32_t spyre_host_allocate(int64_t bytes, void** data);
 void spyre_host_free(void* data);
 int32_t spyre_is_pinned(const void* data);
-void spyre_host_stats(int64_t* current_bytes, int64_t* peak_bytes, int64_t* blocks, int64_t* total);
-void spyre_host_reset_stats(int32_t peak_only);
+void spyre_host_stats(SpyreStat* bytes, SpyreStat* blocks);
+void spyre_host_reset_stats(int32_t is_of_peaks);
 // Copies.
 int32_t spyre_check_view(const SpyreView* view);
 int32_t spyre_copy(const SpyreView* source, const SpyreView* target, int32_t non_blocking);
@@ -107,6 +114,14 @@ int32_t spyre_event_elapsed(void* first, void* second, double* milliseconds);
 void spyre_event_destroy(void* event);
 // Fallbacks: counts one, warns of it or refuses it.
 int32_t spyre_fallback(const char* op);
+
+// Tracebacks, which the shim has and the Rust side calls for: opaque, null if there is none.
+using SpyreFrame = void (*)(void* context, const char* file, const char* name, uint64_t line);
+using SpyreFrameOf = void (*)(void* context, size_t traceback, uint64_t frame);
+void* spyre_traceback_gather(int32_t with_cpp) noexcept;
+void spyre_traceback_drop(void* traceback) noexcept;
+int32_t spyre_traceback_symbolize(void* const* tracebacks, size_t count, void* context,
+                                  SpyreFrame frame, SpyreFrameOf frame_of) noexcept;
 }
 
 #ifdef __cplusplus

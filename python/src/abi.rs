@@ -15,6 +15,9 @@ mod view;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
+pub(crate) use memory::memory_info;
+
 use crate::cards;
 use crate::failure::{Failure, last_message};
 

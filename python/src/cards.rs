@@ -142,6 +142,16 @@ pub(crate) fn current_device() -> i32 {
     }
 }
 
+/// Whether the calling thread has chosen a device.
+pub(crate) fn has_chosen_device() -> bool {
+    CURRENT_DEVICE.get() >= 0
+}
+
+/// The cards that were opened.
+pub(crate) fn opened() -> impl Iterator<Item = &'static Card> {
+    CARDS.iter().filter_map(|card| card.get().map(|card| &**card))
+}
+
 #[cold]
 fn default_device() -> i32 {
     let known = DEFAULT_DEVICE.load(Ordering::Relaxed);
@@ -225,6 +235,12 @@ impl Card {
         }
         let opened = self.device.stream_of(id)?;
         Ok(place.get_or_init(|| opened))
+    }
+
+    /// Whether a stream has work, or failed. A forked child has none.
+    pub(crate) fn is_busy(&self) -> bool {
+        let streams = self.streams.iter().filter_map(OnceLock::get);
+        !is_forked() && streams.into_iter().any(|stream| stream.query() != Ok(true))
     }
 
     /// The next of the pool.

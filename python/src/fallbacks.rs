@@ -40,24 +40,36 @@ impl Mode {
         }
     }
 
-    fn current() -> Self {
+    fn current() -> Result<Self, Failure> {
         match MODE.load(Ordering::Relaxed) {
-            1 => Self::Warn,
-            2 => Self::Silent,
-            3 => Self::Error,
-            _ => {
-                let value = std::env::var("SPYRE_FALLBACK").unwrap_or_default();
-                let mode = Self::named(&value).unwrap_or(Self::Warn);
-                MODE.store(mode as u8, Ordering::Relaxed);
-                mode
-            }
+            1 => Ok(Self::Warn),
+            2 => Ok(Self::Silent),
+            3 => Ok(Self::Error),
+            _ => Self::of_the_environment(),
         }
+    }
+
+    #[cold]
+    fn of_the_environment() -> Result<Self, Failure> {
+        let value = std::env::var("SPYRE_FALLBACK").unwrap_or_default();
+        let wrong = || {
+            let message = format!("SPYRE_FALLBACK is {value:?}: give error, warn or silent");
+            Failure::new(Kind::Value, message)
+        };
+        let mode = Self::named(&value).ok_or_else(wrong)?;
+        MODE.store(mode as u8, Ordering::Relaxed);
+        Ok(mode)
     }
 }
 
 /// Counts a fallback; warns of an op's first, or refuses it.
 pub(crate) fn note(op: &str) -> Result<(), Failure> {
-    let mode = Mode::current();
+    if count(op)? { warn(op) } else { Ok(()) }
+}
+
+/// Counts a fallback, and says whether it is to be warned of; or refuses it.
+fn count(op: &str) -> Result<bool, Failure> {
+    let mode = Mode::current()?;
     if mode == Mode::Error {
         return Err(Failure::new(
             Kind::NotImplemented,
@@ -75,11 +87,7 @@ pub(crate) fn note(op: &str) -> Result<(), Failure> {
         }
         None => counts.insert(op.to_owned(), 1).is_none(),
     };
-    drop(counts);
-    match is_first && mode == Mode::Warn {
-        true => warn(op),
-        false => Ok(()),
-    }
+    Ok(is_first && mode == Mode::Warn)
 }
 
 #[cold]
@@ -112,10 +120,17 @@ fn reset_fallback_stats() {
     }
 }
 
+/// Counts a fallback that is done in Python, and says whether it is to be warned of; or refuses it.
+#[pyfunction]
+fn count_fallback(op: &str) -> PyResult<bool> {
+    cards::check_process()?;
+    Ok(count(op)?)
+}
+
 /// "warn", "silent" or "error".
 #[pyfunction]
-fn fallback_mode() -> &'static str {
-    Mode::current().name()
+fn fallback_mode() -> PyResult<&'static str> {
+    Ok(Mode::current()?.name())
 }
 
 /// Sets what [`fallback_mode`] gives.
@@ -133,6 +148,7 @@ fn set_fallback_mode(mode: &str) -> PyResult<()> {
 pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add_function(wrap_pyfunction!(fallback_stats, names)?)?;
     names.add_function(wrap_pyfunction!(reset_fallback_stats, names)?)?;
+    names.add_function(wrap_pyfunction!(count_fallback, names)?)?;
     names.add_function(wrap_pyfunction!(fallback_mode, names)?)?;
     names.add_function(wrap_pyfunction!(set_fallback_mode, names)?)
 }

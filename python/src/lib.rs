@@ -14,6 +14,8 @@ mod kernels;
 mod layouts;
 mod pinned;
 mod statistics;
+mod surface;
+mod traceback;
 
 use pyo3::prelude::*;
 
@@ -24,5 +26,6 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
     fallbacks::register(names)?;
     layouts::register(names)?;
-    kernels::register(names)
+    kernels::register(names)?;
+    surface::register(names)
 }

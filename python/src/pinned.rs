@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 
 use crate::cards;
 use crate::failure::{Failure, Kind};
+use crate::statistics::Stat;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -23,10 +24,8 @@ pub(crate) struct Block {
 /// What was given out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) bytes: usize,
-    pub(crate) peak_bytes: usize,
-    pub(crate) blocks: usize,
-    pub(crate) total: usize,
+    pub(crate) bytes: Stat,
+    pub(crate) blocks: Stat,
 }
 
 #[derive(Debug)]
@@ -37,7 +36,7 @@ struct Known {
 
 static KNOWN: RwLock<Known> = RwLock::new(Known {
     blocks: BTreeMap::new(),
-    counts: Counts { bytes: 0, peak_bytes: 0, blocks: 0, total: 0 },
+    counts: Counts { bytes: Stat::ZERO, blocks: Stat::ZERO },
 });
 
 /// The address of a new block.
@@ -54,11 +53,8 @@ pub(crate) fn allocate(bytes: usize) -> Result<usize, Failure> {
     }
     let mut known = KNOWN.write();
     known.blocks.insert(start, Arc::new(Block { start, layout }));
-    let counts = &mut known.counts;
-    counts.bytes += bytes;
-    counts.peak_bytes = counts.peak_bytes.max(counts.bytes);
-    counts.blocks += 1;
-    counts.total += 1;
+    known.counts.bytes.add(layout.size() as i64);
+    known.counts.blocks.add(1);
     Ok(start)
 }
 
@@ -69,8 +65,8 @@ pub(crate) fn free(start: usize) {
     }
     let mut known = KNOWN.write();
     if let Some(block) = known.blocks.remove(&start) {
-        known.counts.bytes -= block.layout.size();
-        known.counts.blocks -= 1;
+        known.counts.bytes.take(block.layout.size() as i64);
+        known.counts.blocks.take(1);
     }
 }
 
@@ -88,15 +84,21 @@ pub(crate) fn counts() -> Counts {
     if cards::is_forked() { Counts::default() } else { KNOWN.read().counts }
 }
 
-pub(crate) fn reset_counts(peak_only: bool) {
+pub(crate) fn reset_peaks() {
+    reset(Stat::reset_peak);
+}
+
+pub(crate) fn reset_totals() {
+    reset(Stat::reset_totals);
+}
+
+fn reset(change: impl Fn(&mut Stat)) {
     if cards::is_forked() {
         return;
     }
     let counts = &mut KNOWN.write().counts;
-    counts.peak_bytes = counts.bytes;
-    if !peak_only {
-        counts.total = 0;
-    }
+    change(&mut counts.bytes);
+    change(&mut counts.blocks);
 }
 
 impl Drop for Block {

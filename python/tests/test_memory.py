@@ -21,6 +21,7 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def nothing_of_other_tests():
+    torch.spyre.init()
     gc.collect()
     torch.spyre.synchronize()
     torch.spyre.empty_cache()

@@ -6,6 +6,7 @@ from typing import Any, Optional, Union
 
 import torch
 
+from . import _C
 from ._runtime import runtime
 from .constants import DEVICE_NAME
 
@@ -25,7 +26,8 @@ def device_index(device: Any = None, optional: bool = True) -> int:
     if isinstance(device, int) and not isinstance(device, bool):
         return device
     if device is None and optional:
-        return torch._C._accelerator_getDeviceIndex()
+        # PyTorch's own question would start the runtime.
+        return _C.current_device()
     raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
 
 

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::entry;
 use crate::pinned;
+use crate::statistics::Stat;
 
 entry! {
     fn spyre_host_allocate(bytes: i64, data: *mut *mut c_void) {
@@ -25,23 +26,16 @@ extern "C" fn spyre_is_pinned(data: *const c_void) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_host_stats(
-    current_bytes: *mut i64,
-    peak_bytes: *mut i64,
-    blocks: *mut i64,
-    total: *mut i64,
-) {
+unsafe extern "C" fn spyre_host_stats(bytes: *mut Stat, blocks: *mut Stat) {
     let counts = pinned::counts();
-    // SAFETY: the shim gives the addresses of four numbers.
+    // SAFETY: the shim gives the addresses of two `SpyreStat`s.
     unsafe {
-        *current_bytes = counts.bytes as i64;
-        *peak_bytes = counts.peak_bytes as i64;
-        *blocks = counts.blocks as i64;
-        *total = counts.total as i64;
+        *bytes = counts.bytes;
+        *blocks = counts.blocks;
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn spyre_host_reset_stats(peak_only: i32) {
-    pinned::reset_counts(peak_only != 0);
+extern "C" fn spyre_host_reset_stats(is_of_peaks: i32) {
+    if is_of_peaks != 0 { pinned::reset_peaks() } else { pinned::reset_totals() }
 }

@@ -13,8 +13,8 @@ use super::entry;
 use super::view::{RawView, Shape, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
-use crate::history;
 use crate::statistics::Counts;
+use crate::{history, surface};
 
 entry! {
     fn spyre_allocate(
@@ -185,10 +185,11 @@ extern "C" fn spyre_free(data: *mut c_void) -> i64 {
     }
     let freed = std::panic::catch_unwind(|| {
         let card = cards::card_of(address)?;
+        // Before another thread can be given the same address.
+        history::note_free(card, address);
         let memory = card.memory.remove(address)?;
         let bytes = memory.device_bytes();
         card.statistics.free(bytes, memory.host_bytes());
-        history::note_free(card, address, bytes);
         Some(bytes)
     });
     freed.ok().flatten().map_or(0, |bytes| bytes as i64)
@@ -288,6 +289,9 @@ pub(crate) fn allocate(
     host_bytes: u64,
 ) -> Result<(u64, u64), Failure> {
     let stream = card.current_stream()?;
+    if !card.statistics.has_room(layout.layout().device_bytes() as u64) {
+        return Err(out_of_memory(card, past_fraction(card), host_bytes));
+    }
     let memory = match TensorMemory::allocate(stream, layout, host_bytes) {
         Ok(memory) => Arc::new(memory),
         Err(error) => {
@@ -311,24 +315,42 @@ fn out_of_memory(card: &Card, failure: Failure, host_bytes: u64) -> Failure {
     }
     card.statistics.note_out_of_memory();
     let counts = card.statistics.counts(&card.device);
-    history::note_out_of_memory(card, host_bytes);
-    let gib = |bytes: i64| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
     let (free, total) = memory_info(card);
+    history::note_out_of_memory(card, host_bytes, free);
+    surface::tell_observers(card.index().0, host_bytes, total, free);
     Failure::new(
         Kind::OutOfMemory,
         format!(
             "spyre out of memory. Tried to allocate {}. Device {} has a total capacity of {} of \
              which {} is free. {} is allocated by PyTorch, and {} is reserved by PyTorch but \
              unallocated. {}",
-            gib(host_bytes as i64),
+            shown(host_bytes as i64),
             card.index(),
-            gib(total as i64),
-            gib(free as i64),
-            gib(counts.allocated_bytes.current),
-            gib(counts.inactive_bytes),
+            shown(total as i64),
+            shown(free as i64),
+            shown(counts.allocated_bytes.all.current),
+            shown(counts.inactive_bytes),
             failure.message
         ),
     )
+}
+
+/// Bytes as PyTorch's messages have them.
+fn shown(bytes: i64) -> String {
+    let units = [(1_i64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|&(unit, _)| bytes >= unit) {
+        Some((unit, name)) => format!("{:.2} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cold]
+fn past_fraction(card: &Card) -> Failure {
+    let fraction = card.statistics.fraction();
+    let message = format!(
+        "This process may use {fraction} of the memory: set_per_process_memory_fraction said so"
+    );
+    Failure::new(Kind::OutOfMemory, message)
 }
 
 /// The first bytes of one memory, to the start of another.
