@@ -112,6 +112,8 @@ int32_t spyre_event_query(void* event, int32_t* is_done);
 int32_t spyre_event_synchronize(void* event);
 int32_t spyre_event_elapsed(void* first, void* second, double* milliseconds);
 void spyre_event_destroy(void* event);
+// The one function that the shim gives to the Rust side.
+int32_t spyre_flush_autograd(int32_t device);
 // Fallbacks: counts one, warns of it or refuses it.
 int32_t spyre_fallback(const char* op);
 

@@ -7,6 +7,7 @@
 
 mod abi;
 mod cards;
+mod endings;
 mod failure;
 mod fallbacks;
 mod history;
@@ -24,6 +25,7 @@ use pyo3::prelude::*;
 #[pyo3(name = "_C")]
 fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    endings::register(names)?;
     fallbacks::register(names)?;
     layouts::register(names)?;
     kernels::register(names)?;

@@ -29,9 +29,11 @@ _autoload._ran = False
 
 
 def _register() -> None:
+    import atexit
+
     import torch
 
-    from . import _C  # noqa: F401  registers allocator, guard, hooks and ops
+    from . import _C  # registers allocator, guard, hooks and ops
 
     torch.utils.rename_privateuse1_backend("spyre")
     from . import _module
@@ -40,6 +42,7 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    atexit.register(_C._flush_autograd)
 
 
 import torch  # noqa: E402, F401  loads the libraries that the extension needs, and finds us above
