@@ -13,7 +13,7 @@ use super::{DataFormats, ElementArrangement, arguments, refused, state};
 /// - `SpyreTensorLayout(host_size, host_strides, dtype, dim_order, element_arrangement=STANDARD)`:
 ///   dimensions tiled in this order, the last along the sticks; a -1 behind them makes it sparse
 /// - `SpyreTensorLayout(device_size, stride_map, device_dtype, element_arrangement=STANDARD)`: in full
-#[pyclass(frozen, eq, module = "torch_spyre._C")]
+#[pyclass(frozen, eq, skip_from_py_object, module = "torch_spyre._C")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpyreTensorLayout(Arc<layout::SpyreTensorLayout>);
 
