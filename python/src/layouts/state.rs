@@ -20,10 +20,7 @@ type State<'py> =
     (u8, Vec<usize>, Vec<i64>, Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<usize>, Vec<usize>);
 
 /// A layout as a tuple.
-pub(super) fn of<'py>(
-    py: Python<'py>,
-    layout: &layout::SpyreTensorLayout,
-) -> PyResult<State<'py>> {
+pub(super) fn of<'py>(py: Python<'py>, layout: &layout::SpyreTensorLayout) -> PyResult<State<'py>> {
     Ok((
         VERSION,
         layout.device_size().to_vec(),
