@@ -80,7 +80,13 @@ int32_t spyre_adopt(const SpyreView* view, int64_t host_bytes);
 // Layouts are reference-counted.
 const void* spyre_layout_clone(const void* layout);
 void spyre_layout_drop(const void* layout);
-int32_t spyre_layout_of(const void* data, const void** layout);
+// Layouts that a program chooses come by number, and are taken for a tensor's shape.
+int32_t spyre_take_layout(int64_t number, const SpyreView* view, const void** layout);
+int32_t spyre_stick_layout(const SpyreView* view, const int64_t* dims, int64_t count,
+                           const void** layout);
+int32_t spyre_hand_layout(const SpyreView* view, int64_t* number);
+int32_t spyre_check_reach(const void* data, const void* layout);
+int32_t spyre_relayout(const SpyreView* view, const void* layout);
 int32_t spyre_allocate_with_layout(int32_t device, const void* layout, int64_t host_bytes,
                                    void** data, int64_t* device_bytes);
 // Host memory.

@@ -10,6 +10,7 @@ mod devices;
 mod events;
 mod fallback;
 mod host;
+mod layouts;
 mod memory;
 mod view;
 

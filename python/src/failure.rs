@@ -78,6 +78,12 @@ impl From<spyre::layout::Error> for Failure {
     }
 }
 
+impl From<spyre::numerics::Error> for Failure {
+    fn from(error: spyre::numerics::Error) -> Self {
+        runtime::Error::from(error).into()
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {

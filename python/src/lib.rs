@@ -11,6 +11,7 @@ mod failure;
 mod fallbacks;
 mod history;
 mod kernels;
+mod keywords;
 mod layouts;
 mod pinned;
 mod statistics;
@@ -23,6 +24,7 @@ use pyo3::prelude::*;
 fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
     fallbacks::register(names)?;
+    keywords::register(names)?;
     layouts::register(names)?;
     kernels::register(names)
 }

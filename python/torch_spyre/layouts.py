@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _device as torch_device
 
 from . import _C
 from ._C import DataFormats, ElementArrangement, SpyreTensorLayout, get_device_dtype, get_elem_in_stick
@@ -56,7 +57,7 @@ def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout | None:
     """How the tensor's storage lies in device memory; ``None`` if it is not on the device."""
     if tensor.device.type != DEVICE_NAME or _is_fake(tensor):
         return None
-    return _C._layout_from_words(_ops._layout_words(tensor))
+    return _C._take_layout(_ops._layout_of(tensor))
 
 
 def get_spyre_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
@@ -71,7 +72,7 @@ def set_spyre_tensor_layout(tensor: torch.Tensor, stl: SpyreTensorLayout) -> Non
     Other tensors of the storage keep theirs. :func:`set_stick_dims` and :func:`restickify` move.
     """
     _check_tensor(tensor)
-    _ops._see_through(tensor, _words(stl))
+    _ops._set_layout(tensor, _handed(stl))
 
 
 def get_stick_dims(tensor: torch.Tensor) -> list[int]:
@@ -91,14 +92,14 @@ def set_stick_dims(tensor: torch.Tensor, stick_dims: Sequence[int]) -> torch.Ten
     """
     _check_tensor(tensor)
     layout = _layout(tensor, tensor.dtype, None, stick_dims)
-    _ops._relayout_(tensor, _words(layout))
+    _ops._relayout_(tensor, _handed(layout))
     return tensor
 
 
 def restickify(tensor: torch.Tensor, stick_dims: Sequence[int]) -> torch.Tensor:
     """A new tensor with the same values in other sticks."""
     _check_tensor(tensor)
-    return _to(tensor, copy=True, stick_dims=stick_dims)
+    return _ops.restickify(tensor, stick_dims)
 
 
 def from_device(tensor: torch.Tensor, *, non_blocking: bool = False) -> torch.Tensor:
@@ -160,9 +161,8 @@ def as_strided_with_layout(
     stl: SpyreTensorLayout,
 ) -> torch.Tensor:
     """A view that sees the device memory through a layout of its own."""
-    view = tensor.as_strided(size, stride, storage_offset)
-    set_spyre_tensor_layout(view, stl)
-    return view
+    _check_tensor(tensor)
+    return _ops._as_strided_with_layout(tensor, size, stride, storage_offset, _handed(stl))
 
 
 def reinterpret_tensor(
@@ -189,7 +189,7 @@ def reinterpret_tensor_with_layout(
 _EMPTY = ("empty", "empty_strided", "empty_permuted")
 _FILLED = {"zeros": 0, "ones": 1}
 _MADE = (
-    "full", "rand", "randn", "randint", "randperm", "normal", "arange", "range", "linspace",
+    "full", "rand", "randn", "randint", "randperm", "arange", "range", "linspace",
     "logspace", "eye", "tensor", "as_tensor", "asarray", "scalar_tensor",
 )  # fmt: skip
 _EMPTY_LIKE = ("empty_like",)
@@ -216,7 +216,7 @@ def install() -> None:
     factories = dict.fromkeys(_EMPTY + _EMPTY_LIKE) | _FILLED | _FILLED_LIKE
     factories |= dict.fromkeys(_MADE + _MADE_LIKE, ...)
     # What `with torch.device(..)` gives a device to, by identity: PyTorch's and ours.
-    constructors = torch.utils._device._device_constructors()
+    constructors = torch_device._device_constructors()
     for name, fill in factories.items():
         original = getattr(torch, name)
         wrapped = _C._function_with_keywords(name, "torch", original, _factory(original, fill))
@@ -341,7 +341,7 @@ def _device(device: torch.device | str | int | None, like: torch.Tensor | None) 
             f"device_layout= and stick_dims= are for tensors on {DEVICE_NAME!r}, not on "
             f"{str(device)!r}"
         )
-    return device if device.index is not None else torch.device(DEVICE_NAME, _C.current_device())
+    return device if device.index is not None else torch.device(DEVICE_NAME, torch._C._accelerator_getDeviceIndex())
 
 
 def _first_tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
@@ -356,26 +356,12 @@ def _layout(
 ) -> SpyreTensorLayout:
     """The layout that is asked for, of a tensor with this size and stride on the host."""
     if device_layout is None:
-        dims = _dims(stick_dims, host.dim())
-        return SpyreTensorLayout.with_stick_dims(host.size(), host.stride(), dtype, dims)
+        return SpyreTensorLayout.with_stick_dims(host.size(), host.stride(), dtype, stick_dims)
     if stick_dims is not None:
         raise TypeError("give device_layout= or stick_dims=, not both")
     if not isinstance(device_layout, SpyreTensorLayout):
         raise TypeError(f"device_layout= must be a SpyreTensorLayout, not {type(device_layout).__name__}")
     return device_layout
-
-
-def _dims(dims: Sequence[int], rank: int) -> list[int]:
-    """Dimensions counted from the front."""
-    if isinstance(dims, int):
-        dims = [dims]
-    for dim in dims:
-        if not -rank <= dim < rank:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], "
-                f"but got {dim})"
-            )
-    return [dim % rank for dim in dims]
 
 
 def _own_dim(tensor: torch.Tensor, layout: SpyreTensorLayout, dim: int) -> int:
@@ -393,10 +379,10 @@ def _own_dim(tensor: torch.Tensor, layout: SpyreTensorLayout, dim: int) -> int:
     return own[0]
 
 
-def _words(layout: SpyreTensorLayout) -> list[int]:
+def _handed(layout: SpyreTensorLayout) -> int:
     if not isinstance(layout, SpyreTensorLayout):
         raise TypeError(f"expected a SpyreTensorLayout, not {type(layout).__name__}")
-    return layout._words()
+    return layout._hand()
 
 
 def _empty(host: torch.Tensor, device: torch.device, layout: SpyreTensorLayout) -> torch.Tensor:
@@ -404,4 +390,4 @@ def _empty(host: torch.Tensor, device: torch.device, layout: SpyreTensorLayout) 
     size, stride, dtype = host.size(), host.stride(), host.dtype
     if _is_faking():
         return torch.empty_strided(size, stride, dtype=dtype, device=device)
-    return _ops._empty_with_layout(size, stride, _words(layout), dtype, device)
+    return _ops._empty_with_layout(size, stride, _handed(layout), dtype, device)

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use spyre::layout::SpyreTensorLayout;
 
-use super::dtype::profile;
-use super::{DataFormats, ElementArrangement, TorchDType, refused};
+use super::{DataFormats, ElementArrangement, TorchDType, own_dim, refused};
+use crate::cards;
 
 const BY_SIZE: Form = Form { names: &["host_size", "dtype"], required: 2, dtype: 1 };
 const BY_ORDER: Form = Form {
@@ -43,7 +43,7 @@ pub(super) fn layout(
 }
 
 fn by_size(size: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<SpyreTensorLayout> {
-    let (size, profile) = (counts("host_size", size)?, profile()?);
+    let (size, profile) = (counts("host_size", size)?, cards::profile()?);
     let format = dtype.extract::<TorchDType>()?.supported(profile)?;
     SpyreTensorLayout::check_rank(profile, size.len()).map_err(refused)?;
     SpyreTensorLayout::contiguous(&size, format).map_err(refused)
@@ -56,10 +56,26 @@ fn by_order(
     order: &Bound<'_, PyAny>,
 ) -> PyResult<SpyreTensorLayout> {
     let (size, strides) = (counts("host_size", size)?, counts("host_strides", strides)?);
-    let (order, profile) = (order.extract::<Vec<i64>>()?, profile()?);
+    let (order, profile) = (order.extract::<Vec<i64>>()?, cards::profile()?);
     let format = dtype.extract::<TorchDType>()?.supported(profile)?;
     SpyreTensorLayout::check_rank(profile, size.len()).map_err(refused)?;
     SpyreTensorLayout::with_dim_order(&size, &strides, format, &order).map_err(refused)
+}
+
+/// The layout with these dimensions in sticks.
+pub(super) fn by_stick_dims(
+    size: &Bound<'_, PyAny>,
+    strides: &Bound<'_, PyAny>,
+    dtype: &TorchDType,
+    dims: &[i64],
+) -> PyResult<SpyreTensorLayout> {
+    let (size, strides) = (counts("host_size", size)?, counts("host_strides", strides)?);
+    let place = |&dim: &i64| own_dim(dim, size.len());
+    let dims: Vec<usize> = dims.iter().map(place).collect::<Result<_, _>>()?;
+    let profile = cards::profile()?;
+    let format = dtype.supported(profile)?;
+    SpyreTensorLayout::check_rank(profile, size.len()).map_err(refused)?;
+    SpyreTensorLayout::with_stick_dims(&size, &strides, format, &dims).map_err(refused)
 }
 
 fn explicit(

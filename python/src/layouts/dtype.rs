@@ -1,9 +1,9 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use spyre::OpenSettings;
 use spyre::numerics::{DType, DataFormat, Profile};
 
 use super::{DataFormats, refused};
+use crate::cards;
 
 /// A `torch.dtype`: one that the stack knows, or its name.
 #[derive(Clone, Debug)]
@@ -50,19 +50,14 @@ impl<'py> FromPyObject<'_, 'py> for TorchDType {
     }
 }
 
-/// Which numbers the devices of this process keep.
-pub(crate) fn profile() -> PyResult<Profile> {
-    Ok(OpenSettings::from_environment().map_err(refused)?.profile)
-}
-
 /// The format in which the device keeps a dtype; `DataFormats.INVALID` if it does not.
 #[pyfunction]
 pub(crate) fn get_device_dtype(py: Python<'_>, dtype: TorchDType) -> PyResult<Bound<'_, PyAny>> {
-    DataFormats::member(py, dtype.format(profile()?))
+    DataFormats::member(py, dtype.format(cards::profile()?))
 }
 
 /// How many elements of a dtype fill a stick of 128 bytes on the device.
 #[pyfunction]
 pub(crate) fn get_elem_in_stick(dtype: TorchDType) -> PyResult<usize> {
-    Ok(dtype.format(profile()?).elements_per_stick())
+    Ok(dtype.format(cards::profile()?).elements_per_stick())
 }

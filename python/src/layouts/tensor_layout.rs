@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyTuple};
 use spyre::layout;
 
-use super::{DataFormats, ElementArrangement, arguments, refused, state};
+use super::{DataFormats, ElementArrangement, TorchDType, arguments, handed, refused, state};
+use crate::failure::Failure;
 
 /// How a storage lies in device memory, in sticks of 128 bytes.
 ///
@@ -16,13 +17,6 @@ use super::{DataFormats, ElementArrangement, arguments, refused, state};
 #[pyclass(frozen, eq, skip_from_py_object, module = "torch_spyre._C")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpyreTensorLayout(Arc<layout::SpyreTensorLayout>);
-
-impl SpyreTensorLayout {
-    /// The layout itself.
-    pub(crate) fn shared(&self) -> &Arc<layout::SpyreTensorLayout> {
-        &self.0
-    }
-}
 
 impl From<layout::SpyreTensorLayout> for SpyreTensorLayout {
     fn from(layout: layout::SpyreTensorLayout) -> Self {
@@ -42,6 +36,18 @@ impl SpyreTensorLayout {
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         arguments::layout(args, kwargs).map(Self::from)
+    }
+
+    /// The layout of a tensor whose `stick_dims` are each padded to whole sticks; the last of them
+    /// runs along the stick. With none, each stick holds one element.
+    #[staticmethod]
+    fn with_stick_dims(
+        host_size: &Bound<'_, PyAny>,
+        host_strides: &Bound<'_, PyAny>,
+        dtype: TorchDType,
+        stick_dims: Vec<i64>,
+    ) -> PyResult<Self> {
+        arguments::by_stick_dims(host_size, host_strides, &dtype, &stick_dims).map(Self::from)
     }
 
     /// Elements along each device dimension; the last is one stick.
@@ -112,6 +118,11 @@ impl SpyreTensorLayout {
         (*self.0).clone().with_element_arrangement(element_arrangement.0).into()
     }
 
+    /// A number under which the next operation of this layout's finds it.
+    fn _hand(&self) -> i64 {
+        handed::hand(Arc::clone(&self.0))
+    }
+
     fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.0.hash(&mut hasher);
@@ -135,4 +146,10 @@ impl SpyreTensorLayout {
         let state = (state::of(py, &self.0)?,);
         PyTuple::new(py, [read, state.into_pyobject(py)?.into_any()])
     }
+}
+
+/// The layout that an operation handed over under a number.
+#[pyfunction]
+pub(super) fn _take_layout(number: i64) -> Result<SpyreTensorLayout, Failure> {
+    handed::take(number).map(SpyreTensorLayout::from)
 }
