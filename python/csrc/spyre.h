@@ -110,6 +110,20 @@ int32_t spyre_event_query(void* event, int32_t* is_done);
 int32_t spyre_event_synchronize(void* event);
 int32_t spyre_event_elapsed(void* first, void* second, double* milliseconds);
 void spyre_event_destroy(void* event);
+// Kernels. A plan is reference-counted; a text is the caller's.
+struct SpyreLaunch {
+  const SpyreView* tensors;
+  int64_t count;
+  const int64_t* scalars;
+  int64_t scalar_count;
+  const char* file;
+  int64_t line;
+};
+int32_t spyre_find_plan(int64_t number, const char* folder, int32_t device, const void** plan);
+int32_t spyre_launch(const void* plan, const SpyreLaunch* given, uint8_t* written);
+char* spyre_plan_name(const void* plan);
+void spyre_text_drop(char* text);
+void spyre_plan_drop(const void* plan);
 // Fallbacks: counts one, warns of it or refuses it.
 int32_t spyre_fallback(const char* op);
 }

@@ -29,8 +29,7 @@ pub fn shared_custom_layout(
     stride: &[usize],
     dtype: DType,
 ) -> Result<SharedLayout, Error> {
-    let key =
-        Key { layout: layout.clone(), size: size.to_vec(), stride: stride.to_vec(), dtype };
+    let key = Key { layout: layout.clone(), size: size.to_vec(), stride: stride.to_vec(), dtype };
     if let Some(known) = LAYOUTS.lock().get(&key) {
         return Ok(Arc::clone(known));
     }

@@ -23,7 +23,7 @@ enum Job {
     /// A plan of ours.
     Plan(ExecutionPlan),
     /// Programs of another card, which lie in memory and cannot run.
-    Foreign { _memory: Binary },
+    Foreign { memory: Binary },
 }
 
 impl JobPlan {
@@ -64,6 +64,14 @@ impl JobPlan {
         }
     }
 
+    /// Whether it is still on the device: a reset takes it away.
+    pub fn is_live(&self) -> bool {
+        match &self.job {
+            Job::Plan(plan) => plan.is_loaded(),
+            Job::Foreign { memory } => memory.is_live(),
+        }
+    }
+
     /// The folder that it was prepared from.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -96,7 +104,7 @@ impl JobPlan {
                 plan.load(stream)?;
                 Job::Plan(plan)
             }
-            None => Job::Foreign { _memory: memory_of(code, stream)? },
+            None => Job::Foreign { memory: memory_of(code, stream)? },
         };
         let steps = code.steps().iter().map(spyre_artifact::JobStep::kind).collect();
         Ok(Self { folder: folder.to_owned(), steps, job_bytes: code.job_bytes(), job })

@@ -118,10 +118,7 @@ entry! {
 }
 
 /// A layout for a storage that holds a tensor of this shape.
-fn for_shape(
-    layout: &Arc<SpyreTensorLayout>,
-    shape: &Shape<'_>,
-) -> Result<SharedLayout, Failure> {
+fn for_shape(layout: &Arc<SpyreTensorLayout>, shape: &Shape<'_>) -> Result<SharedLayout, Failure> {
     let profile = cards::profile()?;
     check_format(layout, shape.dtype, profile)?;
     SpyreTensorLayout::check_rank(profile, shape.size.len())?;
@@ -129,11 +126,7 @@ fn for_shape(
 }
 
 /// Refuses formats that hold something else than the dtype's values.
-fn check_format(
-    layout: &SpyreTensorLayout,
-    dtype: DType,
-    profile: Profile,
-) -> Result<(), Failure> {
+fn check_format(layout: &SpyreTensorLayout, dtype: DType, profile: Profile) -> Result<(), Failure> {
     let expected = profile.supported_format(dtype)?;
     let given = layout.device_dtype();
     let is_cards = profile == Profile::Open && given == Profile::Card.device_format(dtype);
