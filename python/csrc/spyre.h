@@ -87,7 +87,13 @@ int32_t spyre_adopt(const SpyreView* view, int64_t host_bytes);
 // Layouts are reference-counted.
 const void* spyre_layout_clone(const void* layout);
 void spyre_layout_drop(const void* layout);
-int32_t spyre_layout_of(const void* data, const void** layout);
+// Layouts that a program chooses come by number, and are taken for a tensor's shape.
+int32_t spyre_take_layout(int64_t number, const SpyreView* view, const void** layout);
+int32_t spyre_stick_layout(const SpyreView* view, const int64_t* dims, int64_t count,
+                           const void** layout);
+int32_t spyre_hand_layout(const SpyreView* view, int64_t* number);
+int32_t spyre_check_reach(const void* data, const void* layout);
+int32_t spyre_relayout(const SpyreView* view, const void* layout);
 int32_t spyre_allocate_with_layout(int32_t device, const void* layout, int64_t host_bytes,
                                    void** data, int64_t* device_bytes);
 // Host memory.
@@ -112,10 +118,25 @@ int32_t spyre_event_query(void* event, int32_t* is_done);
 int32_t spyre_event_synchronize(void* event);
 int32_t spyre_event_elapsed(void* first, void* second, double* milliseconds);
 void spyre_event_destroy(void* event);
-// The one function that the shim gives to the Rust side.
-int32_t spyre_flush_autograd(int32_t device);
+// Kernels. A plan is reference-counted; a text is the caller's.
+struct SpyreLaunch {
+  const SpyreView* tensors;
+  int64_t count;
+  const int64_t* scalars;
+  int64_t scalar_count;
+  const char* file;
+  int64_t line;
+};
+int32_t spyre_find_plan(int64_t number, const char* folder, int32_t device, const void** plan);
+int32_t spyre_launch(const void* plan, const SpyreLaunch* given, uint8_t* written);
+char* spyre_plan_name(const void* plan);
+void spyre_text_drop(char* text);
+void spyre_plan_drop(const void* plan);
 // Fallbacks: counts one, warns of it or refuses it.
 int32_t spyre_fallback(const char* op);
+
+// Runs an empty backward pass, which the Rust side calls for at exit.
+int32_t spyre_flush_autograd(int32_t device);
 
 // Tracebacks, which the shim has and the Rust side calls for: opaque, null if there is none.
 using SpyreFrame = void (*)(void* context, const char* file, const char* name, uint64_t line);

@@ -435,52 +435,6 @@ void record_stream(Tensor& self, c10::Stream stream) {
   }
 }
 
-// Layouts, for the Python side. A layout is the address of an `Arc` that the callee takes or gives.
-
-int64_t layout_of(const Tensor& self) {
-  TORCH_CHECK(self.device().type() == kSpyre, "expected a spyre tensor, got one on ", self.device());
-  if (const void* layout = own_layout(self)) {
-    return reinterpret_cast<int64_t>(spyre_layout_clone(layout));
-  }
-  if (self.storage().data() == nullptr) {
-    return 0;
-  }
-  const void* layout = nullptr;
-  check(spyre_layout_of(self.storage().data(), &layout));
-  return reinterpret_cast<int64_t>(layout);
-}
-
-void set_layout(const Tensor& self, int64_t layout) {
-  LayoutRef owned(reinterpret_cast<const void*>(layout));
-  auto* impl = dynamic_cast<SpyreTensorImpl*>(self.unsafeGetTensorImpl());
-  TORCH_CHECK(impl != nullptr, "this tensor cannot have a layout of its own: make a view of it");
-  impl->layout = std::move(owned);
-}
-
-Tensor empty_with_layout(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype,
-                         c10::Device device, int64_t layout) {
-  const LayoutRef owned(reinterpret_cast<const void*>(layout));
-  at::detail::check_size_nonnegative(sizes);
-  TORCH_CHECK(sizes.size() == strides.size(), "mismatch in length of strides and shape");
-  const auto bytes = static_cast<int64_t>(at::detail::computeStorageNbytes(
-      sizes, strides, c10::elementSize(dtype)));
-  Tensor tensor = make_tensor(storage_with_layout(spyre::index_of(device), bytes, owned.get()), dtype);
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  return tensor;
-}
-
-Tensor as_strided_with_layout(const Tensor& self, IntArrayRef size, IntArrayRef stride,
-                              int64_t offset, int64_t layout) {
-  LayoutRef owned(reinterpret_cast<const void*>(layout));
-  const Tensor plain = at::native::as_strided_tensorimpl(self, size, stride, offset);
-  Tensor result = at::detail::make_tensor<SpyreTensorImpl>(
-      c10::Storage(plain.storage()), plain.key_set(), plain.dtype());
-  auto* impl = static_cast<SpyreTensorImpl*>(result.unsafeGetTensorImpl());
-  impl->set_sizes_and_strides(size, stride, offset);
-  impl->layout = std::move(owned);
-  return result;
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(spyre_empty_strided));
@@ -515,15 +469,6 @@ TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
-}
-
-TORCH_LIBRARY(spyre, m) {
-  m.def("_layout_of(Tensor self) -> int", TORCH_FN(layout_of));
-  m.def("_set_layout(Tensor self, int layout) -> ()", TORCH_FN(set_layout));
-  m.def("_empty_with_layout(int[] size, int[] stride, ScalarType dtype, Device device, int layout) -> Tensor",
-        TORCH_FN(empty_with_layout));
-  m.def("_as_strided_with_layout(Tensor self, int[] size, int[] stride, int offset, int layout) -> Tensor",
-        TORCH_FN(as_strided_with_layout));
 }
 
 } // namespace

@@ -10,6 +10,8 @@ mod devices;
 mod events;
 mod fallback;
 mod host;
+mod launches;
+mod layouts;
 mod memory;
 mod view;
 

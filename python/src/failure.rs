@@ -5,6 +5,8 @@ use std::fmt::Display;
 use spyre::hal::Fault;
 use spyre::{OpenError, flex, runtime};
 
+use crate::kernels::launched_at;
+
 /// Why a call from outside failed: which exception, and its message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
@@ -62,7 +64,13 @@ impl From<runtime::Error> for Failure {
             },
             _ => Kind::Runtime,
         };
-        Self::new(kind, error)
+        match &error {
+            runtime::Error::Flex(flex::Error::Stream(fault)) => match launched_at(fault) {
+                Some(place) => Self::new(kind, format!("{error}; {place}")),
+                None => Self::new(kind, error),
+            },
+            _ => Self::new(kind, error),
+        }
     }
 }
 
@@ -74,6 +82,12 @@ impl From<flex::Error> for Failure {
 
 impl From<spyre::layout::Error> for Failure {
     fn from(error: spyre::layout::Error) -> Self {
+        runtime::Error::from(error).into()
+    }
+}
+
+impl From<spyre::numerics::Error> for Failure {
+    fn from(error: spyre::numerics::Error) -> Self {
         runtime::Error::from(error).into()
     }
 }

@@ -12,6 +12,7 @@ mod failure;
 mod fallbacks;
 mod history;
 mod kernels;
+mod keywords;
 mod layouts;
 mod pinned;
 mod statistics;
@@ -27,6 +28,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
     endings::register(names)?;
     fallbacks::register(names)?;
+    keywords::register(names)?;
     layouts::register(names)?;
     kernels::register(names)?;
     surface::register(names)

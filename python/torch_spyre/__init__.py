@@ -42,6 +42,9 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    from . import layouts
+
+    layouts.install()
     atexit.register(_C._flush_autograd)
 
 

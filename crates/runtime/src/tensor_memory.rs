@@ -1,9 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use spyre_hal::DeviceRange;
 use spyre_layout::View;
 use spyre_numerics::DType;
 
+use crate::storage::Storage;
 use crate::storage_layout::SharedLayout;
 use crate::{Device, Error, SpyreStream, SpyreTensor};
 
@@ -18,6 +19,8 @@ pub struct TensorMemory {
     range: DeviceRange,
     layout: SharedLayout,
     host_bytes: u64,
+    /// What tensors of it share, once there are some.
+    storage: OnceLock<Arc<Storage>>,
 }
 
 impl TensorMemory {
@@ -31,7 +34,8 @@ impl TensorMemory {
         let bytes = layout.layout().device_bytes() as u64;
         let handle = stream.flex().allocate(bytes)?;
         let range = DeviceRange::start_of(handle, bytes);
-        Ok(Self { device: stream.device().clone(), range, layout, host_bytes })
+        let (device, storage) = (stream.device().clone(), OnceLock::new());
+        Ok(Self { device, range, layout, host_bytes, storage })
     }
 
     /// Where it is.
@@ -61,8 +65,15 @@ impl TensorMemory {
 
     /// A view of it as a tensor that plans can be launched with. It does not own the memory.
     pub fn tensor(&self, view: View, dtype: DType) -> Result<SpyreTensor, Error> {
-        let layout = self.layout.layout().clone();
-        SpyreTensor::at(&self.device, self.range.handle, layout, dtype, view)
+        let storage = match self.storage.get() {
+            Some(storage) => storage,
+            None => {
+                let layout = self.layout.layout().clone();
+                let made = Storage::borrowed(&self.device, self.range.handle, layout)?;
+                self.storage.get_or_init(|| Arc::new(made))
+            }
+        };
+        SpyreTensor::in_storage(storage, view, dtype)
     }
 
     /// Has the memory kept until what is queued on `stream` now has ended. Copies and launches are

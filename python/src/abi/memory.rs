@@ -154,14 +154,6 @@ entry! {
         }
         Ok(())
     }
-
-    /// The layout that came with memory, with a count of its own.
-    fn spyre_layout_of(data: *const c_void, layout: *mut *const StorageLayout) {
-        let (memory, _) = cards::memory_at(data as u64)?;
-        // SAFETY: the shim gives the address of a pointer.
-        unsafe { *layout = Arc::into_raw(Arc::clone(memory.layout())) };
-        Ok(())
-    }
 }
 
 /// What is left of the budget, with what caches hold, and all of it.
