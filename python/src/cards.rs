@@ -97,11 +97,6 @@ pub(crate) fn card(index: i32) -> Result<&'static Card, Failure> {
     }
 }
 
-/// The numbers of cards that were opened.
-pub(crate) fn opened() -> impl Iterator<Item = i32> {
-    (0..MOST as i32).filter(|&index| CARDS[index as usize].get().is_some())
-}
-
 /// The card that an address belongs to, if it was opened.
 #[inline]
 pub(crate) fn card_of(address: u64) -> Option<&'static Card> {

@@ -16,9 +16,9 @@ fn _flush_autograd(py: Python<'_>) {
         return;
     }
     py.detach(|| {
-        for index in cards::opened() {
+        for card in cards::opened() {
             // SAFETY: it takes a number and catches all that is thrown.
-            unsafe { spyre_flush_autograd(index) };
+            unsafe { spyre_flush_autograd(i32::from(card.index().0)) };
         }
     });
 }
