@@ -141,7 +141,8 @@ int32_t spyre_flush_autograd(int32_t device);
 // Tracebacks, which the shim has and the Rust side calls for: opaque, null if there is none.
 using SpyreFrame = void (*)(void* context, const char* file, const char* name, uint64_t line);
 using SpyreFrameOf = void (*)(void* context, size_t traceback, uint64_t frame);
-void* spyre_traceback_gather(int32_t with_cpp) noexcept;
+// Frames of Python take the interpreter's lock: who may not wait for it gets none, unless it is held.
+void* spyre_traceback_gather(int32_t with_cpp, int32_t may_wait) noexcept;
 void spyre_traceback_drop(void* traceback) noexcept;
 int32_t spyre_traceback_symbolize(void* const* tracebacks, size_t count, void* context,
                                   SpyreFrame frame, SpyreFrameOf frame_of) noexcept;

@@ -7,13 +7,19 @@
 
 #include "spyre.h"
 
+extern "C" int Py_IsInitialized();
+extern "C" int PyGILState_Check();
+
 namespace {
 
 using Traceback = std::shared_ptr<torch::CapturedTraceback>;
 
 } // namespace
 
-extern "C" void* spyre_traceback_gather(int32_t with_cpp) noexcept {
+extern "C" void* spyre_traceback_gather(int32_t with_cpp, int32_t may_wait) noexcept {
+  if (Py_IsInitialized() == 0 || (may_wait == 0 && PyGILState_Check() == 0)) {
+    return nullptr;
+  }
   try {
     auto traceback = torch::CapturedTraceback::gather(
         /*python=*/true, /*script=*/false, /*cpp=*/with_cpp != 0);

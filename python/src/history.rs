@@ -178,7 +178,9 @@ fn gather(kind: Traced) -> Option<Arc<Traceback>> {
     let with_cpp = settings.with_cpp;
     let is_wanted = settings.traced >= kind;
     drop(history);
-    is_wanted.then(|| Traceback::gather(with_cpp)).flatten()
+    // Memory is freed anywhere, also by who has locks that the interpreter's lock waits for.
+    let may_wait = kind < Traced::Frees;
+    is_wanted.then(|| Traceback::gather(with_cpp, may_wait)).flatten()
 }
 
 impl History {

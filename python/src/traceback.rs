@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 unsafe extern "C" {
-    fn spyre_traceback_gather(with_cpp: i32) -> *mut c_void;
+    fn spyre_traceback_gather(with_cpp: i32, may_wait: i32) -> *mut c_void;
     fn spyre_traceback_drop(traceback: *mut c_void);
     fn spyre_traceback_symbolize(
         tracebacks: *const *mut c_void,
@@ -28,10 +28,11 @@ unsafe impl Send for Traceback {}
 unsafe impl Sync for Traceback {}
 
 impl Traceback {
-    /// Those of the calling thread. It takes the interpreter's lock: hold none of ours.
-    pub(crate) fn gather(with_cpp: bool) -> Option<Arc<Self>> {
-        // SAFETY: it takes a number and returns an object or null.
-        let gathered = unsafe { spyre_traceback_gather(i32::from(with_cpp)) };
+    /// Those of the calling thread. It takes the interpreter's lock: hold none of ours. One that may
+    /// not wait for that lock gets nothing where the thread does not have it already.
+    pub(crate) fn gather(with_cpp: bool, may_wait: bool) -> Option<Arc<Self>> {
+        // SAFETY: it takes numbers and returns an object or null.
+        let gathered = unsafe { spyre_traceback_gather(i32::from(with_cpp), i32::from(may_wait)) };
         NonNull::new(gathered).map(|object| Arc::new(Self(object)))
     }
 }

@@ -158,13 +158,13 @@ def test_importing_the_package_first(python):
 
 
 def test_import_adds_less_than_50_milliseconds(python):
+    # The processor's time: what a busy machine does meanwhile is not ours.
     code = """
         import time, torch, torch_spyre
-        start = time.perf_counter(); torch_spyre._autoload(); print(time.perf_counter() - start)
+        start = time.process_time(); torch_spyre._autoload(); print(time.process_time() - start)
     """
     seconds = [float(python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout) for _ in range(5)]
-    assert min(seconds) < 0.05, seconds
-    assert statistics.median(seconds) < 0.25, seconds
+    assert statistics.median(seconds) < 0.05, seconds
 
 
 def test_a_forked_child_is_told(python):

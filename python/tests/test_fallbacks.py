@@ -77,6 +77,18 @@ def test_errors():
     assert torch.spyre.fallback_stats() == {}
 
 
+def test_warnings_can_be_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeError, match="FallbackWarning: aten::trace is falling back to cpu"):
+            torch.trace(torch.eye(2).to("spyre"))
+
+
+def test_what_a_program_says_of_warnings_counts(python):
+    run = python("import torch; torch.trace(torch.eye(2).to('spyre'))", "-W", "ignore")
+    assert run.stderr == ""
+
+
 def test_unknown_modes_are_refused():
     with pytest.raises((RuntimeError, ValueError), match="error.*warn.*silent"):
         fallbacks.set_fallback_mode("loud")

@@ -403,6 +403,64 @@ def test_pools_name_memory():
         torch.spyre.MemPool(allocator=object())
 
 
+def test_devices_are_counted_by_themselves(python):
+    code = """
+        import torch
+        before = [torch.spyre.memory_allocated(i) for i in range(2)]
+        x = torch.ones(1000, device="spyre:1")
+        y = x.to("spyre:0")
+        held = [torch.spyre.memory_allocated(i) for i in range(2)]
+        del x
+        after = [torch.spyre.memory_allocated(i) for i in range(2)]
+        segments = torch.spyre.memory_snapshot()
+        print(*before, *held, *after, *sorted(s["device"] for s in segments), y.sum().item())
+    """
+    assert python(code, AIU_WORLD_SIZE="2").stdout.split() == "0 0 4096 4096 4096 0 0 1 1000.0".split()
+
+
+def test_history_with_many_threads(python):
+    code = """
+        import threading, torch
+        from torch_spyre.ops.fallbacks import set_fallback_mode
+        set_fallback_mode("silent")
+        torch.spyre.memory._record_memory_history(max_entries=10_000)
+        base, failures = torch.spyre.memory_allocated(), []
+
+        def work(seed):
+            try:
+                for step in range(200):
+                    x = torch.empty(1 + (seed * 37 + step * 11) % 500, device="spyre", requires_grad=True)
+                    if step % 20 == 0:
+                        (x * 2).sum().backward()
+                    if step % 50 == 0:
+                        torch.spyre.memory._snapshot()
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        [t.start() for t in threads]; [t.join() for t in threads]
+        snapshot = torch.spyre.memory._snapshot()
+        live = sum(b["size"] for s in snapshot["segments"] for b in s["blocks"] if b["state"] == "active_allocated")
+        actions = [e["action"] for e in snapshot["device_traces"][0]]
+        print(failures, live == torch.spyre.memory_allocated() == base, actions.count("alloc") == actions.count("free_completed"))
+    """
+    assert python(code, timeout=300).stdout.strip() == "[] True True"
+
+
+@pytest.mark.parametrize("stacks", ["python", "all"])
+def test_a_process_with_history_ends_well(python, stacks):
+    code = f"""
+        import torch
+        torch.spyre.memory._record_memory_history(stacks={stacks!r})
+        kept = [torch.empty(100, device="spyre") for _ in range(50)]
+        class Cycle: pass
+        cycle = Cycle(); cycle.x = torch.empty(3, device="spyre"); cycle.cycle = cycle
+        torch.kept = torch.empty(5, device="spyre")
+        print(len(torch.spyre.memory._snapshot()["device_traces"][0]))
+    """
+    assert python(code).stdout.strip() == "53"
+
+
 def test_before_the_start_there_is_nothing_and_nothing_starts():
     code = """
         import torch

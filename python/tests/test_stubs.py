@@ -40,7 +40,9 @@ def test_the_package_says_that_it_is_typed():
 
 
 def test_the_stub_has_every_name_of_the_extension_and_no_other():
-    known = {name for name in dir(_C) if not is_dunder(name)} | {"__version__"}
+    from torch_spyre._module import _IN_THE_EXTENSION
+
+    known = {name for name in dir(_C) if not is_dunder(name)} | {"__version__"} | set(_IN_THE_EXTENSION)
     assert names_of_the_stub() == known
 
 
@@ -75,7 +77,7 @@ def test_classes_have_what_the_stub_says(name):
 
 def modules():
     names = [m.name for m in pkgutil.walk_packages([str(PACKAGE)], "torch_spyre.")]
-    ours = ("_devices", "_module", "_runtime", "amp", "collect_env", "graphs", "logging_config", "memory", "ops.eager",
+    ours = ("_devices", "_module", "_runtime", "amp", "collect_env", "devices", "graphs", "logging_config", "memory", "ops.eager",
             "ops.fallbacks", "profiler", "properties", "random", "streams")  # fmt: skip
     return [name for name in names if name.removeprefix("torch_spyre.") in ours]
 

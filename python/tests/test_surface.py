@@ -5,6 +5,7 @@ The table of names in docs/pytorch.md is made by this file: ``BLESS=1`` rewrites
 
 from __future__ import annotations
 
+import importlib
 import os
 import types
 import warnings
@@ -186,7 +187,17 @@ def test_a_graph_of_the_accelerator_is_refused():
     """.split(),
 )
 def test_names_that_others_use(name):
-    assert name in vars(torch.spyre)
+    assert hasattr(torch.spyre, name) and name in dir(torch.spyre)
+
+
+def test_the_table_of_files_is_right():
+    from torch_spyre import _module
+
+    for file in (".devices", ".graphs", ".memory", ".random", ".streams"):
+        listed = set(_module._FILES[file].split())
+        module = importlib.import_module(file, "torch_spyre")
+        assert {name for name in listed if not name.startswith("_")} == set(module.__all__) - {"get_stream_from_pool"}
+        assert all(hasattr(module, name) for name in listed)
 
 
 def test_it_is_a_real_module():

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from .logging_config import get_logger
 
 BAD_FORK = (
     "Cannot re-initialize Spyre in forked subprocess. To use Spyre with multiprocessing, you must use "
@@ -51,7 +48,7 @@ class Runtime:
             if not _C.is_initialized():
                 self._warn_of_devices()
                 _C.start_runtime()
-                get_logger("runtime").debug("started: %d devices", _C.device_count())
+                self._log()
             while self._queued:
                 self._run(*self._queued.pop(0))
         finally:
@@ -71,6 +68,8 @@ class Runtime:
         if self.is_initialized():
             call()
         else:
+            import traceback
+
             with self._lock:
                 self._queued.append((call, traceback.format_stack()))
 
@@ -89,7 +88,14 @@ class Runtime:
         text = None if self._has_warned else _C.devices_warning()
         self._has_warned = True
         if text:
+            import warnings
+
             warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _log(self) -> None:
+        from .logging_config import get_logger
+
+        get_logger("runtime").debug("started: %d devices", _C.device_count())
 
 
 runtime = Runtime()

@@ -282,4 +282,5 @@ def _callers_level() -> int:
     return level if frame is not None else 1
 
 
-warnings.filterwarnings("once", category=FallbackWarning)
+# Last, so that what the program itself says of warnings counts.
+warnings.filterwarnings("once", category=FallbackWarning, append=True)
