@@ -61,3 +61,9 @@ pub(crate) fn get_device_dtype(py: Python<'_>, dtype: TorchDType) -> PyResult<Bo
 pub(crate) fn get_elem_in_stick(dtype: TorchDType) -> PyResult<usize> {
     Ok(dtype.format(cards::profile()?).elements_per_stick())
 }
+
+/// Whether the device keeps what the card keeps, and nothing else.
+#[pyfunction]
+pub(crate) fn _is_card_profile() -> PyResult<bool> {
+    Ok(cards::profile()? == Profile::Card)
+}
