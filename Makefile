@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test bench simulate fuzz report
+.PHONY: run test wheel bench simulate fuzz report
 
 # The main job. For now: how a tensor lies on the host and on the device, and a tiled launch.
 run:
@@ -14,6 +14,10 @@ run:
 # Every check: format, lints, docs, tests, doc-tests, examples, a look at the benchmarks.
 test:
 	tools/check
+
+# A .venv with PyTorch and the device "spyre".
+wheel:
+	tools/python-env
 
 # Every benchmark against its peer; fails if a ratio misses its bar.
 bench:

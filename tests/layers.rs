@@ -57,6 +57,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ),
     ("spyre-cli", &["spyre", "spyre-bench"]),
     ("spyre-simulation", &["spyre-flex", "spyre-hal", "spyre-layout", "spyre-numerics"]),
+    ("torch-spyre", &["spyre"]),
 ];
 
 /// The dependencies of every crate on crates of ours, as cargo sees them.

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use crate::isa::Refusal;
+use crate::spyrecode::SpyreCodeFlaw;
 
 /// What bytes, programs and plans can be refused for. An `Err` means that nothing was kept.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -58,6 +59,10 @@ pub enum Error {
     /// A part of a plan breaks a rule; `path` says which, as in `steps[0].bindings[2]`.
     #[error("{file}, {path}: {reason}")]
     Plan { file: String, path: String, reason: String },
+
+    /// A SpyreCode directory that is no job.
+    #[error(transparent)]
+    SpyreCode(#[from] SpyreCodeFlaw),
 
     /// A file or a folder could not be used as it is.
     #[error("{file}: {reason}")]

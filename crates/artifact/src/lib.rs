@@ -35,6 +35,7 @@ mod image;
 mod isa;
 mod output;
 pub mod samples;
+mod spyrecode;
 mod wire;
 
 pub use error::{Error, Expected, OperandFlaw};
@@ -53,4 +54,8 @@ pub use output::{
     Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedDim,
     ExpectedSize, FORMAT_VERSION, ImageId, InitPacket, InitTarget, Intermediate, IntermediateDim,
     MAX_PLAN_BYTES, Role, Step, TensorMetadata, TileFlag,
+};
+pub use spyrecode::{
+    Direction, HostCompute, InitTransfer, JOB_BASE, JOB_LIMIT, JobStep, SpyreCode, SpyreCodeFlaw,
+    StepType,
 };

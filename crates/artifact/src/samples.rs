@@ -3,8 +3,9 @@
 use spyre_numerics::{DType, DataFormat};
 
 use crate::{
-    Access, Binding, Code, CodeImage, CompilerOutput, Error, ExpectedSize, ImageId, Intermediate,
-    IntermediateDim, Lane, Program, ProgramBuilder, Role, Step, TensorMetadata, TileFlag,
+    Access, BinaryOp, Binding, Code, CodeImage, CompilerOutput, Error, ExpectedSize, ImageId,
+    Intermediate, IntermediateDim, Lane, Program, ProgramBuilder, Role, Step, TensorMetadata,
+    TileFlag,
 };
 
 /// The elements of a plan's tensors: what the framework calls them, and how the device keeps them.
@@ -29,15 +30,36 @@ impl Elements {
 
 /// `c = a + b` for matrices of any size, or of a tile of `[rows, columns]`.
 pub fn addition(elements: Elements, tile: Option<[u64; 2]>) -> Result<CompilerOutput, Error> {
-    let [rows, columns] = sizes(tile);
-    let dims = [("rows", rows), ("columns", columns)];
-    let tensors = vec![
-        elements.tensor("a", &dims, Role::Input),
-        elements.tensor("b", &dims, Role::Input),
-        elements.tensor("c", &dims, Role::Output),
-    ];
-    let program = addition_program(elements.format)?;
-    CompilerOutput::single("add", program, &["rows", "columns"], tensors, Vec::new())
+    of_two("add", BinaryOp::Add, elements, tile)
+}
+
+/// `c = a / b` for matrices of any size, or of a tile. Integers are cut off, and a divisor of zero is a
+/// fault.
+pub fn division(elements: Elements, tile: Option<[u64; 2]>) -> Result<CompilerOutput, Error> {
+    of_two("div", BinaryOp::Div, elements, tile)
+}
+
+/// `y = factor x + more` for matrices of any size, with two scalars at each launch.
+pub fn scaling(elements: Elements) -> Result<CompilerOutput, Error> {
+    let mut code = ProgramBuilder::new();
+    let (rows, columns) = (code.dim(), code.dim());
+    let (factor, more) = (code.scalar_word(), code.scalar_word());
+    let x = code.operand(elements.format, Access::Read, [rows, columns]);
+    let y = code.operand(elements.format, Access::Write, [rows, columns]);
+    let lane = Lane::of(elements.format).unwrap_or(Lane::F32);
+    code.each_parallel(rows, 16, |code| {
+        code.each_parallel(columns, 256, |code| {
+            let tile = code.load(x);
+            let (factor, more) = (code.scalar(lane, factor), code.scalar(lane, more));
+            let product = code.mul(tile, factor);
+            let sum = code.add(product, more);
+            code.store(y, sum);
+        });
+    });
+    let dims = [("rows", ExpectedSize::Any), ("columns", ExpectedSize::Any)];
+    let tensors =
+        vec![elements.tensor("x", &dims, Role::Input), elements.tensor("y", &dims, Role::Output)];
+    CompilerOutput::single("scale", code.build()?, &["rows", "columns"], tensors, Vec::new())
 }
 
 /// `c = a x b`, where a is `[m, k]` and b is `[k, n]`, of any size or of a tile of `[m, k, n]`.
@@ -143,7 +165,7 @@ pub fn fixed_addition(elements: Elements, tile: [u64; 2]) -> Result<CompilerOutp
         CorrectionMetadata, CorrectionProgram, CorrectionWord, InitPacket, InitTarget, Patch,
     };
     let mut plan = addition(elements, Some(tile))?;
-    let shape = addition_program(elements.format)?.table_shape();
+    let shape = program_of_two(BinaryOp::Add, elements.format)?.table_shape();
     let first = shape.extent_word(crate::Dim(0));
     let operand_words: Vec<CorrectionWord> = plan.correction_metadata[0].words[..first].to_vec();
     let words = first as u32;
@@ -160,7 +182,24 @@ pub fn fixed_addition(elements: Elements, tile: [u64; 2]) -> Result<CompilerOutp
     Ok(plan)
 }
 
-fn addition_program(format: DataFormat) -> Result<Program, Error> {
+fn of_two(
+    name: &str,
+    op: BinaryOp,
+    elements: Elements,
+    tile: Option<[u64; 2]>,
+) -> Result<CompilerOutput, Error> {
+    let [rows, columns] = sizes(tile);
+    let dims = [("rows", rows), ("columns", columns)];
+    let tensors = vec![
+        elements.tensor("a", &dims, Role::Input),
+        elements.tensor("b", &dims, Role::Input),
+        elements.tensor("c", &dims, Role::Output),
+    ];
+    let program = program_of_two(op, elements.format)?;
+    CompilerOutput::single(name, program, &["rows", "columns"], tensors, Vec::new())
+}
+
+fn program_of_two(op: BinaryOp, format: DataFormat) -> Result<Program, Error> {
     let mut code = ProgramBuilder::new();
     let (rows, columns) = (code.dim(), code.dim());
     let [a, b] = [(); 2].map(|()| code.operand(format, Access::Read, [rows, columns]));
@@ -168,8 +207,8 @@ fn addition_program(format: DataFormat) -> Result<Program, Error> {
     code.each_parallel(rows, 16, |code| {
         code.each_parallel(columns, 256, |code| {
             let (left, right) = (code.load(a), code.load(b));
-            let sum = code.add(left, right);
-            code.store(c, sum);
+            let result = code.binary(op, left, right);
+            code.store(c, result);
         });
     });
     code.build()

@@ -208,6 +208,16 @@ impl FlexAllocator {
         blocks
     }
 
+    /// Where the block of a handle is: what [`Self::snapshot`] tells of it.
+    pub fn block(&self, handle: DeviceHandle) -> Result<BlockInfo, Error> {
+        self.check_process()?;
+        let state = self.pool.state.lock();
+        let slot = self.pool.live_slot(&state, handle)?;
+        let refused = Error::BadHandle { handle, why: "it was freed" };
+        let block = state.blocks.get(slot).ok_or(refused.clone())?;
+        BlockInfo::of(block, state.regions.region(block.region).id).ok_or(refused)
+    }
+
     /// Asked before any lock is taken: a thread that the child does not have may hold it.
     #[inline]
     fn check_process(&self) -> Result<(), Error> {

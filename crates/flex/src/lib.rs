@@ -64,6 +64,7 @@ pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
 pub use event::Event;
 pub use policy::{Policy, Priority};
+pub use process::Process;
 pub use recorder::{RECORDED, Record, RecordState};
 pub use scheduler::{Drive, Scheduler, SchedulerSettings};
 pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};

@@ -8,11 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// A process: threads, and what locks protect, do not survive a fork.
+///
+/// Whoever keeps locks notes the process that made them, and asks before it takes one.
+///
+/// ```
+/// use spyre_flex::Process;
+///
+/// let opened_by = Process::current();
+/// assert!(opened_by.is_current()); // no longer, in a forked child
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u64);
+pub struct Process(u64);
 
 impl Process {
-    pub(crate) fn current() -> Self {
+    /// The one that calls.
+    pub fn current() -> Self {
         static WATCH: Once = Once::new();
         WATCH.call_once(|| {
             // SAFETY: `in_child` only adds to an atomic, which may be done after a fork.
@@ -21,9 +31,9 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// One load: it is asked at every entry.
+    /// Whether it is the one that calls. One load: it is asked at every entry.
     #[inline]
-    pub(crate) fn is_current(self) -> bool {
+    pub fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0
     }
 }

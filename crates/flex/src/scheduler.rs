@@ -257,6 +257,30 @@ impl Scheduler {
         Ok(self.announce(lane, 1, &reservation))
     }
 
+    /// Queues one block and waits for it. The caller carries it out, and what is queued before it, if
+    /// an engine is free: nobody is woken for that.
+    pub(crate) fn run_block(&self, lane: &Lane, block: ControlBlock) -> Result<(), Error> {
+        self.check_wait(lane)?;
+        let sequence = self.run_if_free(lane, block)?;
+        self.wait_for_block(StreamPoint { stream: lane.index, sequence })
+    }
+
+    /// Queues one block and carries it out, if an engine is free; else it is as any that is queued.
+    pub(crate) fn run_soon(&self, lane: &Lane, block: ControlBlock) -> Result<(), Error> {
+        self.run_if_free(lane, block).map(drop)
+    }
+
+    fn run_if_free(&self, lane: &Lane, block: ControlBlock) -> Result<u64, Error> {
+        self.check_block(&block)?;
+        let reservation = self.reserve(lane, 1, slice::from_ref(&block))?;
+        let queued_at = self.queued_at();
+        lane.ring.publish(&reservation, 0, Entry { block, queued_at });
+        fence(Ordering::SeqCst);
+        self.arrivals.list(lane);
+        self.help(lane, reservation.first);
+        Ok(reservation.first)
+    }
+
     /// Queues blocks as one reservation.
     #[inline]
     pub(crate) fn queue_blocks<B>(&self, lane: &Lane, blocks: B) -> Result<StreamPoint, Error>

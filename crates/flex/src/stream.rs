@@ -218,6 +218,26 @@ impl FlexStream {
         self.submit([ControlBlock::WaitEvent(point)]).map(drop)
     }
 
+    /// Queues a block, waits until it has ended, and tells its fault. If the device is free, the
+    /// caller carries it out itself, so that no other thread has to be woken.
+    ///
+    /// A host callback is refused, and then nothing was queued: what a block borrows from the caller
+    /// is in use until this returns, and no longer.
+    pub fn run(&self, block: ControlBlock) -> Result<(), Error> {
+        self.handle.scheduler.run_block(&self.lane, block)
+    }
+
+    /// Queues a block that takes little time, and carries it out if the device is free. A fault is
+    /// told by the next call that synchronizes, as that of any block that is queued.
+    pub fn run_soon(&self, block: ControlBlock) -> Result<(), Error> {
+        self.handle.scheduler.run_soon(&self.lane, block)
+    }
+
+    /// Whether everything that was queued has ended, well or badly.
+    pub fn is_idle(&self) -> bool {
+        self.lane.is_done(self.lane.ring.reserved())
+    }
+
     /// Queues blocks as one: they take their places together, in order.
     #[inline]
     pub fn submit<B>(&self, blocks: B) -> Result<StreamPoint, Error>
@@ -237,6 +257,11 @@ impl FlexStream {
         others: &[DeviceRange],
     ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
+    }
+
+    /// The last block that was queued; number 0 if there was none.
+    pub fn last_point(&self) -> StreamPoint {
+        StreamPoint { stream: self.lane.index, sequence: self.lane.ring.reserved() }
     }
 
     /// Something to wait for one block with.

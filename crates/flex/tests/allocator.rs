@@ -69,6 +69,23 @@ fn check_snapshot(allocator: &FlexAllocator) {
 }
 
 #[test]
+fn a_block_is_found_by_its_handle_in_both_modes() -> Result<(), Error> {
+    let pf = FlexAllocator::new(Arc::new(PhysicalCard), Arc::new(Idle), Settings::default());
+    for allocator in [pf, open(small_card())] {
+        let handles = [100, 5000, 1 << 20].map(|bytes| allocator.allocate(bytes, StreamIndex(0)));
+        for handle in handles {
+            let handle = handle?;
+            let block = allocator.block(handle)?;
+            assert_eq!(block.state, BlockState::Live);
+            assert!(allocator.snapshot().contains(&block));
+            allocator.free(handle)?;
+            assert!(matches!(allocator.block(handle), Err(Error::BadHandle { .. })));
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn random_traces_equal_a_simple_model() -> Result<(), Error> {
     for seed in 0..40 {
         let allocator = open(small_card());

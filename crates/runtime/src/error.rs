@@ -126,6 +126,17 @@ pub enum Error {
     #[error("operation {operation:?} was loaded before the device was reset: load its plan again")]
     PlanGone { operation: String },
 
+    /// A step that a job does not have.
+    #[error("Step index out of range: {index} of {steps}")]
+    StepIndex { index: usize, steps: usize },
+
+    /// A job whose programs are another card's.
+    #[error(
+        "{folder} was compiled for another card: its binaries are no programs of this one. Compile \
+         it here, or launch a folder that CompilerOutput::save wrote"
+    )]
+    ForeignJob { folder: String },
+
     /// Nothing to do.
     #[error("the operation has neither a compute nor preprocessing: there is nothing to launch")]
     EmptyOperation,

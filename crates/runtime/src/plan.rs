@@ -65,6 +65,11 @@ impl ExecutionPlan {
         self.definitions().try_for_each(|definition| definition.load(stream))
     }
 
+    /// Whether all of it is on a device: it was loaded, and no reset took it away.
+    pub fn is_loaded(&self) -> bool {
+        self.definitions().all(Definition::is_loaded)
+    }
+
     /// The same, with the code at these places: one for each of [`code_bytes`](Self::code_bytes).
     pub(crate) fn load_at(
         &self,

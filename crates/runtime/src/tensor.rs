@@ -199,6 +199,16 @@ impl SpyreTensor {
         vf_offset(self.device_handle())
     }
 
+    /// A view of a storage that others share.
+    pub(crate) fn in_storage(
+        storage: &Arc<Storage>,
+        view: View,
+        dtype: DType,
+    ) -> Result<Self, Error> {
+        check_reach(&view, storage.layout())?;
+        Ok(Self { storage: Arc::clone(storage), view, dtype })
+    }
+
     pub(crate) fn of_storage(storage: Storage, view: View, dtype: DType) -> Self {
         Self { storage: Arc::new(storage), view, dtype }
     }

@@ -13,14 +13,7 @@ use super::manifest::{MAX_PLAN_BYTES, Manifest, PLAN_FILE};
 use crate::Error;
 
 pub(super) fn save(plan: &CompilerOutput, folder: &Path) -> Result<(), Error> {
-    if fs::symlink_metadata(folder).is_ok() {
-        return Err(refuse(folder, "is already there; remove it or choose another name"));
-    }
-    let draft = DraftFolder::beside(folder)?;
-    for (name, bytes) in files::of_plan(plan)? {
-        draft.write(&name, &bytes)?;
-    }
-    draft.publish(folder)
+    write(folder, files::of_plan(plan)?)
 }
 
 pub(super) fn load(folder: &Path) -> Result<CompilerOutput, Error> {
@@ -28,6 +21,18 @@ pub(super) fn load(folder: &Path) -> Result<CompilerOutput, Error> {
     let manifest = Manifest::from_json(&read(&folder.join(PLAN_FILE), MAX_PLAN_BYTES)?)?;
     check_names(folder, &found, &manifest)?;
     files::to_plan(manifest, folder, |file| read(&folder.join(&file.file), file.bytes))
+}
+
+/// Writes files to a folder that is not there yet: all of them, or none.
+pub(crate) fn write(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<(), Error> {
+    if fs::symlink_metadata(folder).is_ok() {
+        return Err(refuse(folder, "is already there; remove it or choose another name"));
+    }
+    let draft = DraftFolder::beside(folder)?;
+    for (name, bytes) in files {
+        draft.write(&name, &bytes)?;
+    }
+    draft.publish(folder)
 }
 
 /// A folder that is not complete yet; what is left of it goes when it is dropped.
@@ -74,7 +79,7 @@ impl Drop for DraftFolder {
 }
 
 /// The bytes of a plain file, if they are not more than announced.
-fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Error> {
+pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Error> {
     let io = |error: std::io::Error| refuse(path, error.to_string());
     let named = fs::symlink_metadata(path).map_err(io)?;
     if !named.is_file() {

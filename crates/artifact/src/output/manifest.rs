@@ -12,7 +12,7 @@ use crate::image::HEADER_BYTES;
 use crate::{CodeImage, Error, MAX_IMAGE_BYTES};
 
 /// The file that a plan is read from.
-pub(super) const PLAN_FILE: &str = "plan.json";
+pub(crate) const PLAN_FILE: &str = "plan.json";
 /// The most bytes of `plan.json`.
 pub const MAX_PLAN_BYTES: u64 = 8 << 20;
 

@@ -8,3 +8,4 @@ mod random;
 mod refusals;
 mod round_trips;
 mod samples;
+mod spyrecode;

@@ -12,16 +12,20 @@ use crate::samples;
 
 /// A folder of this test's own, gone when it is dropped.
 #[derive(Debug)]
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("spyre-artifact-{}-{count}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder).expect("a new folder");
         Self(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     /// The sample plan, saved.

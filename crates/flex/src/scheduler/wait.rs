@@ -35,6 +35,29 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Refuses a host callback, which must not wait.
+    pub(super) fn check_wait(&self, lane: &Lane) -> Result<(), Error> {
+        match is_in_callback() {
+            true => Err(Error::InsideCallback { stream: lane.index }),
+            false => Ok(()),
+        }
+    }
+
+    /// Carries out a block that was listed but that no worker was told of, or tells them now.
+    pub(super) fn help(&self, lane: &Lane, sequence: u64) {
+        if self.drive == Drive::Inline {
+            return self.combine();
+        }
+        let free = self.core.lock().free_engine();
+        if let Some(engine) = free {
+            self.assist_on(engine, lane.index);
+        }
+        if !lane.is_done(sequence) {
+            // Whoever has the engine may not look again.
+            self.workers.ring();
+        }
+    }
+
     /// Waits until everything that is queued on a stream has ended, and tells its fault.
     pub(crate) fn synchronize(&self, lane: &Lane) -> Result<(), Error> {
         self.check_process()?;

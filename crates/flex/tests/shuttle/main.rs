@@ -45,6 +45,25 @@ fn two_producers_on_one_stream_keep_their_order() {
 }
 
 #[test]
+fn hosts_that_run_their_blocks_find_them_done() {
+    check("hosts that run", &WAYS, 2_000, |way| {
+        let bench = Bench::open(way, prompt());
+        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let other = spawn(move || {
+            second.run_soon(fill(11, memory)).expect("it is queued");
+            second.run(fill(12, memory)).expect("it is done");
+            assert!(second.is_idle());
+        });
+        first.submit([fill(1, memory)]).expect("it is queued");
+        first.run(fill(2, memory)).expect("it is done");
+        assert_eq!(only(&bench.card.fills(), 0), [1, 2]);
+        other.join().expect("the host ends");
+        drop(first);
+        assert_eq!(only(&bench.close().fills(), 10), [11, 12]);
+    });
+}
+
+#[test]
 fn a_stream_waits_for_the_event_of_another() {
     check("event between streams", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());

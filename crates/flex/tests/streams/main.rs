@@ -6,6 +6,7 @@ mod data;
 mod lifetimes;
 mod order;
 mod records;
+mod run;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What a spyre tensor costs beside a CPU tensor, where nothing is computed: python bench/torch_overhead.py
+
+Each row is the median of at least 31 ratios; a ratio comes from one pair of batches that run one after
+the other, in alternating order, on one pinned core. `--check` fails if a median is past its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import statistics
+import sys
+import time
+import warnings
+
+import torch
+
+LEAST_PAIRS = 31
+BATCH_SECONDS = 0.004
+
+
+class Case:
+    """Two calls that do the same, one on the device and one on the CPU."""
+
+    def __init__(self, name: str, device, peer, bar: float | None = None):
+        self.name, self.device, self.peer, self.bar = name, device, peer, bar
+
+
+def cases(device: torch.device) -> list[Case]:
+    cpu = torch.device("cpu")
+    host = torch.arange(16, dtype=torch.float32).reshape(4, 4)
+    there = host.to(device)
+    return [
+        Case(
+            "torch.empty((4, 4))",
+            lambda: torch.empty((4, 4), device=device),
+            lambda: torch.empty((4, 4), device=cpu),
+            1.5,
+        ),
+        Case("x.view(16)", lambda: there.view(16), lambda: host.view(16), 1.2),
+        Case("x.transpose(0, 1)", lambda: there.transpose(0, 1), lambda: host.transpose(0, 1), 1.2),
+        Case("x[1:3]", lambda: there[1:3], lambda: host[1:3], 1.2),
+        Case(".cpu(), 16 floats, against clone()", lambda: there.cpu(), lambda: host.clone(), 2.5),
+        Case(
+            ".to(device), 16 floats, against clone()",
+            lambda: host.to(device),
+            lambda: host.clone(),
+            2.5,
+        ),
+        Case("x.clone() on the device", lambda: there.clone(), lambda: host.clone()),
+        Case("x.fill_(1)", lambda: there.fill_(1), lambda: host.fill_(1)),
+        Case("x.item()", lambda: there[0, 0].item(), lambda: host[0, 0].item()),
+        Case("x + x, by fallback if not native", lambda: there + there, lambda: host + host),
+    ]
+
+
+def measure(case: Case, pairs: int) -> tuple[float, float, float, float, float]:
+    """Median, first and third quartile of the ratios; nanoseconds of the device's call and the peer's."""
+    repeats = batch_size(case)
+    ratios, own, other = [], [], []
+    for pair in range(pairs):
+        if pair % 2:
+            device, peer = batch(case.device, repeats), batch(case.peer, repeats)
+        else:
+            peer, device = batch(case.peer, repeats), batch(case.device, repeats)
+        ratios.append(device / peer)
+        own.append(device / repeats * 1e9)
+        other.append(peer / repeats * 1e9)
+    low, median, high = statistics.quantiles(ratios, n=4)
+    return median, low, high, statistics.median(own), statistics.median(other)
+
+
+def batch_size(case: Case) -> int:
+    """So many calls that a batch takes some milliseconds; also warms both sides up."""
+    repeats = 64
+    while batch(case.peer, repeats) < BATCH_SECONDS / 2 and repeats < 1 << 20:
+        repeats *= 2
+    batch(case.device, repeats)
+    return repeats
+
+
+def batch(call, repeats: int) -> float:
+    rounds = range(repeats)
+    start = time.perf_counter()
+    for _ in rounds:
+        call()
+    return time.perf_counter() - start
+
+
+def pin() -> str:
+    """Keeps this thread on one core; the device's own threads started before and stay free."""
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {allowed[0]})
+    return f"core {allowed[0]} of {len(allowed)}"
+
+
+def machine() -> str:
+    flags = set()
+    name = platform.processor()
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            key, _, value = line.partition(":")
+            if key.strip() == "flags":
+                flags |= set(value.split())
+            elif key.strip() == "model name":
+                name = value.strip()
+    features = [flag for flag in ("avx2", "fma", "avx512f", "avx512_fp16", "amx_tile") if flag in flags]
+    return f"{name}, {os.cpu_count()} cores, {' '.join(features)}"
+
+
+def versions() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        ours = version("torch_spyre")
+    except PackageNotFoundError:
+        ours = "not installed"
+    return f"python {platform.python_version()}, torch {torch.__version__}, torch_spyre {ours}"
+
+
+def main() -> int:
+    options = parsed()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    device = torch.device(options.device)
+    table = cases(device)
+    print(f"{versions()}\n{machine()}\npinned to {pin()}, {options.pairs} pairs per row\n")
+    print(f"{'call':42} {'ratio':>6} {'quartiles':>13} {'spyre':>9} {'cpu':>9} {'bar':>5}")
+    missed = []
+    gc.disable()
+    for case in table:
+        median, low, high, own, other = measure(case, max(options.pairs, LEAST_PAIRS))
+        bar = f"{case.bar:.1f}" if case.bar else "-"
+        past = case.bar is not None and median > case.bar
+        row = f"{case.name:42} {median:6.2f} {low:6.2f}-{high:<6.2f} {own:6.0f} ns {other:6.0f} ns"
+        print(f"{row} {bar:>5}{'  MISSED' if past else ''}", flush=True)
+        missed += [case.name] * past
+    if missed:
+        print(f"\npast the bar: {', '.join(missed)}")
+    return 1 if missed and options.check else 0
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="exit 1 if a median is past its bar")
+    parser.add_argument("--pairs", type=int, default=101, help=f"at least {LEAST_PAIRS}")
+    parser.add_argument("--device", default="spyre")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

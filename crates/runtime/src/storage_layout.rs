@@ -1,0 +1,212 @@
+use std::sync::{Arc, OnceLock};
+
+use spyre_layout::{ElementArrangement, SpyreTensorLayout};
+use spyre_numerics::{DType, DataFormat, Profile};
+
+use crate::Error;
+use crate::cpu_tensor::element_bytes;
+
+/// How a storage's elements lie on the device, and what the host calls them.
+///
+/// Elements are known by their place in host memory. A view with elements of another width sees the
+/// same bytes: [`StorageLayout::seen_as`] says how these lie, where a layout can.
+#[derive(Debug)]
+pub struct StorageLayout {
+    layout: SpyreTensorLayout,
+    dtype: DType,
+    /// Whether nobody said what the bytes are.
+    is_raw: bool,
+    /// The same bytes as elements of each other dtype.
+    seen: [OnceLock<Option<Box<SpyreTensorLayout>>>; DType::ALL.len()],
+}
+
+impl StorageLayout {
+    /// A layout of elements that the host has as `dtype`.
+    pub fn new(layout: SpyreTensorLayout, dtype: DType) -> Self {
+        Self { layout, dtype, is_raw: false, seen: [const { OnceLock::new() }; DType::ALL.len()] }
+    }
+
+    /// The layout of a new tensor of this shape, as `profile` has it.
+    ///
+    /// A shape that leaves no gaps is tiled with the last dimension along the stick. Where there are
+    /// gaps, or elements share places, all that the strides reach is laid out as one dimension: each
+    /// element of the storage then has a place.
+    pub fn of_shape(
+        profile: Profile,
+        size: &[usize],
+        stride: &[usize],
+        dtype: DType,
+    ) -> Result<Self, Error> {
+        let format = profile.supported_format(dtype)?;
+        SpyreTensorLayout::check_rank(profile, size.len())?;
+        let layout = if is_dense(size, stride) {
+            let order: Vec<i64> = (0..size.len() as i64).collect();
+            SpyreTensorLayout::with_dim_order(size, stride, format, &order)?
+        } else {
+            let reach = spyre_layout::View::new(size, stride, 0)?.last_element();
+            SpyreTensorLayout::contiguous(&[reach.map_or(0, |last| last + 1)], format)?
+        };
+        Ok(Self::new(layout, dtype))
+    }
+
+    /// So many elements in a row.
+    pub fn flat(profile: Profile, elements: usize, dtype: DType) -> Result<Self, Error> {
+        let layout = SpyreTensorLayout::for_dtype(profile, &[elements], dtype)?;
+        Ok(Self::new(layout, dtype))
+    }
+
+    /// Bytes of which nobody said what they are: as they are, on every profile.
+    pub fn bytes(bytes: usize) -> Result<Self, Error> {
+        let layout = SpyreTensorLayout::contiguous(&[bytes], DataFormat::UInt8)?;
+        Ok(Self { is_raw: true, ..Self::new(layout, DType::UInt8) })
+    }
+
+    /// Where elements are.
+    pub fn layout(&self) -> &SpyreTensorLayout {
+        &self.layout
+    }
+
+    /// What the host calls them.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Whether nobody said what the bytes are.
+    pub fn is_raw(&self) -> bool {
+        self.is_raw
+    }
+
+    /// Whether the device has the host's bits.
+    pub fn is_exact(&self) -> bool {
+        self.layout.device_dtype() == self.dtype.host_format()
+    }
+
+    /// Where a view of `dtype` finds its elements; `None` if they do not lie in one piece, or the
+    /// device has other bits than the host. Such a view goes by way of host bytes.
+    ///
+    /// Where `dtype` is the storage's own, the format may be one that copies convert to; otherwise it
+    /// is the host's.
+    #[inline]
+    pub fn seen_as(&self, dtype: DType) -> Option<&SpyreTensorLayout> {
+        if dtype == self.dtype {
+            return Some(&self.layout);
+        }
+        if !self.is_exact() {
+            return None;
+        }
+        let seen = self.seen.get(dtype as usize)?;
+        seen.get_or_init(|| recast(&self.layout, self.dtype, dtype).map(Box::new)).as_deref()
+    }
+}
+
+/// A layout to be shared by all storages of a shape.
+pub type SharedLayout = Arc<StorageLayout>;
+
+/// The same bytes as elements of another dtype. Elements that are cut must be neighbours along the
+/// stick; elements that are joined must be so in every row.
+fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreTensorLayout> {
+    let (from, to) = (element_bytes(own), element_bytes(dtype));
+    let (arrangement, format) = (layout.element_arrangement(), dtype.host_format());
+    let elements = layout.storage_elements()?;
+    if from == to {
+        let same = SpyreTensorLayout::explicit(layout.device_size(), layout.placing_map(), format);
+        return same.ok()?.with_element_arrangement(arrangement).for_host(&[elements], &[1]).ok();
+    }
+    if elements == 1 && from > to {
+        return SpyreTensorLayout::contiguous(&[from / to], format).ok();
+    }
+    let map = layout.placing_map();
+    if arrangement != ElementArrangement::Standard || *map.last()? != 1 {
+        return None;
+    }
+    let scale = |stride: i64| match stride {
+        -1 | 0 => Some(stride),
+        stride if from > to => stride.checked_mul((from / to) as i64),
+        stride => (stride % (to / from) as i64 == 0).then_some(stride / (to / from) as i64),
+    };
+    let mut size = layout.device_size().to_vec();
+    let last = size.len() - 1;
+    let mut strides: Vec<i64> = map[..last].iter().map(|&s| scale(s)).collect::<Option<_>>()?;
+    strides.push(1);
+    size[last] = size[last] * from / to;
+    let bytes = elements * from;
+    let elements = bytes.is_multiple_of(to).then_some(bytes / to)?;
+    SpyreTensorLayout::explicit(&size, &strides, format).ok()?.for_host(&[elements], &[1]).ok()
+}
+
+/// Whether elements fill their reach, each place once.
+fn is_dense(size: &[usize], stride: &[usize]) -> bool {
+    if size.contains(&0) {
+        return true;
+    }
+    let mut steps: smallvec::SmallVec<[(usize, usize); 8]> =
+        stride.iter().copied().zip(size.iter().copied()).filter(|step| step.1 > 1).collect();
+    steps.sort_unstable();
+    let mut expected = 1_usize;
+    steps.iter().all(|&(stride, size)| {
+        let is_next = stride == expected;
+        expected = expected.saturating_mul(size);
+        is_next
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host_byte_of(seen: &StorageLayout, dtype: DType, element: usize) -> Option<usize> {
+        seen.seen_as(dtype)?.device_byte(element)
+    }
+
+    #[test]
+    fn every_width_sees_the_same_bytes() -> Result<(), Error> {
+        let widths = [DType::UInt8, DType::Int16, DType::Int32, DType::Int64, DType::Complex128];
+        for (size, stride) in [
+            (vec![512, 240], vec![240, 1]),
+            (vec![3, 7, 50], vec![350, 50, 1]),
+            (vec![1000], vec![1]),
+            (vec![16, 8], vec![8, 1]),
+            (vec![], vec![]),
+        ] {
+            let own = StorageLayout::of_shape(Profile::Open, &size, &stride, DType::Float32)?;
+            for dtype in widths {
+                let bytes = element_bytes(dtype);
+                let elements = size.iter().product::<usize>() * 4;
+                if own.seen_as(dtype).is_none() {
+                    assert!(bytes > 4, "smaller elements always lie in one piece");
+                    continue;
+                }
+                for host_byte in 0..elements {
+                    let (mine, theirs) = (host_byte / 4, host_byte / bytes);
+                    assert_eq!(
+                        own.layout.device_byte(mine).map(|at| at + host_byte % 4),
+                        host_byte_of(&own, dtype, theirs).map(|at| at + host_byte % bytes),
+                        "byte {host_byte} of {size:?} as {dtype}"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rows_that_cut_an_element_are_not_seen() -> Result<(), Error> {
+        let odd = StorageLayout::of_shape(Profile::Open, &[4, 7], &[7, 1], DType::Float32)?;
+        assert!(odd.seen_as(DType::Int64).is_none());
+        let card = StorageLayout::of_shape(Profile::Card, &[4, 64], &[64, 1], DType::Float16)?;
+        assert!(card.seen_as(DType::Int16).is_none(), "the card has other bits");
+        let turned = StorageLayout::of_shape(Profile::Open, &[64, 64], &[1, 64], DType::Float32)?;
+        assert!(turned.seen_as(DType::Int16).is_none(), "neighbours lie in different sticks");
+        Ok(())
+    }
+
+    #[test]
+    fn a_shape_with_gaps_has_a_place_for_every_element() -> Result<(), Error> {
+        let own = StorageLayout::of_shape(Profile::Open, &[2, 2], &[100, 3], DType::Float32)?;
+        assert_eq!(own.layout().storage_elements(), Some(104));
+        assert!((0..104).all(|element| own.layout().device_byte(element) == Some(4 * element)));
+        let expanded = StorageLayout::of_shape(Profile::Open, &[5, 3], &[0, 1], DType::Float32)?;
+        assert_eq!(expanded.layout().storage_elements(), Some(3));
+        Ok(())
+    }
+}

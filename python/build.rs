@@ -1,0 +1,87 @@
+//! Compiles the C++ shim against the installed PyTorch and links it into the extension.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the shim's sources are.
+const SOURCES: &str = "csrc";
+
+fn main() {
+    println!("cargo:rerun-if-changed={SOURCES}");
+    println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
+    println!("cargo:rerun-if-env-changed=VIRTUAL_ENV");
+    let torch = torch_folder();
+    let folder = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets it"));
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    for source in sources() {
+        let name = format!("spyre_{}", source.file_stem().expect("a name").to_string_lossy());
+        if is_older(&folder.join(format!("lib{name}.a")), &source) {
+            compile(&torch, &source, &name);
+        }
+        // Nothing refers to the objects that register the device: all of them are to be linked.
+        println!("cargo:rustc-link-lib=static:+whole-archive={name}");
+    }
+    println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
+    // `import torch` has loaded these already when the extension is.
+    for library in ["torch_cpu", "c10", "stdc++"] {
+        println!("cargo:rustc-link-lib=dylib={library}");
+    }
+}
+
+fn compile(torch: &Path, source: &Path, name: &str) {
+    let include = torch.join("include");
+    cc::Build::new()
+        .cpp(true)
+        .std("c++20")
+        .opt_level(2)
+        .debug(false)
+        .include(SOURCES)
+        .flag("-fvisibility=hidden")
+        .flag("-Wno-unused-parameter")
+        // As a system's, so that warnings are about our own lines.
+        .flag("-isystem")
+        .flag(include.to_str().expect("a path in UTF-8"))
+        .file(source)
+        .cargo_metadata(false)
+        .compile(name);
+}
+
+/// Whether an archive is to be made again: each source takes half a minute.
+fn is_older(archive: &Path, source: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    let inputs = [source, &Path::new(SOURCES).join("spyre.h"), Path::new("build.rs")];
+    inputs.iter().any(|input| changed(archive) < changed(input))
+}
+
+fn sources() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(SOURCES).expect("the shim's folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut sources: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|kind| kind == "cpp")).collect();
+    sources.sort();
+    sources
+}
+
+/// Finds PyTorch without importing it: that takes seconds, and would load the extension itself.
+fn torch_folder() -> PathBuf {
+    let question = "import importlib.util as u; s = u.find_spec('torch'); \
+                    print(s.submodule_search_locations[0] if s else '')";
+    let python = python();
+    let output = Command::new(&python).args(["-c", question]).output();
+    let answer = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    match answer {
+        Ok(folder) if !folder.is_empty() => PathBuf::from(folder),
+        _ => panic!("{} has no torch: install torch 2.13 first", python.display()),
+    }
+}
+
+/// The interpreter that pyo3 builds for: maturin's, the environment's, or the first in the path.
+fn python() -> PathBuf {
+    if let Some(python) = std::env::var_os("PYO3_PYTHON") {
+        return python.into();
+    }
+    match std::env::var_os("VIRTUAL_ENV") {
+        Some(environment) => Path::new(&environment).join("bin/python"),
+        None => "python3".into(),
+    }
+}

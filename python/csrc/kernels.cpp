@@ -1,0 +1,76 @@
+// Launches of plans that were saved to folders.
+#include "spyre.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <torch/library.h>
+
+namespace spyre {
+namespace {
+
+using at::Tensor;
+
+// A count of a prepared plan.
+struct Plan {
+  const void* plan = nullptr;
+  ~Plan() {
+    if (plan != nullptr) {
+      spyre_plan_drop(plan);
+    }
+  }
+  std::string name() const {
+    char* text = spyre_plan_name(plan);
+    std::string name(text);
+    spyre_text_drop(text);
+    return name;
+  }
+};
+
+// The device of all tensors; without any, the current one.
+c10::Device device_of(at::TensorList tensors) {
+  if (tensors.empty()) {
+    return device_at(-1);
+  }
+  const c10::Device first = tensors[0].device();
+  for (const Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.device() == first,
+                "Expected all tensors to be on the same device, but found at least two devices, ",
+                first, " and ", tensor.device(), "!");
+    TORCH_CHECK(!tensor.is_conj() && !tensor.is_neg(),
+                "a kernel sees what lies in memory: call resolve_conj() and resolve_neg() first");
+  }
+  TORCH_CHECK(first.type() == kSpyre, "Expected all tensors to be on spyre, but found ", first);
+  return first;
+}
+
+void launch(const std::string& folder, int64_t number, at::TensorList tensors,
+            at::IntArrayRef scalars, const std::string& file, int64_t line) {
+  const c10::Device device = device_of(tensors);
+  Plan plan;
+  check(spyre_find_plan(number, folder.c_str(), device.index(), &plan.plan));
+  at::RecordFunction record(at::RecordScope::FUNCTION);
+  if (C10_UNLIKELY(record.isActive())) {
+    record.before("launch_kernel:" + plan.name());
+  }
+  c10::SmallVector<SpyreView, 8> views;
+  for (const Tensor& tensor : tensors) {
+    views.push_back(view_of(tensor));
+  }
+  c10::SmallVector<uint8_t, 8> written(tensors.size(), 0);
+  const SpyreLaunch given{views.data(), static_cast<int64_t>(views.size()), scalars.data(),
+                          static_cast<int64_t>(scalars.size()), file.c_str(), line};
+  check(spyre_launch(plan.plan, &given, written.data()));
+  for (size_t at = 0; at < written.size(); ++at) {
+    if (written[at] != 0 && !tensors[at].is_inference()) {
+      tensors[at].unsafeGetTensorImpl()->bump_version();
+    }
+  }
+}
+
+TORCH_LIBRARY_FRAGMENT(spyre, m) {
+  m.def("_launch(str folder, int plan, Tensor[] tensors, int[] scalars, str file, int line) -> ()",
+        TORCH_FN(launch));
+}
+
+} // namespace
+} // namespace spyre

@@ -1,0 +1,552 @@
+// Ops that the card has no program for: one boxed kernel runs them on the CPU.
+#include "spyre.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace spyre {
+namespace {
+
+using at::Tensor;
+using torch::jit::Stack;
+
+bool is_spyre(const Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == kSpyre;
+}
+
+// A view of a tensor in which repeated elements are there once.
+Tensor once(const Tensor& tensor, at::IntArrayRef strides) {
+  c10::SmallVector<int64_t, 8> sizes(tensor.sizes().begin(), tensor.sizes().end());
+  bool is_repeated = false;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (strides[dim] == 0 && sizes[dim] > 1) {
+      sizes[dim] = 1;
+      is_repeated = true;
+    }
+  }
+  return is_repeated ? at::as_strided(tensor, sizes, tensor.strides(), tensor.storage_offset()) : tensor;
+}
+
+// Whether a tensor's strides on the CPU would leave no great gaps.
+bool is_dense_enough(const Tensor& tensor) {
+  int64_t reach = 1;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    reach += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  return reach <= 4 * tensor.numel();
+}
+
+// Whether elements are shared other than by being repeated.
+bool has_windows(const Tensor& tensor) {
+  const Tensor all = once(tensor, tensor.strides());
+  return !all.is_non_overlapping_and_dense() && at::has_internal_overlap(all) != at::MemOverlap::No;
+}
+
+// A copy on the CPU with the same strides, or at least with the same elements repeated.
+Tensor cpu_copy(const Tensor& tensor) {
+  const auto options = tensor.options().device(at::kCPU);
+  if (tensor.numel() == 0) {
+    return at::empty_strided(tensor.sizes(), tensor.strides(), options);
+  }
+  const Tensor source = once(tensor, tensor.strides());
+  if (!is_dense_enough(source)) {
+    return source.to(at::kCPU).expand(tensor.sizes());
+  }
+  if (has_windows(source)) {
+    // What the windows show is enough: nobody writes through them.
+    return source.to(at::kCPU).expand(tensor.sizes());
+  }
+  Tensor host = at::empty_strided(source.sizes(), source.strides(), options);
+  host.copy_(source);
+  return at::as_strided(host, tensor.sizes(), tensor.strides());
+}
+
+// The tensors of one call, each brought to the CPU once.
+class Arguments {
+ public:
+  // Takes note of a tensor before any is copied.
+  void see(const Tensor& tensor, bool is_written) {
+    if (!is_spyre(tensor)) {
+      return;
+    }
+    auto& group = groups_[tensor.storage().unsafeGetStorageImpl()];
+    group.is_written |= is_written;
+    for (const auto& member : group.members) {
+      if (member.is_same(tensor)) {
+        return;
+      }
+    }
+    group.members.push_back(tensor);
+  }
+
+  Tensor on_cpu(const Tensor& tensor) {
+    if (!is_spyre(tensor)) {
+      return tensor;
+    }
+    const auto known = copies_.find(tensor.unsafeGetTensorImpl());
+    if (known != copies_.end()) {
+      return known->second;
+    }
+    const auto& group = groups_[tensor.storage().unsafeGetStorageImpl()];
+    Tensor copy = shares_memory(group) ? shared_copy(tensor, group) : cpu_copy(tensor);
+    copies_.emplace(tensor.unsafeGetTensorImpl(), copy);
+    return copy;
+  }
+
+  // Brings what was written back; a tensor that was resized is so on the device.
+  void write_back(const Tensor& tensor) const {
+    const auto known = copies_.find(tensor.unsafeGetTensorImpl());
+    if (known == copies_.end()) {
+      return;
+    }
+    const Tensor& copy = known->second;
+    if (copy.sizes() != tensor.sizes()) {
+      tensor.resize_(copy.sizes());
+      if (copy.strides() != tensor.strides() && copy.is_non_overlapping_and_dense()) {
+        tensor.as_strided_(copy.sizes(), copy.strides());
+      }
+    }
+    const auto row = rows_.find(tensor.storage().unsafeGetStorageImpl());
+    if (row != rows_.end() && has_windows(tensor)) {
+      at::as_strided(tensor, row->second.sizes(), {1}, 0).copy_(row->second);
+      return;
+    }
+    once(tensor, tensor.strides()).copy_(once(copy, tensor.strides()));
+  }
+
+ private:
+  // Tensors that share a storage, of which one is written.
+  struct Group {
+    std::vector<Tensor> members;
+    bool is_written = false;
+  };
+
+  static bool shares_memory(const Group& group) {
+    if (!group.is_written || (group.members.size() < 2 && !has_windows(group.members[0]))) {
+      return false;
+    }
+    for (const auto& member : group.members) {
+      if (member.scalar_type() != group.members[0].scalar_type() || member.is_conj() ||
+          member.is_neg() || member.numel() == 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Views of one row on the CPU, as they are views of one storage.
+  Tensor shared_copy(const Tensor& tensor, const Group& group) {
+    auto* storage = tensor.storage().unsafeGetStorageImpl();
+    auto& row = rows_[storage];
+    if (!row.defined()) {
+      const auto bytes = static_cast<int64_t>(tensor.itemsize());
+      const int64_t elements = static_cast<int64_t>(storage->nbytes()) / bytes;
+      row = at::as_strided(group.members[0], {elements}, {1}, 0).to(at::kCPU);
+    }
+    return at::as_strided(row, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  }
+
+  std::unordered_map<c10::StorageImpl*, Group> groups_;
+  std::unordered_map<c10::StorageImpl*, Tensor> rows_;
+  std::unordered_map<const c10::TensorImpl*, Tensor> copies_;
+};
+
+// Calls `act` with every tensor of a value, and whether it stands alone.
+template <typename Act>
+void each_tensor(const c10::IValue& value, Act act) {
+  if (value.isTensor()) {
+    act(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const Tensor& tensor : value.toTensorList()) {
+      act(tensor);
+    }
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
+      if (tensor.has_value()) {
+        act(*tensor);
+      }
+    }
+  }
+}
+
+// Ops that take indices or arguments from the CPU as they are.
+bool takes_mixed_devices(const std::string& name) {
+  static const std::unordered_set<std::string> names{
+      "aten::index", "aten::_unsafe_index", "aten::index_put", "aten::index_put_",
+      "aten::_index_put_impl_", "aten::_unsafe_index_put", "aten::_index_put_impl",
+      "aten::_foreach_add", "aten::_foreach_add_", "aten::_foreach_mul", "aten::_foreach_mul_",
+      "aten::_foreach_div", "aten::_foreach_div_", "aten::_fused_adam_", "aten::_fused_adamw_",
+      "aten::_fused_sgd_", "aten::_fused_adagrad_", "aten::_amp_foreach_non_finite_check_and_unscale_",
+      "aten::_foreach_addcdiv_", "aten::_foreach_addcmul_", "aten::_foreach_addcdiv",
+      "aten::_foreach_addcmul"};
+  return names.count(name) != 0;
+}
+
+// Refuses tensors of two devices, as every op does. Numbers that are tensors of the CPU may be mixed in.
+std::optional<c10::Device> common_device(const std::string& name, c10::ArrayRef<c10::IValue> arguments) {
+  std::optional<c10::Device> device;
+  std::optional<c10::Device> other;
+  for (const auto& argument : arguments) {
+    each_tensor(argument, [&](const Tensor& tensor) {
+      if (!tensor.defined()) {
+        return;
+      }
+      if (is_spyre(tensor)) {
+        if (device.has_value() && *device != tensor.device()) {
+          other = tensor.device();
+        }
+        device = device.has_value() ? device : tensor.device();
+      } else if (tensor.dim() > 0 || tensor.device().type() != at::kCPU) {
+        other = tensor.device();
+      }
+    });
+  }
+  TORCH_CHECK(!device.has_value() || !other.has_value() || takes_mixed_devices(name),
+              "Expected all tensors to be on the same device, but found at least two devices, ",
+              *device, " and ", *other, "!");
+  return device;
+}
+
+// A generator for the CPU, seeded by where the device's is; that one moves on.
+at::Generator cpu_generator(const at::Generator& generator) {
+  auto* impl = generator.unsafeGetGeneratorImpl();
+  const std::lock_guard<std::mutex> lock(impl->mutex_);
+  uint64_t mixed = impl->current_seed() + 0x9E3779B97F4A7C15ULL * impl->get_offset();
+  impl->set_offset(impl->get_offset() + 4);
+  if (impl->get_offset() != 4) {
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBULL;
+    mixed ^= mixed >> 31;
+  }
+  return at::detail::createCPUGenerator(mixed);
+}
+
+const at::Generator& default_generator(c10::Device device) {
+  return at::detail::getPrivateUse1Hooks().getDefaultGenerator(device.index());
+}
+
+// While it lives, the CPU's default generator is another.
+class DefaultGenerator {
+ public:
+  explicit DefaultGenerator(const at::Generator& replacement)
+      : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard<std::mutex> lock(generator_.mutex());
+    state_ = generator_.get_state();
+    generator_.set_state(replacement.get_state());
+  }
+  ~DefaultGenerator() {
+    const std::lock_guard<std::mutex> lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  DefaultGenerator(const DefaultGenerator&) = delete;
+  DefaultGenerator& operator=(const DefaultGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  Tensor state_;
+};
+
+bool is_random(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::nondeterministic_seeded);
+}
+
+// A value with its tensors, generators and devices on the CPU.
+c10::IValue value_on_cpu(const c10::IValue& value, const c10::Argument& argument,
+                         c10::Device device, bool& has_generator, Arguments& tensors) {
+  if (value.isTensor()) {
+    return tensors.on_cpu(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& tensor : value.toTensorList()) {
+      list.push_back(tensors.on_cpu(tensor));
+    }
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> list;
+    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
+      list.push_back(tensor.has_value() ? std::optional<Tensor>(tensors.on_cpu(*tensor)) : std::nullopt);
+    }
+    return list;
+  }
+  if (value.isGenerator()) {
+    has_generator = true;
+    const auto& generator = value.toGenerator();
+    TORCH_CHECK(generator.device().type() == kSpyre, "Expected a 'spyre' device type for generator but found '",
+                generator.device().type(), "'");
+    return cpu_generator(generator);
+  }
+  if (value.isNone() && argument.type()->str().find("Generator") != std::string::npos) {
+    has_generator = true;
+    return cpu_generator(default_generator(device));
+  }
+  if (value.isDevice() && value.toDevice().type() == kSpyre) {
+    return c10::Device(at::kCPU);
+  }
+  return value;
+}
+
+c10::IValue value_on_device(const c10::IValue& value, c10::Device device) {
+  const auto move = [&](const Tensor& tensor) {
+    return tensor.defined() && tensor.device().type() == at::kCPU ? tensor.to(device) : tensor;
+  };
+  if (value.isTensor()) {
+    return move(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& tensor : value.toTensorList()) {
+      list.push_back(move(tensor));
+    }
+    return list;
+  }
+  return value;
+}
+
+// A generator of the device brought tensors of the CPU here.
+void refuse_foreign_tensors(c10::ArrayRef<c10::IValue> arguments) {
+  for (const auto& generator : arguments) {
+    for (const auto& tensor : arguments) {
+      TORCH_CHECK(!generator.isGenerator() || !tensor.isTensor() || !tensor.toTensor().defined(),
+                  "Expected a '", tensor.toTensor().device().type(),
+                  "' device type for generator but found '", generator.toGenerator().device().type(), "'");
+    }
+  }
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+// A result that is an argument's own memory, and that nobody writes: a copy would not be one.
+void refuse_views(const c10::OperatorHandle& op) {
+  for (const auto& result : op.schema().returns()) {
+    const auto* alias = result.alias_info();
+    TORCH_CHECK_NOT_IMPLEMENTED(alias == nullptr || alias->isWrite(), "The operator '",
+                                op.schema().operator_name(),
+                                "' is a view, and has no implementation for spyre");
+  }
+}
+
+void fallback(const c10::OperatorHandle& op, Stack* stack) {
+  const auto& schema = op.schema();
+  const auto count = schema.arguments().size();
+  const auto given = torch::jit::last(*stack, count).vec();
+  const auto found = common_device(schema.name(), given);
+  std::optional<c10::Device> device = found;
+  for (const auto& value : given) {
+    if (!device.has_value() && value.isDevice() && value.toDevice().type() == kSpyre) {
+      device = device_at(value.toDevice().index());
+    }
+  }
+  if (!device.has_value()) {
+    device = device_at(-1);
+  }
+  if (!found.has_value()) {
+    refuse_foreign_tensors(given);
+  }
+  refuse_views(op);
+  const auto name = c10::toString(schema.operator_name());
+  check(spyre_fallback(name.c_str()));
+
+  const c10::OptionalDeviceGuard guard(*device);
+  Arguments tensors;
+  for (size_t at = 0; at < count; ++at) {
+    const bool written = is_written(schema.arguments()[at]);
+    each_tensor(given[at], [&](const Tensor& tensor) { tensors.see(tensor, written); });
+  }
+  bool has_generator = false;
+  torch::jit::drop(*stack, count);
+  for (size_t at = 0; at < count; ++at) {
+    stack->push_back(value_on_cpu(given[at], schema.arguments()[at], *device, has_generator, tensors));
+  }
+  {
+    std::optional<DefaultGenerator> replaced;
+    if (!has_generator && is_random(op)) {
+      replaced.emplace(cpu_generator(default_generator(*device)));
+    }
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  }
+  for (size_t at = 0; at < count; ++at) {
+    if (is_written(schema.arguments()[at])) {
+      each_tensor(given[at], [&](const Tensor& tensor) {
+        if (tensor.defined()) {
+          tensors.write_back(tensor);
+        }
+      });
+    }
+  }
+
+  const auto results = schema.returns().size();
+  const auto values = torch::jit::last(*stack, results).vec();
+  torch::jit::drop(*stack, results);
+  for (size_t at = 0; at < results; ++at) {
+    const auto* alias = schema.returns()[at].alias_info();
+    c10::IValue result;
+    if (alias != nullptr && alias->isWrite()) {
+      // It is the argument of the same name.
+      for (size_t from = 0; from < count; ++from) {
+        const auto* info = schema.arguments()[from].alias_info();
+        if (info != nullptr && *info == *alias) {
+          result = given[from];
+          break;
+        }
+      }
+    }
+    stack->push_back(result.isNone() ? value_on_device(values[at], *device) : std::move(result));
+  }
+}
+
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                   c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                   c10::SymIntArrayRef dilation, bool transposed,
+                   c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  const c10::IValue arguments[] = {input, weight, bias.value_or(Tensor())};
+  const auto device = common_device("aten::convolution", arguments);
+  check(spyre_fallback("aten::convolution_overrideable"));
+  std::optional<Tensor> cpu_bias;
+  if (bias.has_value() && bias->defined()) {
+    cpu_bias = bias->to(at::kCPU);
+  }
+  return at::convolution_symint(input.to(at::kCPU), weight.to(at::kCPU), cpu_bias, stride, padding,
+                                dilation, transposed, output_padding, std::move(groups))
+      .to(*device);
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(
+    const Tensor& grad, const Tensor& input, const Tensor& weight, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+    c10::SymIntArrayRef output_padding, c10::SymInt groups, std::array<bool, 3> mask) {
+  check(spyre_fallback("aten::convolution_backward_overrideable"));
+  c10::SymInt channels = grad.sym_size(1);
+  const c10::SymIntArrayRef bias_sizes(&channels, 1);
+  auto results = at::convolution_backward_symint(
+      grad.to(at::kCPU), input.to(at::kCPU), weight.to(at::kCPU), bias_sizes, stride, padding,
+      dilation, transposed, output_padding, std::move(groups), mask);
+  const auto back = [&](const Tensor& tensor) {
+    return tensor.defined() ? tensor.to(grad.device()) : tensor;
+  };
+  return {back(std::get<0>(results)), back(std::get<1>(results)), back(std::get<2>(results))};
+}
+
+// Cells of recurrent networks: PyTorch has them fused for accelerators only, and in parts for the CPU.
+
+Tensor gates_of(const Tensor& input, const Tensor& hidden, const std::optional<Tensor>& input_bias,
+                const std::optional<Tensor>& hidden_bias) {
+  Tensor gates = input + hidden;
+  if (input_bias.has_value() && input_bias->defined()) {
+    gates = gates + *input_bias + *hidden_bias;
+  }
+  return gates;
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
+                                             const Tensor& cell, const std::optional<Tensor>& input_bias,
+                                             const std::optional<Tensor>& hidden_bias) {
+  const auto gates = gates_of(input_gates, hidden_gates, input_bias, hidden_bias).chunk(4, 1);
+  const Tensor in = gates[0].sigmoid();
+  const Tensor forget = gates[1].sigmoid();
+  const Tensor next = gates[2].tanh();
+  const Tensor out = gates[3].sigmoid();
+  const Tensor new_cell = forget * cell + in * next;
+  return {out * new_cell.tanh(), new_cell, at::cat({in, forget, next, out}, 1)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const std::optional<Tensor>& grad_hidden,
+                                                      const std::optional<Tensor>& grad_cell,
+                                                      const Tensor& cell, const Tensor& new_cell,
+                                                      const Tensor& workspace, bool has_bias) {
+  const auto gates = workspace.chunk(4, 1);
+  const Tensor& in = gates[0];
+  const Tensor& forget = gates[1];
+  const Tensor& next = gates[2];
+  const Tensor& out = gates[3];
+  const Tensor squashed = new_cell.tanh();
+  const bool has_hidden = grad_hidden.has_value() && grad_hidden->defined();
+  const bool has_cell = grad_cell.has_value() && grad_cell->defined();
+  if (!has_hidden && !has_cell) {
+    return {};
+  }
+  const Tensor from_hidden = has_hidden ? *grad_hidden : at::zeros_like(new_cell);
+  Tensor to_cell = from_hidden * out * (1 - squashed * squashed);
+  if (has_cell) {
+    to_cell = to_cell + *grad_cell;
+  }
+  const Tensor grad_gates = at::cat({to_cell * next * in * (1 - in), to_cell * cell * forget * (1 - forget),
+                                     to_cell * in * (1 - next * next),
+                                     from_hidden * squashed * out * (1 - out)},
+                                    1);
+  return {grad_gates, to_cell * forget, has_bias ? grad_gates.sum(0) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates,
+                                    const Tensor& hidden, const std::optional<Tensor>& input_bias,
+                                    const std::optional<Tensor>& hidden_bias) {
+  const bool has_bias = input_bias.has_value() && input_bias->defined();
+  const auto input = (has_bias ? input_gates + *input_bias : input_gates).chunk(3, 1);
+  const auto gates = (has_bias ? hidden_gates + *hidden_bias : hidden_gates).chunk(3, 1);
+  const Tensor reset = (input[0] + gates[0]).sigmoid();
+  const Tensor update = (input[1] + gates[1]).sigmoid();
+  const Tensor next = (input[2] + reset * gates[2]).tanh();
+  return {next + update * (hidden - next), at::cat({reset, update, next, hidden, gates[2]}, 1)};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad,
+                                                                     const Tensor& workspace,
+                                                                     bool has_bias) {
+  const auto kept = workspace.chunk(5, 1);
+  const Tensor& reset = kept[0];
+  const Tensor& update = kept[1];
+  const Tensor& next = kept[2];
+  const Tensor& hidden = kept[3];
+  const Tensor& gate = kept[4];
+  const Tensor to_update = grad * (hidden - next) * (1 - update) * update;
+  const Tensor to_next = grad * (1 - update) * (1 - next * next);
+  const Tensor to_reset = to_next * gate * (1 - reset) * reset;
+  const Tensor to_input = at::cat({to_reset, to_update, to_next}, 1);
+  const Tensor to_hidden = at::cat({to_reset, to_update, to_next * reset}, 1);
+  return {to_input, to_hidden, grad * update, has_bias ? to_input.sum(0) : Tensor(),
+          has_bias ? to_hidden.sum(0) : Tensor()};
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+// These have a decomposition that would be taken instead: the CPU's own kernels round less.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : {"addr", "addr.out", "native_group_norm", "native_layer_norm", "linalg__powsum"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  }
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_overrideable", TORCH_FN(convolution));
+  m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
+  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+}
+
+} // namespace
+} // namespace spyre

@@ -1,0 +1,118 @@
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::fmt::Display;
+
+use spyre::hal::Fault;
+use spyre::{OpenError, flex, runtime};
+
+use crate::kernels::launched_at;
+
+/// Why a call from outside failed: which exception, and its message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+}
+
+/// Which exception a failure becomes; the numbers are `SpyreStatus` in `csrc/spyre.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(dead_code, reason = "the shim knows them all")]
+pub(crate) enum Kind {
+    Runtime = 1,
+    OutOfMemory = 2,
+    Index = 3,
+    Value = 4,
+    NotImplemented = 5,
+    Type = 6,
+    Elsewhere = 7,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Display) -> Self {
+        Self { kind, message: message.to_string() }
+    }
+
+    pub(crate) fn runtime(message: impl Display) -> Self {
+        Self::new(Kind::Runtime, message)
+    }
+
+    /// Remembers the message for the thread that asks next, and says which kind it was.
+    pub(crate) fn note(self) -> i32 {
+        let message = CString::new(self.message.replace('\0', "?")).unwrap_or_default();
+        LAST.with_borrow_mut(|last| *last = message);
+        self.kind as i32
+    }
+}
+
+/// What the calling thread's last failure said. Good until its next.
+pub(crate) fn last_message() -> *const std::ffi::c_char {
+    LAST.with_borrow(|last| CStr::as_ptr(last))
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+impl From<runtime::Error> for Failure {
+    fn from(error: runtime::Error) -> Self {
+        let kind = match &error {
+            runtime::Error::Flex(flex::Error::OutOfMemory { .. }) => Kind::OutOfMemory,
+            runtime::Error::Flex(flex::Error::Stream(fault)) => match fault.fault {
+                Fault::IndexOutOfRange { .. } => Kind::Index,
+                _ => Kind::Runtime,
+            },
+            _ => Kind::Runtime,
+        };
+        match &error {
+            runtime::Error::Flex(flex::Error::Stream(fault)) => match launched_at(fault) {
+                Some(place) => Self::new(kind, format!("{error}; {place}")),
+                None => Self::new(kind, error),
+            },
+            _ => Self::new(kind, error),
+        }
+    }
+}
+
+impl From<flex::Error> for Failure {
+    fn from(error: flex::Error) -> Self {
+        runtime::Error::from(error).into()
+    }
+}
+
+impl From<spyre::layout::Error> for Failure {
+    fn from(error: spyre::layout::Error) -> Self {
+        runtime::Error::from(error).into()
+    }
+}
+
+impl From<spyre::numerics::Error> for Failure {
+    fn from(error: spyre::numerics::Error) -> Self {
+        runtime::Error::from(error).into()
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Runtime(error) => error.into(),
+            other => Self::runtime(other),
+        }
+    }
+}
+
+impl From<Failure> for pyo3::PyErr {
+    fn from(failure: Failure) -> Self {
+        use pyo3::exceptions::{
+            PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+        };
+        let message = failure.message;
+        match failure.kind {
+            Kind::Runtime | Kind::OutOfMemory | Kind::Elsewhere => PyRuntimeError::new_err(message),
+            Kind::Index => PyIndexError::new_err(message),
+            Kind::Value => PyValueError::new_err(message),
+            Kind::NotImplemented => PyNotImplementedError::new_err(message),
+            Kind::Type => PyTypeError::new_err(message),
+        }
+    }
+}

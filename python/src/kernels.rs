@@ -1,0 +1,18 @@
+//! Kernels: plans that were saved to folders, prepared and launched on tensors.
+
+mod job_plan;
+mod journal;
+mod prepared;
+mod samples;
+
+use pyo3::prelude::*;
+
+pub(crate) use journal::{Launch, kept, launched_at, note_launch};
+pub(crate) use prepared::{PreparedPlan, find, of_folder};
+
+/// Adds the names of this part to the extension module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<job_plan::JobPlan>()?;
+    module.add_function(wrap_pyfunction!(job_plan::_prepare_kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(samples::_save_sample_plan, module)?)
+}

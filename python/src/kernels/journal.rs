@@ -1,0 +1,85 @@
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+
+use parking_lot::Mutex;
+use spyre::flex::StreamFault;
+use spyre::hal::{StreamIndex, StreamPoint};
+
+/// So many launches are remembered.
+const REMEMBERED: usize = 4096;
+
+/// A launch, and the line of Python that asked for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The last block that was queued on its stream before.
+    pub(crate) before: StreamPoint,
+    /// Its own last block.
+    pub(crate) last: StreamPoint,
+    /// The file of the line that asked for it.
+    pub(crate) file: &'static CStr,
+    /// The line.
+    pub(crate) line: u32,
+}
+
+static JOURNAL: Mutex<VecDeque<Launch>> = Mutex::new(VecDeque::new());
+static FILES: Mutex<Vec<&'static CStr>> = Mutex::new(Vec::new());
+
+/// Remembers a launch: blocks that fail do so later.
+pub(crate) fn note_launch(launch: Launch) {
+    let mut journal = JOURNAL.lock();
+    if journal.len() == REMEMBERED {
+        journal.pop_front();
+    }
+    journal.push_back(launch);
+}
+
+/// A file's name, kept for ever: there are few.
+pub(crate) fn kept(file: &CStr) -> &'static CStr {
+    let mut files = FILES.lock();
+    if let Some(known) = files.iter().rev().find(|known| **known == file) {
+        return known;
+    }
+    let kept: &'static CStr = Box::leak(CString::from(file).into_boxed_c_str());
+    files.push(kept);
+    kept
+}
+
+/// Where the launch of a block that failed was asked for, if that is known.
+pub(crate) fn launched_at(fault: &StreamFault) -> Option<String> {
+    let StreamPoint { stream, sequence } = fault.point;
+    let journal = JOURNAL.lock();
+    let launch = journal.iter().rev().find(|launch| launch.holds(stream, sequence))?;
+    Some(format!("launched at {}:{}", launch.file.to_string_lossy(), launch.line))
+}
+
+impl Launch {
+    fn holds(&self, stream: StreamIndex, sequence: u64) -> bool {
+        self.last.stream == stream
+            && (self.before.sequence + 1..=self.last.sequence).contains(&sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spyre::hal::{BlockKind, Fault, Label};
+
+    use super::*;
+
+    #[test]
+    fn a_fault_is_found_by_its_block() {
+        let point = |sequence| StreamPoint { stream: StreamIndex(61), sequence };
+        let file = kept(c"model.py");
+        assert_eq!(kept(c"model.py").as_ptr(), file.as_ptr());
+        note_launch(Launch { before: point(4), last: point(7), file, line: 12 });
+        note_launch(Launch { before: point(9), last: point(12), file, line: 13 });
+        let fault = |sequence| StreamFault {
+            point: point(sequence),
+            kind: BlockKind::Launch,
+            label: Label::default(),
+            fault: Fault::DivisionByZero,
+        };
+        assert_eq!(launched_at(&fault(7)).as_deref(), Some("launched at model.py:12"));
+        assert_eq!(launched_at(&fault(10)).as_deref(), Some("launched at model.py:13"));
+        assert_eq!(launched_at(&fault(8)), None);
+    }
+}

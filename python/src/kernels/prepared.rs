@@ -1,0 +1,91 @@
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use spyre::runtime::JobPlan;
+
+use crate::cards;
+use crate::failure::Failure;
+
+/// A plan that lies on a card.
+#[derive(Debug)]
+pub(crate) struct PreparedPlan {
+    /// What the dispatcher knows it by.
+    pub(crate) number: i64,
+    /// The card's number.
+    pub(crate) device: i32,
+    /// The plan.
+    pub(crate) job: JobPlan,
+}
+
+/// When a folder's file was written, and how long it is: another plan has another.
+type Stamp = (Option<SystemTime>, u64);
+
+/// What was prepared from folders, for a card each.
+type Folders = HashMap<(PathBuf, i32), (Stamp, Arc<PreparedPlan>)>;
+
+static PLANS: LazyLock<Mutex<HashMap<i64, Weak<PreparedPlan>>>> = LazyLock::new(Mutex::default);
+static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
+
+impl PreparedPlan {
+    /// Reads a folder and copies its programs to a card, by way of one of its streams.
+    pub(crate) fn prepare(folder: &Path, device: i32, stream: i64) -> Result<Arc<Self>, Failure> {
+        static NEXT: AtomicI64 = AtomicI64::new(1);
+        let card = cards::card(device)?;
+        let job = JobPlan::prepare(folder, card.stream(stream)?)?;
+        let device = i32::from(card.index().0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let plan = Arc::new(Self { number, device, job });
+        PLANS.lock().insert(number, Arc::downgrade(&plan));
+        Ok(plan)
+    }
+
+    /// What it is called: by its first step.
+    pub(crate) fn name(&self) -> String {
+        let plan = self.job.plan();
+        let first = plan.and_then(|plan| plan.operations().first());
+        first.map_or_else(
+            || self.job.folder().display().to_string(),
+            |operation| operation.name().to_owned(),
+        )
+    }
+}
+
+impl Drop for PreparedPlan {
+    fn drop(&mut self) {
+        PLANS.lock().remove(&self.number);
+    }
+}
+
+/// The plan of this number.
+pub(crate) fn find(number: i64) -> Result<Arc<PreparedPlan>, Failure> {
+    let plan = PLANS.lock().get(&number).and_then(Weak::upgrade);
+    plan.ok_or_else(|| Failure::runtime(format!("there is no prepared plan of number {number}")))
+}
+
+/// The plan in a folder, prepared if it is not: once for each card, and again when the folder has
+/// another.
+pub(crate) fn of_folder(folder: &Path, device: i32) -> Result<Arc<PreparedPlan>, Failure> {
+    let stamp = stamp(folder);
+    let key = (folder.to_owned(), device);
+    if let Some((known, plan)) = FOLDERS.lock().get(&key)
+        && *known == stamp
+        && plan.job.is_live()
+    {
+        return Ok(Arc::clone(plan));
+    }
+    let plan = PreparedPlan::prepare(folder, device, i64::from(cards::current_stream(device)))?;
+    let replaced = FOLDERS.lock().insert(key, (stamp, Arc::clone(&plan)));
+    drop(replaced); // not while the lock is held
+    Ok(plan)
+}
+
+fn stamp(folder: &Path) -> Stamp {
+    let files = ["spyrecode.json", "plan.json"].map(|name| fs::metadata(folder.join(name)).ok());
+    let file = files.into_iter().flatten().next();
+    file.map_or((None, 0), |file| (file.modified().ok(), file.len()))
+}

@@ -1,0 +1,35 @@
+//! The extension module `torch_spyre._C`: PyTorch's device "spyre" on the open Spyre stack.
+//!
+//! Above the facade [`spyre`]. PyTorch asks for C++ classes; they are a thin shim in `csrc/` that
+//! adapts types and calls the C functions in [`abi`]. What Python calls directly is registered here.
+
+#![expect(non_snake_case, reason = "Python's name for an extension module")]
+
+mod abi;
+mod cards;
+mod endings;
+mod failure;
+mod fallbacks;
+mod history;
+mod kernels;
+mod keywords;
+mod layouts;
+mod pinned;
+mod statistics;
+mod surface;
+mod traceback;
+
+use pyo3::prelude::*;
+
+/// What Python imports.
+#[pymodule]
+#[pyo3(name = "_C")]
+fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
+    names.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    endings::register(names)?;
+    fallbacks::register(names)?;
+    keywords::register(names)?;
+    layouts::register(names)?;
+    kernels::register(names)?;
+    surface::register(names)
+}

@@ -1,0 +1,163 @@
+//! Start, devices, streams.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use spyre::flex::num_devices;
+use spyre::hal::MemoryMode;
+use spyre::numerics::Profile;
+
+use crate::abi::{set_warns_of_downcasts, warns_of_downcasts};
+use crate::cards;
+use crate::failure::Failure;
+
+/// Opens the device that the calling thread has selected, if no device was opened yet.
+///
+/// That is what `set_device` said, else `LOCAL_RANK`, else 0.
+#[pyfunction]
+fn start_runtime(py: Python<'_>) -> PyResult<()> {
+    cards::check_process()?;
+    check_rank()?;
+    Ok(py.detach(|| cards::card(-1)).map(drop)?)
+}
+
+/// A rank that has no device is told so, rather than to share another's.
+fn check_rank() -> Result<(), Failure> {
+    let count = num_devices()?;
+    if count == 0 {
+        return Err(Failure::runtime(
+            "there is no spyre device: SPYRE_DEVICES names none of the cards that there are",
+        ));
+    }
+    let rank = std::env::var("LOCAL_RANK").ok().and_then(|rank| rank.trim().parse::<usize>().ok());
+    match rank.filter(|&rank| rank >= count && !cards::has_chosen_device()) {
+        None => Ok(()),
+        Some(rank) => Err(Failure::runtime(format!(
+            "Device index out of bounds: LOCAL_RANK is {rank}, and there are {count} devices"
+        ))),
+    }
+}
+
+/// Waits until all devices are done. They stay open: other threads may be using them.
+#[pyfunction]
+fn free_runtime(py: Python<'_>) -> PyResult<()> {
+    if !cards::is_started() {
+        return Ok(());
+    }
+    Ok(py
+        .detach(|| cards::opened().try_for_each(|card| card.device.synchronize()))
+        .map_err(Failure::from)?)
+}
+
+/// Whether a device was opened, by this process.
+#[pyfunction]
+fn is_initialized() -> bool {
+    cards::is_started()
+}
+
+/// Whether this is a forked child of a process that had opened a device.
+#[pyfunction]
+fn _is_in_bad_fork() -> bool {
+    cards::is_forked()
+}
+
+/// How many devices this process sees.
+#[pyfunction]
+fn device_count() -> PyResult<usize> {
+    if cards::is_started() {
+        return Ok(cards::count());
+    }
+    Ok(num_devices().map_err(Failure::from)?)
+}
+
+/// What of `SPYRE_DEVICES` was not understood.
+#[pyfunction]
+fn devices_warning() -> PyResult<Option<String>> {
+    Ok(cards::settings()?.devices.warning())
+}
+
+/// The calling thread's device.
+#[pyfunction]
+fn current_device() -> i32 {
+    cards::current_device()
+}
+
+/// Makes a device the calling thread's. It is not opened yet.
+#[pyfunction]
+fn set_device(device: i32) -> PyResult<()> {
+    Ok(cards::set_current_device(device)?)
+}
+
+/// What a device is: the fields of `DeviceProperties`.
+#[pyfunction]
+fn device_properties(py: Python<'_>, device: i32) -> PyResult<Bound<'_, PyDict>> {
+    let card = py.detach(|| cards::card(device))?;
+    let settings = cards::settings()?;
+    let description = card.device.context().hardware().description();
+    let mode = match settings.devices.mode {
+        MemoryMode::Pf => "PF",
+        MemoryMode::Vf => "VF",
+    };
+    let profile = match card.device.profile() {
+        Profile::Open => "open",
+        Profile::Card => "card",
+    };
+    let properties = PyDict::new(py);
+    properties.set_item("name", format!("IBM Spyre ({})", description.name))?;
+    properties.set_item("total_memory", u64::from(settings.regions) * settings.region_bytes)?;
+    properties.set_item("regions", settings.regions)?;
+    properties.set_item("region_bytes", settings.region_bytes)?;
+    properties.set_item("memory_mode", mode)?;
+    properties.set_item("profile", profile)?;
+    properties.set_item("engines", description.engines)?;
+    Ok(properties)
+}
+
+/// Whether any stream of an opened device has work.
+#[pyfunction]
+fn is_busy(device: i32) -> PyResult<bool> {
+    Ok(cards::card(device)?.is_busy())
+}
+
+/// Starts a device anew: all that was on it is gone.
+#[pyfunction]
+fn reset_device(py: Python<'_>, device: i32) -> PyResult<()> {
+    let reset = || Ok::<(), Failure>(cards::card(device)?.device.reset()?);
+    Ok(py.detach(reset)?)
+}
+
+/// Lets a stream that failed be used again.
+#[pyfunction]
+fn stream_reset(py: Python<'_>, device: i32, stream: i64) -> PyResult<()> {
+    let reset = || Ok::<(), Failure>(cards::card(device)?.stream(stream)?.reset()?);
+    Ok(py.detach(reset)?)
+}
+
+/// Whether int64 that is kept as int32 comes with a warning.
+#[pyfunction]
+fn get_downcast_warning() -> bool {
+    warns_of_downcasts()
+}
+
+/// Sets whether it does.
+#[pyfunction]
+fn set_downcast_warning(enabled: bool) {
+    set_warns_of_downcasts(enabled);
+}
+
+pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
+    names.add_function(wrap_pyfunction!(start_runtime, names)?)?;
+    names.add_function(wrap_pyfunction!(free_runtime, names)?)?;
+    names.add_function(wrap_pyfunction!(is_initialized, names)?)?;
+    names.add_function(wrap_pyfunction!(_is_in_bad_fork, names)?)?;
+    names.add_function(wrap_pyfunction!(device_count, names)?)?;
+    names.add_function(wrap_pyfunction!(devices_warning, names)?)?;
+    names.add_function(wrap_pyfunction!(current_device, names)?)?;
+    names.add_function(wrap_pyfunction!(set_device, names)?)?;
+    names.add_function(wrap_pyfunction!(device_properties, names)?)?;
+    names.add_function(wrap_pyfunction!(is_busy, names)?)?;
+    names.add_function(wrap_pyfunction!(reset_device, names)?)?;
+    names.add_function(wrap_pyfunction!(stream_reset, names)?)?;
+    names.add_function(wrap_pyfunction!(get_downcast_warning, names)?)?;
+    names.add_function(wrap_pyfunction!(set_downcast_warning, names)?)
+}

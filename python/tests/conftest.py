@@ -1,0 +1,40 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+DEVICE = os.environ.get("SPYRE_TEST_DEVICE", "spyre")
+"""Another device shows that the proofs themselves are right: SPYRE_TEST_DEVICE=cpu."""
+
+needs_spyre = pytest.mark.skipif(DEVICE != "spyre", reason="asks for what only spyre has")
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """The device under test."""
+    return torch.device(DEVICE)
+
+
+@pytest.fixture
+def python():
+    """Runs code in a process of its own, in which nothing has happened yet."""
+
+    def run(code: str, *arguments: str, check: bool = True, timeout: int = 120, **environment: str | None):
+        variables = {**os.environ, **{name: value for name, value in environment.items() if value is not None}}
+        for name in (name for name, value in environment.items() if value is None):
+            variables.pop(name, None)
+        result = subprocess.run(
+            [sys.executable, *arguments, "-c", textwrap.dedent(code)],
+            env=variables, capture_output=True, text=True, timeout=timeout,
+        )  # fmt: skip
+        assert not check or result.returncode == 0, f"{result.returncode}: {result.stderr}"
+        return result
+
+    return run

@@ -1,0 +1,230 @@
+"""Runs the samples of one operator and dtype on both sides, and says what came of each."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+import torch
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.utils._pytree import tree_flatten, tree_map
+
+RANDOM = (
+    "bernoulli",
+    "cauchy",
+    "dropout",
+    "empty",
+    "exponential",
+    "fractional_max_pool",
+    "geometric",
+    "log_normal",
+    "lowrank",
+    "multinomial",
+    "normal",
+    "rand",
+    "rrelu",
+    "uniform",
+)
+DETERMINISTIC = ("addr", "normalize", "_norm", "normal_ppf")
+"""Names that only look random."""
+
+REFUSAL = "does not support dtype"
+"""The words with which the card refuses a dtype that it does not store."""
+
+CARD_TOLERANCE = 1e-2
+
+
+@dataclass
+class Verdict:
+    """What came of the samples of one operator and dtype."""
+
+    passed: int = 0
+    by_shape_only: int = 0
+    failed: int = 0
+    refused: int = 0
+    """Samples whose inputs or results have a dtype that the card does not store."""
+    unmeasured: int = 0
+    """Samples that the CPU itself refuses."""
+    messages: Counter = field(default_factory=Counter)
+
+    def as_json(self) -> dict:
+        return {**self.__dict__, "messages": dict(self.messages)}
+
+
+def dtypes(op, card: bool) -> list[torch.dtype]:
+    """The dtypes of which `op` has samples on the CPU; under `card` float16 alone."""
+    supported = op.supported_dtypes("cpu")
+    return sorted(supported & {torch.float16} if card else supported, key=str)
+
+
+def judge(op, dtype: torch.dtype, device: torch.device, card: bool) -> Verdict:
+    """Runs every sample of `op` in `dtype`."""
+    verdict = Verdict()
+    torch.manual_seed(42)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for sample in samples(op, dtype):
+            one(op, sample, dtype, device, card, verdict)
+    return verdict
+
+
+def samples(op, dtype: torch.dtype):
+    """The samples, made on the CPU; an operator whose generator itself fails has none."""
+    try:
+        yield from op.sample_inputs("cpu", dtype, requires_grad=False)
+    except (RuntimeError, ValueError, NotImplementedError, ImportError, ModuleNotFoundError):
+        return
+
+
+def one(op, sample, dtype, device, card, verdict: Verdict) -> None:
+    arguments = (sample.input, sample.args, sample.kwargs)
+    try:
+        there = tree_map(lambda leaf: moved(leaf, device), arguments)
+        start = reference_inputs(arguments, there, device, card)
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is a finding)
+        return count_failure(error, card, verdict)
+    loose = is_random(op.name, sample.kwargs)
+    try:
+        expected = call(op, tree_map(copied, start))
+        kinds = dtypes_of(call(op, tree_map(copied, arguments))) if card else dtypes_of(expected)
+    except Exception:  # noqa: BLE001 (what the CPU refuses is not the device's to do)
+        verdict.unmeasured += 1
+        return
+    try:
+        given = call(op, there)
+        assert dtypes_of(given) == kinds, f"dtypes {dtypes_of(given)} against {kinds}"
+        compare(given, expected, tolerance(op, dtype), device, card, loose)
+    except Exception as error:  # noqa: BLE001
+        return count_failure(error, card, verdict)
+    verdict.passed += 1
+    verdict.by_shape_only += loose
+
+
+def count_failure(error: Exception, card: bool, verdict: Verdict) -> None:
+    if card and REFUSAL in str(error):
+        verdict.refused += 1
+        return
+    verdict.failed += 1
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    verdict.messages[f"{type(error).__name__}: {' | '.join(lines[:4])[:300]}"] += 1
+
+
+def dtypes_of(result) -> list[torch.dtype]:
+    return [leaf.dtype for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def call(op, arguments):
+    first, rest, named = arguments
+    return op(first, *rest, **named)
+
+
+def moved(leaf, device: torch.device):
+    if isinstance(leaf, torch.Tensor):
+        return on_device(leaf, device)
+    if isinstance(leaf, torch.device):
+        return device
+    return str(device) if isinstance(leaf, str) and leaf == "cpu" else leaf
+
+
+def on_device(tensor: torch.Tensor, device: torch.device, dtype=None) -> torch.Tensor:
+    """A copy with its strides and offset, as a user who works on the device would hold it."""
+    if tensor.layout != torch.strided or tensor.is_nested:
+        return tensor.to(device, dtype, copy=True)
+    plain = tensor.is_conj() or tensor.is_neg() or tensor.untyped_storage().nbytes() > 1 << 26
+    if plain:
+        return tensor.to(device, dtype, copy=True)
+    elements = tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
+    whole = tensor.detach().as_strided((elements,), (1,), 0).to(device, dtype, copy=True)
+    return whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+
+
+def copied(leaf):
+    return on_device(leaf, torch.device("cpu")) if isinstance(leaf, torch.Tensor) else leaf
+
+
+def reference_inputs(arguments, there, device, card: bool):
+    """What the CPU computes from: the samples, or under `card` what the card stores, as float64."""
+    if not card:
+        return arguments
+
+    def decoded(leaf):
+        if isinstance(leaf, torch.Tensor):
+            wide = torch.float64 if leaf.dtype == torch.float16 else leaf.dtype
+            return on_device(leaf, torch.device("cpu"), wide)
+        if isinstance(leaf, torch.device):
+            return torch.device("cpu")
+        if isinstance(leaf, str) and leaf == str(device):
+            return "cpu"
+        return torch.float64 if leaf == torch.float16 else leaf
+
+    return tree_map(decoded, there)
+
+
+def is_random(name: str, named: dict) -> bool:
+    if any(word in name for word in DETERMINISTIC) and "dropout" not in name:
+        return False
+    return any(word in name for word in RANDOM) or bool(named.get("dropout_p"))
+
+
+def tolerance(op, dtype: torch.dtype) -> tuple[float, float]:
+    """PyTorch's own: the dtype's default, and what op_db allows for the operator."""
+    relative, absolute = default_tolerances(dtype)
+    for test in ("test_compare_cpu", "test_noncontiguous_samples", "test_out"):
+        for decorator in op.get_decorators("TestCommon", test, "cpu", dtype, {}):
+            if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+                allowed = decorator.d[dtype]
+                relative, absolute = max(relative, allowed.rtol), max(absolute, allowed.atol)
+    return relative, absolute
+
+
+def compare(given, expected, tolerances, device, card: bool, loose: bool) -> None:
+    left, shape = tree_flatten(given)
+    right, wanted = tree_flatten(expected)
+    assert shape == wanted, f"structure {shape} against {wanted}"
+    for actual, reference in zip(left, right):
+        if isinstance(reference, torch.Tensor):
+            compare_tensors(actual, reference, tolerances, device, card, loose)
+        elif not loose and not isinstance(reference, torch.device):
+            compare_plain(actual, reference, card)
+
+
+def compare_plain(actual, reference, card: bool) -> None:
+    assert type(actual) is type(reference), f"{type(actual)} against {type(reference)}"
+    if isinstance(reference, (float, complex)):
+        bounds = {"rtol": CARD_TOLERANCE, "atol": CARD_TOLERANCE} if card else {}
+        torch.testing.assert_close(actual, reference, equal_nan=True, **bounds)
+    else:
+        assert actual == reference, f"{actual!r} against {reference!r}"
+
+
+def compare_tensors(actual, reference, tolerances, device, card, loose) -> None:
+    assert actual.device.type == device.type, f"result on {actual.device}"
+    assert actual.shape == reference.shape, f"shape {actual.shape} against {reference.shape}"
+    if loose:
+        return
+    if card:
+        return compare_card(actual.cpu(), reference)
+    relative, absolute = tolerances
+    own_relative, own_absolute = default_tolerances(reference.dtype)
+    torch.testing.assert_close(
+        actual.cpu(),
+        reference,
+        rtol=max(relative, own_relative),
+        atol=max(absolute, own_absolute),
+        equal_nan=True,
+        check_stride=False,
+    )
+
+
+def compare_card(actual: torch.Tensor, reference: torch.Tensor) -> None:
+    if not actual.is_floating_point() or not reference.is_floating_point():
+        bounds = {"rtol": CARD_TOLERANCE, "atol": CARD_TOLERANCE}
+        return torch.testing.assert_close(actual, reference, check_dtype=False, **bounds)
+    actual, reference = actual.double(), reference.double()
+    # One special stands for NaN and both infinities, and float16 ends at 65504.
+    special = ~reference.isfinite() | (reference.abs() > 65504)
+    actual = actual.masked_fill(special & ~actual.isfinite(), 0)
+    reference = reference.masked_fill(special & (actual == 0), 0)
+    torch.testing.assert_close(actual, reference, rtol=CARD_TOLERANCE, atol=CARD_TOLERANCE)

@@ -1,0 +1,48 @@
+"""The page about the device and the examples are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "pytorch.md").read_text()
+EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def run(arguments, folder):
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    result = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=180)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_page(tmp_path):
+    code = blocks("python")
+    assert len(code) >= 10
+    (tmp_path / "page.py").write_text("\n".join(code))
+
+    out = run([sys.executable, "page.py"], tmp_path)
+    assert "Memory of spyre:0" in out
+    (shell,) = blocks("shell")
+    for line in shell.splitlines():
+        assert "total_allocated" in run(["sh", "-c", line], tmp_path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples(example, tmp_path):
+    assert len(run([sys.executable, str(example)], tmp_path).splitlines()) >= 2
+
+
+def test_examples_are_numbered():
+    assert [path.name.split("-")[0] for path in EXAMPLES] == [f"{n:02}" for n in range(1, len(EXAMPLES) + 1)]
+    assert all(f"python examples/python/{path.name}" in path.read_text() for path in EXAMPLES)

@@ -1,0 +1,53 @@
+"""`torch.device("spyre")`: PyTorch on the open Spyre stack.
+
+`import torch` finds this package by its entry point and calls :func:`_autoload`, which registers the
+device. Nothing is started until a tensor, a stream or a device is asked for.
+"""
+
+import threading
+
+__all__ = ["_autoload"]
+
+_lock = threading.Lock()
+
+
+def _autoload() -> None:
+    """Registers the device with PyTorch, once. It never raises: `import torch` must not fail."""
+    with _lock:
+        if _autoload._ran:
+            return
+        _autoload._ran = True
+    try:
+        _register()
+    except Exception as error:  # noqa: BLE001
+        import warnings
+
+        warnings.warn(f"torch_spyre could not be loaded: {error}", RuntimeWarning, stacklevel=2)
+
+
+_autoload._ran = False
+
+
+def _register() -> None:
+    import atexit
+
+    import torch
+
+    from . import _C  # registers allocator, guard, hooks and ops
+
+    torch.utils.rename_privateuse1_backend("spyre")
+    from . import _module
+
+    torch._register_device_module("spyre", _module.make_spyre_module())
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+    from . import kernels, layouts, model_utils
+
+    layouts.install()
+    kernels.install()
+    model_utils.patch_module_to_for_spyre()
+    atexit.register(_C._flush_autograd)
+
+
+import torch  # noqa: E402, F401  loads the libraries that the extension needs, and finds us above

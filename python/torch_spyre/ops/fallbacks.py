@@ -1,0 +1,286 @@
+"""Operations that the CPU does for the device.
+
+Every operation without a kernel of its own falls back: its tensors are copied to the host, the CPU does the
+work, results go back. The first time that an operation does so, it says so with a :class:`FallbackWarning`.
+``SPYRE_FALLBACK`` chooses otherwise: ``error`` refuses, ``silent`` says nothing.
+
+To have the CPU do an operation in a way of your own:
+
+    @register_fallback("aten::frac")
+    def frac(x):              # on the host's copies
+        return x - x.trunc()
+
+To have it do an operation that the device has a kernel for:
+
+    register_fallback_default("aten::mm")
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Union
+
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
+
+from .. import _C
+from ..constants import DEVICE_NAME
+from ..logging_config import get_logger
+
+__all__ = [
+    "FallbackWarning",
+    "fallback_mode",
+    "fallback_ops",
+    "fallback_stats",
+    "register_fallback",
+    "register_fallback_default",
+    "reset_fallback_stats",
+    "set_fallback_mode",
+    "warn_fallback",
+]
+
+Op = Union[str, OpOverload, OpOverloadPacket]
+
+
+class FallbackWarning(UserWarning):
+    """An operation is done by the CPU, at the cost of copies there and back."""
+
+
+fallback_ops: list[str] = []
+"""The operations that were registered here, such as ``"aten::frac"``."""
+
+_libraries: dict[str, torch.library.Library] = {}
+_kernels: dict[str, Callable[..., Any]] = {}
+
+
+def fallback_stats() -> dict[str, int]:
+    """How often each operation was done by the CPU."""
+    return _C.fallback_stats()
+
+
+def reset_fallback_stats() -> None:
+    """Starts counting from zero; operations say again that they fall back."""
+    _C.reset_fallback_stats()
+
+
+def fallback_mode() -> str:
+    """``"warn"``, ``"error"`` or ``"silent"``."""
+    return _C.fallback_mode()
+
+
+def set_fallback_mode(mode: str) -> str:
+    """Sets it, and tells what it was."""
+    previous = _C.fallback_mode()
+    _C.set_fallback_mode(mode)
+    return previous
+
+
+def warn_fallback(op: Op, stacklevel: int = 1) -> None:
+    """Says that an operation is done by the CPU, at the caller's line: the first one outside of PyTorch."""
+    name = op if isinstance(op, str) else op.name() if isinstance(op, OpOverload) else str(op)
+    get_logger("runtime").info("%s is falling back to cpu", name)
+    warnings.warn(f"{name} is falling back to cpu", FallbackWarning, stacklevel=_callers_level() + stacklevel)
+
+
+def register_fallback(ops: Op | Iterable[Op]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Has a function do one or more operations, with copies of the tensors on the host.
+
+    The function is called as the operation is, with CPU tensors in place of the device's; those that were one
+    tensor, or shared memory, still do. Its results go to the device that the tensors came from. What an
+    operation writes to (``out=``, or itself) is copied back and is what is returned.
+
+    An overload is named in full (``"aten::add.Tensor"``); a name without one means all that compute anew or in
+    place, views excepted.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for overload in _overloads(ops):
+            _register(overload, function)
+        return function
+
+    return register
+
+
+def register_fallback_default(ops: Op | Iterable[Op]) -> None:
+    """Has the CPU's own kernels do one or more operations, also where the device has its own."""
+    for overload in _overloads(ops):
+        _register(overload, overload)
+
+
+def _register(overload: OpOverload, function: Callable[..., Any]) -> None:
+    name = overload.name()
+    namespace, _, rest = name.partition("::")
+    if name not in _kernels:
+        library = _libraries.setdefault(namespace, torch.library.Library(namespace, "IMPL"))
+        # What is called is looked up, so that to register an operation again replaces the function.
+        library.impl(rest, functools.partial(_dispatch, name), "PrivateUse1", allow_override=True)
+        fallback_ops.append(name)
+    _kernels[name] = functools.partial(_on_the_cpu, overload, function)
+
+
+def _dispatch(name: str, *args: Any, **kwargs: Any) -> Any:
+    return _kernels[name](*args, **kwargs)
+
+
+def _on_the_cpu(overload: OpOverload, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if _C.count_fallback(overload.name()):
+        warn_fallback(overload)
+    move = _Move(overload, args, kwargs)
+    return move.back(function(*move.args, **move.kwargs))
+
+
+class _Move:
+    """The arguments of one call, copied to the host, and the way back."""
+
+    def __init__(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._schema = overload._schema
+        self._args, self._kwargs = args, kwargs
+        self._storages: dict[int, torch.UntypedStorage] = {}
+        self._copies: dict[int, torch.Tensor] = {}
+        tensors = [t for t in _tensors((args, kwargs)) if t.device.type == DEVICE_NAME]
+        self._device = _common_device(overload, _tensors((args, kwargs)), kwargs.get("device"))
+        keys = [t.untyped_storage()._cdata for t in {id(t): t for t in tensors}.values()]
+        self._shared = {key for key in keys if keys.count(key) > 1}
+        self.args = _map(args, self._to_host)
+        self.kwargs = {name: _map(value, self._to_host) for name, value in kwargs.items()}
+
+    def _to_host(self, value: Any) -> Any:
+        """A tensor, generator or device of ours, as the CPU's; anything else as it is."""
+        if isinstance(value, torch.device) and value.type == DEVICE_NAME:
+            return torch.device("cpu")
+        if isinstance(value, torch.Generator) and value.device.type == DEVICE_NAME:
+            return _on_the_host(value)
+        is_ours = isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
+        return self._copy_of(value) if is_ours else value
+
+    def _copy_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in self._copies:
+            self._copies[id(tensor)] = self._copy(tensor)
+        return self._copies[id(tensor)]
+
+    def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._shared:
+            return tensor.detach().cpu()
+        # Tensors that share memory have to share it on the host too.
+        if storage._cdata not in self._storages:
+            self._storages[storage._cdata] = storage.cpu()
+        on_host = torch.empty(0, dtype=tensor.dtype)
+        return on_host.set_(
+            self._storages[storage._cdata], tensor.storage_offset(), tensor.size(), tensor.stride()
+        )
+
+    def back(self, result: Any) -> Any:
+        """Copies back what was written to, and puts results on the device."""
+        written = self._written()
+        for tensor in (tensor for tensor in written if tensor.device.type == DEVICE_NAME):
+            copy = self._copy_of(tensor)
+            if tensor.size() != copy.size():
+                tensor.resize_(copy.size())
+            tensor.copy_(copy)
+        if written and _tensors(result):
+            return written[0] if len(written) == 1 else tuple(written)
+        return _map(result, self._to_device)
+
+    def _to_device(self, value: Any) -> Any:
+        is_the_hosts = isinstance(value, torch.Tensor) and value.device.type == "cpu"
+        return value.to(self._device) if is_the_hosts else value
+
+    def _written(self) -> list[torch.Tensor]:
+        written: list[torch.Tensor] = []
+        for position, argument in enumerate(self._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            in_place = not argument.kwarg_only and position < len(self._args)
+            written += _tensors(self._args[position] if in_place else self._kwargs.get(argument.name))
+        return written
+
+
+def _overloads(ops: Op | Iterable[Op]) -> list[OpOverload]:
+    if isinstance(ops, (str, OpOverload, OpOverloadPacket)):
+        ops = [ops]
+    return [overload for op in ops for overload in _overloads_of(op)]
+
+
+def _overloads_of(op: Op) -> list[OpOverload]:
+    if isinstance(op, OpOverload):
+        _refuse_views(op)
+        return [op]
+    if isinstance(op, str):
+        namespace, colons, rest = op.partition("::")
+        if not colons:
+            namespace, rest = "aten", op
+        name, _, overload = rest.partition(".")
+        try:
+            packet = getattr(getattr(torch.ops, namespace), name)
+            if overload:
+                return _overloads_of(getattr(packet, overload))
+        except AttributeError:
+            raise ValueError(f"there is no operation {op!r}") from None
+    else:
+        packet = op
+    overloads = [getattr(packet, name) for name in packet.overloads()]
+    # TorchScript keeps overloads for numbers and texts that no device ever sees.
+    return [o for o in overloads if torch._C._dispatch_has_kernel(o.name()) and not _is_view(o)]
+
+
+def _is_view(overload: OpOverload) -> bool:
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in overload._schema.returns)
+
+
+def _refuse_views(overload: OpOverload) -> None:
+    if _is_view(overload):
+        raise ValueError(f"{overload.name()} gives a view of its argument: the CPU cannot make one of device memory")
+
+
+def _common_device(overload: OpOverload, tensors: list[torch.Tensor], wanted: Any) -> torch.device:
+    """The device that all tensors are on; numbers (tensors of rank 0) of the CPU go with any."""
+    devices = [t.device for t in tensors if t.dim() > 0 or t.device.type == DEVICE_NAME]
+    different = list(dict.fromkeys(devices))
+    if len(different) > 1:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{different[0]} and {different[1]}! (when checking arguments for {overload.name()})"
+        )
+    if isinstance(wanted, torch.device) and wanted.type == DEVICE_NAME:
+        return wanted
+    return different[0] if different else torch.device(DEVICE_NAME)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for item in value for tensor in _tensors(item)]
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        mapped = [_map(item, function) for item in value]
+        return type(value)(*mapped) if hasattr(value, "_fields") else type(value)(mapped)
+    return function(value)
+
+
+def _on_the_host(generator: torch.Generator) -> torch.Generator:
+    """A generator of the CPU, seeded by where the device's is; that one moves on."""
+    seed, offset = generator.initial_seed(), generator.get_offset()
+    generator.set_offset(offset + 4)
+    return torch.Generator().manual_seed(hash((seed, offset)) & ((1 << 63) - 1))
+
+
+def _callers_level() -> int:
+    """How many frames lie between ``warn_fallback`` and the first one outside of PyTorch and this package."""
+    level, frame = 0, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "torch_spyre"):
+        level, frame = level + 1, frame.f_back
+    return level if frame is not None else 1
+
+
+# Last, so that what the program itself says of warnings counts.
+warnings.filterwarnings("once", category=FallbackWarning, append=True)
