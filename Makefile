@@ -1,9 +1,12 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel bench simulate fuzz report
+.PHONY: run test wheel bench bench-torch simulate fuzz report
 
-# The main job. For now: how a tensor lies on the host and on the device, and a tiled launch.
+# The main job. For now: the device from Python, how a tensor lies on it, and a tiled launch.
 run:
+	tools/python-env
+	.venv/bin/python examples/python/01-first-tensor.py
+	.venv/bin/python examples/python/02-streams-and-events.py
 	cargo run --quiet --example 01-layout
 	rm -rf target/tour && mkdir -p target/tour
 	cargo run --quiet -p spyre-cli -- plan matmul --output target/tour/matmul --tile 64,64,64
@@ -22,6 +25,11 @@ wheel:
 # Every benchmark against its peer; fails if a ratio misses its bar.
 bench:
 	cargo run --quiet --release -p spyre-bench -- --check
+
+# What the PyTorch device costs beside CPU tensors; fails if a ratio misses its bar.
+bench-torch:
+	tools/python-env
+	.venv/bin/python bench/torch_overhead.py --check
 
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:
