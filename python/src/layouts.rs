@@ -25,6 +25,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SpyreTensorLayout>()?;
     module.add_function(wrap_pyfunction!(dtype::get_device_dtype, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::get_elem_in_stick, module)?)?;
+    module.add_function(wrap_pyfunction!(dtype::_is_card_profile, module)?)?;
     module.add_function(wrap_pyfunction!(tensor_layout::_take_layout, module)?)?;
     module.add_function(wrap_pyfunction!(state::_layout_from_state, module)?)
 }

@@ -223,6 +223,7 @@ def install() -> None:
         setattr(torch, name, wrapped)
         if original in constructors:
             constructors.add(wrapped)
+        _tell_torchscript(original, wrapped)
     for name, fill in _METHODS.items():
         _install_method(name, _factory(getattr(torch.Tensor, name), fill))
     _install_method("to", _to)
@@ -232,6 +233,13 @@ def install() -> None:
         if not hasattr(_C, name) and name != "install":
             setattr(_C, name, globals()[name])
     torch.Tensor._spyre_tensor_patched = True
+
+
+def _tell_torchscript(original: Callable[..., torch.Tensor], wrapped: Callable[..., torch.Tensor]) -> None:
+    """TorchScript knows PyTorch's functions by identity. If it has not looked yet, it will find ours."""
+    known = torch.jit._builtins._builtin_table
+    if known is not None and id(original) in known:
+        known[id(wrapped)] = known[id(original)]
 
 
 def _install_method(name: str, other: Callable[..., torch.Tensor]) -> None:
@@ -265,6 +273,7 @@ def _to(self, *args, device_layout=None, stick_dims=None, **kwargs):
     if device_layout is None and stick_dims is None:
         return _plain_to(self, *args, **kwargs)
     device, dtype, non_blocking, copy, memory_format = _to_arguments(self, *args, **kwargs)
+    _check_format(memory_format)
     device = _device(device, self)
     host = torch.empty_like(self, dtype=dtype, device="meta", memory_format=memory_format)
     layout = _layout(host, dtype, device_layout, stick_dims)
@@ -328,6 +337,13 @@ def _check_options(original: Callable[..., torch.Tensor], options: dict[str, Any
         raise TypeError(f"{original.__name__}(): a layout cannot be given together with out=")
     if options.pop("pin_memory", None):
         raise RuntimeError("Only dense CPU tensors can be pinned")
+    _check_format(options.get("memory_format"))
+
+
+def _check_format(memory_format: torch.memory_format | None) -> None:
+    is_usual = memory_format in (None, torch.contiguous_format, torch.preserve_format)
+    if not is_usual and _C._is_card_profile():
+        raise RuntimeError("Spyre backend only supports contiguous memory format")
 
 
 def _device(device: torch.device | str | int | None, like: torch.Tensor | None) -> torch.device:

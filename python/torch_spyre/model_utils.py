@@ -24,7 +24,10 @@ def load_model_to_spyre(model: nn.Module, dtype: torch.dtype | None = None) -> n
 
 
 def patch_module_to_for_spyre() -> None:
-    """Has ``nn.Module.to`` load models as :func:`load_model_to_spyre` does. Other devices see no change."""
+    """Has ``nn.Module.to`` and ``nn.Module.spyre`` load models as :func:`load_model_to_spyre` does.
+
+    Other devices see no change.
+    """
     original = nn.Module.to
     if getattr(original, "_spyre_patched", False):
         return
@@ -40,6 +43,14 @@ def patch_module_to_for_spyre() -> None:
     to.__name__, to.__qualname__ = original.__name__, original.__qualname__
     to._spyre_patched = True
     nn.Module.to = to
+    nn.Module.spyre = _spyre
+
+
+def _spyre(self: nn.Module, device: torch.device | str | int | None = None) -> nn.Module:
+    """Moves all parameters and buffers to the device, in place."""
+    if device is None or isinstance(device, int):
+        device = torch.device(DEVICE_NAME if device is None else f"{DEVICE_NAME}:{device}")
+    return self.to(device)
 
 
 def _load(
@@ -49,7 +60,8 @@ def _load(
     non_blocking: bool,
     memory_format: torch.memory_format | None,
 ) -> nn.Module:
-    weights = {id(weight) for weight in _linear_weights(model)}
+    found = _linear_weights(model)  # held, so that nothing else takes their places
+    weights = {id(weight) for weight in found}
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
         own = dtype if tensor.is_floating_point() or tensor.is_complex() else None
@@ -65,9 +77,10 @@ def _load(
 
     shared = _shared_parameters(model)
     model._apply(move)
-    for first, others in shared:
+    for (first, first_name), others in shared:
         for module, name in others:
-            module._parameters[name] = first[0]._parameters[first[1]]
+            module._parameters[name] = first._parameters[first_name]
+    found.clear()
     return model
 
 

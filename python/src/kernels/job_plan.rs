@@ -76,6 +76,7 @@ impl JobPlan {
 /// they are -1.
 #[pyfunction]
 #[pyo3(signature = (folder, device=-1, stream=-1))]
+#[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 pub(super) fn _prepare_kernel(
     py: Python<'_>,
     folder: PathBuf,

@@ -25,9 +25,11 @@ pub(crate) struct PreparedPlan {
 /// When a folder's file was written, and how long it is: another plan has another.
 type Stamp = (Option<SystemTime>, u64);
 
+/// What was prepared from folders, for a card each.
+type Folders = HashMap<(PathBuf, i32), (Stamp, Arc<PreparedPlan>)>;
+
 static PLANS: LazyLock<Mutex<HashMap<i64, Weak<PreparedPlan>>>> = LazyLock::new(Mutex::default);
-static FOLDERS: LazyLock<Mutex<HashMap<(PathBuf, i32), (Stamp, Arc<PreparedPlan>)>>> =
-    LazyLock::new(Mutex::default);
+static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
 
 impl PreparedPlan {
     /// Reads a folder and copies its programs to a card, by way of one of its streams.

@@ -16,6 +16,7 @@ use crate::layouts::TorchDType;
 /// "spyrecode".
 #[pyfunction]
 #[pyo3(signature = (name, folder, dtype, tile=None, form="plan"))]
+#[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 pub(super) fn _save_sample_plan(
     name: &str,
     folder: PathBuf,

@@ -52,12 +52,20 @@ impl<'py> FromPyObject<'_, 'py> for TorchDType {
 
 /// The format in which the device keeps a dtype; `DataFormats.INVALID` if it does not.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 pub(crate) fn get_device_dtype(py: Python<'_>, dtype: TorchDType) -> PyResult<Bound<'_, PyAny>> {
     DataFormats::member(py, dtype.format(cards::profile()?))
 }
 
 /// How many elements of a dtype fill a stick of 128 bytes on the device.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 pub(crate) fn get_elem_in_stick(dtype: TorchDType) -> PyResult<usize> {
     Ok(dtype.format(cards::profile()?).elements_per_stick())
+}
+
+/// Whether the device keeps what the card keeps, and nothing else.
+#[pyfunction]
+pub(crate) fn _is_card_profile() -> PyResult<bool> {
+    Ok(cards::profile()? == Profile::Card)
 }

@@ -41,6 +41,7 @@ impl SpyreTensorLayout {
     /// The layout of a tensor whose `stick_dims` are each padded to whole sticks; the last of them
     /// runs along the stick. With none, each stick holds one element.
     #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
     fn with_stick_dims(
         host_size: &Bound<'_, PyAny>,
         host_strides: &Bound<'_, PyAny>,
