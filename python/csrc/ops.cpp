@@ -321,6 +321,17 @@ c10::IValue value_on_device(const c10::IValue& value, c10::Device device) {
   return value;
 }
 
+// A generator of the device brought tensors of the CPU here.
+void refuse_foreign_tensors(c10::ArrayRef<c10::IValue> arguments) {
+  for (const auto& generator : arguments) {
+    for (const auto& tensor : arguments) {
+      TORCH_CHECK(!generator.isGenerator() || !tensor.isTensor() || !tensor.toTensor().defined(),
+                  "Expected a '", tensor.toTensor().device().type(),
+                  "' device type for generator but found '", generator.toGenerator().device().type(), "'");
+    }
+  }
+}
+
 bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
@@ -348,6 +359,9 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   }
   if (!device.has_value()) {
     device = device_at(-1);
+  }
+  if (!found.has_value()) {
+    refuse_foreign_tensors(given);
   }
   refuse_views(op);
   const auto name = c10::toString(schema.operator_name());
@@ -516,6 +530,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+// These have a decomposition that would be taken instead: the CPU's own kernels round less.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : {"addr", "addr.out", "native_group_norm", "native_layer_norm", "linalg__powsum"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  }
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -364,6 +364,24 @@ void copy_with_bits(const Tensor& self, const Tensor& source) {
   copy_memory(without_bits(self), without_bits(bits), false);
 }
 
+// What the card converts on the way to its memory; the rest is the host's to convert first.
+bool card_converts(c10::ScalarType from, c10::ScalarType to) {
+  using c10::ScalarType;
+  switch (from) {
+    case ScalarType::Half:
+      return to == ScalarType::Bool || to == ScalarType::BFloat16 || to == ScalarType::Float;
+    case ScalarType::Float:
+      return to == ScalarType::Half || to == ScalarType::BFloat16;
+    case ScalarType::BFloat16:
+      return to == ScalarType::Half || to == ScalarType::Float;
+    case ScalarType::Bool:
+    case ScalarType::Float8_e4m3fn:
+      return to == ScalarType::Half;
+    default:
+      return false;
+  }
+}
+
 bool is_copyable(const Tensor& tensor) {
   const auto type = tensor.device().type();
   return (type == kSpyre || type == at::kCPU) && tensor.layout() == c10::kStrided;
@@ -378,6 +396,11 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   TORCH_CHECK(is_copyable(self) && is_copyable(source), "a copy from ", source.layout(), " ",
               source.device(), " to ", self.layout(), " ", self.device(), " is not supported");
   at::assert_no_internal_overlap(self);
+  if (C10_UNLIKELY(self.scalar_type() != source.scalar_type() && spyre_is_card_profile() != 0)) {
+    TORCH_CHECK(self.device().type() != kSpyre || card_converts(source.scalar_type(), self.scalar_type()),
+                "Spyre backend does not support dtype conversion from ", source.scalar_type(), " to ",
+                self.scalar_type(), ": convert it on the CPU");
+  }
   c10::MaybeOwned<Tensor> expanded = c10::MaybeOwned<Tensor>::borrowed(source);
   if (self.sizes() != source.sizes()) {
     expanded = at::expand_inplace(self, source, "copy");

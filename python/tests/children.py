@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,15 +22,16 @@ def start(arguments: list[str], **settings: str) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
 
 
 def finish(child: subprocess.Popen, seconds: float) -> tuple[int, str]:
-    """Waits for a child; one that hangs is ended, and its code is -9."""
+    """Waits for a child; one that hangs is ended with all that it started, and its code is -9."""
     try:
         output, _ = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         output, _ = child.communicate()
         output += f"\n(no end within {seconds} s)"
     return child.returncode, output

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 import children
 from conftest import needs_spyre
 
-MIXED = "Expected all tensors to be on the same device"
+MIXED = "Expected all tensors to be on the same device|expected to be in the same device"
 
 SAME_AS_THE_CPU = {
     "index past the end": lambda x: x[7],

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use spyre::numerics::DType;
 use spyre::hal::{HostSource, HostTarget};
 use spyre::runtime::{
     MemoryView, Return, SharedLayout, TensorMemory, copy_from_device, copy_on_device,
@@ -43,8 +44,14 @@ entry! {
         // SAFETY: the shim gives a view that it filled, of a tensor that it holds.
         let view = unsafe { &*view };
         // SAFETY: as above.
-        unsafe { Found::of(view, &view.shape()?)? };
-        Ok(())
+        let shape = unsafe { view.shape()? };
+        // SAFETY: as above.
+        let found = unsafe { Found::of(view, &shape)? };
+        let layout = found.layout.as_ref().unwrap_or_else(|| found.memory.layout());
+        if shape.dtype == layout.dtype() || layout.is_exact() {
+            return Ok(());
+        }
+        Err(other_bits(layout, shape.dtype))
     }
 }
 
@@ -102,14 +109,19 @@ fn check_bits(
 ) -> Result<(), Failure> {
     let layout = layout.unwrap_or_else(|| memory.layout());
     let own = layout.dtype();
-    if shape.dtype == own || layout.is_exact() || shape.dtype == spyre::numerics::DType::UInt8 {
+    if shape.dtype == own || layout.is_exact() || shape.dtype == DType::UInt8 {
         return Ok(());
     }
-    Err(Failure::runtime(format!(
-        "the card stores {own} as {}, whose bits are not the host's: a view as {} is not supported",
-        layout.layout().device_dtype().name(),
-        shape.dtype
-    )))
+    Err(other_bits(layout, shape.dtype))
+}
+
+#[cold]
+fn other_bits(layout: &SharedLayout, seen_as: DType) -> Failure {
+    let (own, format) = (layout.dtype(), layout.layout().device_dtype().name());
+    Failure::runtime(format!(
+        "the card stores {own} as {format}, whose bits are not the host's: a view as {seen_as} is \
+         not supported"
+    ))
 }
 
 /// # Safety
@@ -185,7 +197,6 @@ unsafe fn between(
 
 /// Whether a nest converts as PyTorch does: numbers that are not complex, in the host's formats.
 fn is_plain_conversion(from: &Found<'_>, to: &Found<'_>) -> bool {
-    use spyre::numerics::DType;
     let is_complex =
         |dtype| matches!(dtype, DType::Complex32 | DType::Complex64 | DType::Complex128);
     let is_own = |found: &Found<'_>| {

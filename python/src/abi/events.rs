@@ -68,6 +68,12 @@ entry! {
                 "Both events must be created with argument 'enable_timing=True'.",
             ));
         }
+        if first.device != second.device {
+            return Err(Failure::runtime(format!(
+                "Both events must be recorded on one device, not on {} and {}.",
+                first.device, second.device
+            )));
+        }
         let elapsed = match first.event.elapsed(&second.event) {
             Ok(elapsed) => elapsed.as_secs_f64(),
             // Recorded in the other order: as far back.

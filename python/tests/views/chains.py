@@ -96,7 +96,7 @@ class Run:
         raised, result = self.attempt(step, self.host, host)
         refused, given = self.attempt(step, self.device, device)
         if refused is not None and raised is None:
-            if step.refusable and type(refused) is RuntimeError:
+            if type(refused) is RuntimeError and (step.refusable or self.is_card_format(refused)):
                 if step.writes:
                     # The host has written: bring the device to the same values.
                     self.text.append("  refused; host values brought over")
@@ -114,6 +114,10 @@ class Run:
             return
         if not step.writes:
             self.keep(result, given, self.text.pop())
+
+    def is_card_format(self, error: RuntimeError) -> bool:
+        """Whether the CPU would have given a result in a memory format that the card has not."""
+        return self.chain.card and "only supports contiguous memory format" in str(error)
 
     def attempt(self, step, side: Side, tensor: torch.Tensor):
         try:
