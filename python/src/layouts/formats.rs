@@ -72,7 +72,6 @@ impl DataFormats {
 
 /// The bits of a number in a format, as a program's constants have them: rounded once.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 pub(super) fn encode_constant(value: f64, format: DataFormats) -> PyResult<u64> {
     let DataFormats(format) = format;
     let refused =
