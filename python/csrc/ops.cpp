@@ -53,6 +53,17 @@ bool is_dense_enough(const Tensor& tensor) {
   return reach <= 4 * tensor.numel();
 }
 
+// A tensor's memory without its conj and neg bits.
+Tensor plain(const Tensor& tensor) {
+  if (!tensor.is_conj() && !tensor.is_neg()) {
+    return tensor;
+  }
+  Tensor memory = tensor.alias();
+  memory._set_conj(false);
+  memory._set_neg(false);
+  return memory;
+}
+
 // Whether elements are shared other than by being repeated.
 bool has_windows(const Tensor& tensor) {
   const Tensor all = once(tensor, tensor.strides());
@@ -125,7 +136,7 @@ class Arguments {
     }
     const auto row = rows_.find(tensor.storage().unsafeGetStorageImpl());
     if (row != rows_.end() && has_windows(tensor)) {
-      at::as_strided(tensor, row->second.sizes(), {1}, 0).copy_(row->second);
+      at::as_strided(plain(tensor), row->second.sizes(), {1}, 0).copy_(row->second);
       return;
     }
     once(tensor, tensor.strides()).copy_(once(copy, tensor.strides()));
@@ -143,8 +154,7 @@ class Arguments {
       return false;
     }
     for (const auto& member : group.members) {
-      if (member.scalar_type() != group.members[0].scalar_type() || member.is_conj() ||
-          member.is_neg() || member.numel() == 0) {
+      if (member.scalar_type() != group.members[0].scalar_type() || member.numel() == 0) {
         return false;
       }
     }
@@ -158,9 +168,12 @@ class Arguments {
     if (!row.defined()) {
       const auto bytes = static_cast<int64_t>(tensor.itemsize());
       const int64_t elements = static_cast<int64_t>(storage->nbytes()) / bytes;
-      row = at::as_strided(group.members[0], {elements}, {1}, 0).to(at::kCPU);
+      row = at::as_strided(plain(group.members[0]), {elements}, {1}, 0).to(at::kCPU);
     }
-    return at::as_strided(row, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    Tensor view = at::as_strided(row, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    view._set_conj(tensor.is_conj());
+    view._set_neg(tensor.is_neg());
+    return view;
   }
 
   std::unordered_map<c10::StorageImpl*, Group> groups_;

@@ -294,6 +294,18 @@ Tensor& set_(Tensor& self) {
   return set_source_storage(self, new_storage(index, 0, nullptr), 0, {0}, {});
 }
 
+void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking);
+
+// Copies to a tensor whose elements share places: the CPU says which of them stays.
+void copy_by_row(const Tensor& self, const Tensor& source) {
+  const auto elements = static_cast<int64_t>(self.storage().nbytes() / self.itemsize());
+  const Tensor row = at::native::as_strided_tensorimpl(self, {elements}, {1}, 0);
+  const Tensor host = at::empty({elements}, self.options().device(at::kCPU));
+  copy_memory(host, row, false);
+  at::native::as_strided_tensorimpl(host, self.sizes(), self.strides(), self.storage_offset()).copy_(source);
+  copy_memory(row, host, false);
+}
+
 // Copies what lies in memory: conj and neg bits are the caller's.
 void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
   const bool to_device = self.device().type() == kSpyre;
@@ -307,18 +319,24 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     const Tensor converted = is_same ? source : source.to(self.scalar_type());
     const SpyreView from = host_view(converted, false);
     const SpyreView to = view_of(self);
-    check(spyre_copy(&from, &to, non_blocking));
+    const int32_t status = spyre_copy(&from, &to, non_blocking);
+    if (C10_UNLIKELY(status == SPYRE_ELSEWHERE)) {
+      return copy_by_row(self, converted);
+    }
+    check(status);
   } else if (from_device && !to_device) {
     const SpyreView from = view_of(source);
     if (source.scalar_type() == self.scalar_type()) {
       const SpyreView to = host_view(self, true);
-      check(spyre_copy(&from, &to, non_blocking));
-    } else {
-      const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
-      const SpyreView to = host_view(host, true);
-      check(spyre_copy(&from, &to, false));
-      self.copy_(host);
+      const int32_t status = spyre_copy(&from, &to, non_blocking);
+      if (C10_LIKELY(status != SPYRE_ELSEWHERE)) {
+        return check(status);
+      }
     }
+    const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
+    const SpyreView to = host_view(host, true);
+    check(spyre_copy(&from, &to, false));
+    self.copy_(host);
   } else {
     const SpyreView from = view_of(source);
     const SpyreView to = view_of(self);

@@ -166,7 +166,7 @@ fn default_device() -> i32 {
 
 /// Makes a device the calling thread's.
 pub(crate) fn set_current_device(index: i32) -> Result<(), Failure> {
-    if !CARDS.get(index as usize).is_some_and(|card| card.get().is_some()) {
+    if CARDS.get(index as usize).is_none_or(|card| card.get().is_none()) {
         check_index(index, count())?;
     }
     CURRENT_DEVICE.set(index);

@@ -3,7 +3,7 @@ use std::ffi::{CStr, CString};
 use std::fmt::Display;
 
 use spyre::hal::Fault;
-use spyre::{OpenError, flex, runtime};
+use spyre::{OpenError, flex, layout, runtime};
 
 use crate::kernels::launched_at;
 
@@ -62,6 +62,7 @@ impl From<runtime::Error> for Failure {
                 Fault::IndexOutOfRange { .. } => Kind::Index,
                 _ => Kind::Runtime,
             },
+            runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => Kind::Elsewhere,
             _ => Kind::Runtime,
         };
         match &error {
@@ -80,8 +81,8 @@ impl From<flex::Error> for Failure {
     }
 }
 
-impl From<spyre::layout::Error> for Failure {
-    fn from(error: spyre::layout::Error) -> Self {
+impl From<layout::Error> for Failure {
+    fn from(error: layout::Error) -> Self {
         runtime::Error::from(error).into()
     }
 }

@@ -61,7 +61,7 @@ fn _function_with_keywords<'py>(
 /// The same as a method of a class.
 #[pyfunction]
 fn _method_with_keywords<'py>(
-    class: &Bound<'py, PyType>,
+    owner: &Bound<'py, PyType>,
     name: &str,
     original: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
@@ -76,8 +76,8 @@ fn _method_with_keywords<'py>(
     let definition = definition(name, original, METHOD_CALLS[place.ok_or_else(full)?])?;
     // SAFETY: the definition lives for ever, and the class is a type.
     unsafe {
-        let made = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
-        Bound::from_owned_ptr_or_err(class.py(), made)
+        let made = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
+        Bound::from_owned_ptr_or_err(owner.py(), made)
     }
 }
 

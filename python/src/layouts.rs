@@ -23,6 +23,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     DataFormats::register(module)?;
     ElementArrangement::register(module)?;
     module.add_class::<SpyreTensorLayout>()?;
+    module.add_function(wrap_pyfunction!(formats::encode_constant, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::get_device_dtype, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::get_elem_in_stick, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::_is_card_profile, module)?)?;

@@ -16,6 +16,7 @@ from torch_spyre._C import (
     DataFormats,
     ElementArrangement,
     SpyreTensorLayout,
+    encode_constant,
     get_device_dtype,
     get_elem_in_stick,
 )
@@ -270,6 +271,16 @@ def test_bytes_of_a_layout_are_what_memory_statistics_count():
         assert tensor.untyped_storage().nbytes() == 2 * tensor.numel()
         del tensor
         assert torch.accelerator.memory_allocated() == before
+
+
+def test_constants_are_encoded():
+    assert encode_constant(1.0, DataFormats.IEEE_FP32) == 0x3F800000
+    assert encode_constant(1.0, DataFormats.SEN169_FP16) == 0x3E00
+    assert encode_constant(-2.5, DataFormats.IEEE_FP16) == 0xC100
+    assert encode_constant(1.0, DataFormats.BFLOAT16) == 0x3F80
+    assert encode_constant(7, DataFormats.SENINT8) == 7
+    with pytest.raises(ValueError, match="no format of numbers"):
+        encode_constant(1.0, DataFormats.INVALID)
 
 
 # Tensors through layouts.
@@ -638,6 +649,9 @@ def test_from_device_brings_tensors_home():
     assert home.device.type == "cpu" and torch.equal(home, values)
     assert torch.equal(torch.spyre.from_device(tensor[1:, ::2]), values[1:, ::2])
     assert torch.spyre.from_device(values) is values
+    target = torch.empty(5, 7)
+    torch.spyre.copy_tensor(tensor, target)
+    assert torch.equal(target, values.float())
 
 
 # The functions that generated code calls.

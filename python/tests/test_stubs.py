@@ -28,6 +28,8 @@ def names_of_the_stub():
             names.add(node.target.id)
         elif isinstance(node, ast.Assign):
             names |= {target.id for target in node.targets}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname for alias in node.names if alias.asname}
     return names
 
 

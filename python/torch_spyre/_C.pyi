@@ -1,7 +1,9 @@
 """The extension. What it has is told by `python/src`; tests compare the two."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, overload
 
 import torch
 
@@ -11,6 +13,7 @@ __version__: str
 
 # Start, devices, streams.
 def start_runtime() -> None: ...
+def _flush_autograd() -> None: ...
 def free_runtime() -> None: ...
 def is_initialized() -> bool: ...
 def _is_in_bad_fork() -> bool: ...
@@ -50,7 +53,171 @@ def fallback_mode() -> str: ...
 def set_fallback_mode(mode: str) -> None: ...
 def count_fallback(op: str) -> bool: ...
 
+# Layouts.
+class DataFormats:
+    """How one element lies in memory."""
+
+    SEN169_FP16: DataFormats
+    IEEE_FP32: DataFormats
+    INVALID: DataFormats
+    SEN143_FP8: DataFormats
+    SEN152_FP8: DataFormats
+    SEN153_FP9: DataFormats
+    SENINT2: DataFormats
+    SENINT4: DataFormats
+    SENINT8: DataFormats
+    SENINT16: DataFormats
+    SENINT24: DataFormats
+    IEEE_INT64: DataFormats
+    IEEE_INT32: DataFormats
+    SENUINT32: DataFormats
+    SENUINT2: DataFormats
+    IEEE_FP16: DataFormats
+    BOOL: DataFormats
+    BFLOAT16: DataFormats
+    SEN18F_FP24: DataFormats
+    IEEE_FP64: DataFormats
+    FP8_E5M2: DataFormats
+    FP8_E4M3FNUZ: DataFormats
+    FP8_E8M0FNU: DataFormats
+    UINT8: DataFormats
+    UINT16: DataFormats
+    UINT64: DataFormats
+    COMPLEX32: DataFormats
+    COMPLEX64: DataFormats
+    COMPLEX128: DataFormats
+    __members__: dict[str, DataFormats]
+
+    def __new__(cls, value: int) -> DataFormats: ...
+    def elems_per_stick(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+    def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __hash__(self) -> int: ...
+
+class ElementArrangement:
+    """How the card's own casts permute elements inside sticks."""
+
+    STANDARD: ElementArrangement
+    DL16_TO_FP32: ElementArrangement
+    QFP8CH: ElementArrangement
+    EXX2: ElementArrangement
+    __members__: dict[str, ElementArrangement]
+
+    def __new__(cls, value: int) -> ElementArrangement: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+    def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __hash__(self) -> int: ...
+
+class SpyreTensorLayout:
+    """How a storage lies in device memory, in sticks of 128 bytes."""
+
+    @overload
+    def __new__(cls, host_size: Sequence[int], dtype: torch.dtype) -> SpyreTensorLayout: ...
+    @overload
+    def __new__(
+        cls,
+        host_size: Sequence[int],
+        host_strides: Sequence[int],
+        dtype: torch.dtype,
+        dim_order: Sequence[int],
+        element_arrangement: ElementArrangement = ...,
+    ) -> SpyreTensorLayout: ...
+    @overload
+    def __new__(
+        cls,
+        device_size: Sequence[int],
+        stride_map: Sequence[int],
+        device_dtype: DataFormats,
+        element_arrangement: ElementArrangement = ...,
+    ) -> SpyreTensorLayout: ...
+    @staticmethod
+    def with_stick_dims(
+        host_size: Sequence[int], host_strides: Sequence[int], dtype: torch.dtype, stick_dims: Sequence[int]
+    ) -> SpyreTensorLayout: ...
+    @property
+    def device_size(self) -> list[int]: ...
+    @property
+    def stride_map(self) -> list[int]: ...
+    @property
+    def device_dtype(self) -> DataFormats: ...
+    @property
+    def element_arrangement(self) -> ElementArrangement: ...
+    @property
+    def dma_sizes(self) -> list[int]: ...
+    @property
+    def dma_strides(self) -> list[int]: ...
+    def elems_per_stick(self) -> int: ...
+    def device_bytes(self) -> int: ...
+    def stick_dims(self) -> list[int]: ...
+    def for_host(self, host_size: Sequence[int], host_strides: Sequence[int]) -> SpyreTensorLayout: ...
+    def with_element_arrangement(self, element_arrangement: ElementArrangement) -> SpyreTensorLayout: ...
+    def __hash__(self) -> int: ...
+    def _hand(self) -> int: ...
+
+def get_device_dtype(dtype: torch.dtype) -> DataFormats: ...
+def get_elem_in_stick(dtype: torch.dtype) -> int: ...
+def encode_constant(value: float, format: DataFormats) -> int: ...
+def _is_card_profile() -> bool: ...
+def _take_layout(number: int) -> SpyreTensorLayout: ...
+def _layout_from_state(state: tuple[Any, ...]) -> SpyreTensorLayout: ...
+def _function_with_keywords(
+    name: str, module: str, original: Callable[..., Any], other: Callable[..., Any]
+) -> Callable[..., Any]: ...
+def _method_with_keywords(
+    owner: type, name: str, original: Callable[..., Any], other: Callable[..., Any]
+) -> Callable[..., Any]: ...
+
+# Kernels.
+class JobPlan:
+    """A kernel that is ready to be launched."""
+
+    def num_steps(self) -> int: ...
+    def job_allocation_size(self) -> int: ...
+    def get_step_type(self, index: int) -> str: ...
+    def tensors(self) -> list[tuple[str, str, list[int | None], bool]]: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def device_index(self) -> int: ...
+    @property
+    def _number(self) -> int: ...
+
+def _prepare_kernel(folder: str | PathLike[str], device: int = -1, stream: int = -1) -> JobPlan: ...
+def _save_sample_plan(
+    name: str,
+    folder: str | PathLike[str],
+    dtype: torch.dtype,
+    tile: Sequence[int] | None = None,
+    form: str = "plan",
+) -> None: ...
+
 # Written in Python, and found here too.
+from .kernels import launch_jobplan as launch_jobplan, launch_kernel as launch_kernel, prepare_kernel as prepare_kernel
+from .layouts import (
+    as_strided_with_layout as as_strided_with_layout,
+    copy_tensor as copy_tensor,
+    device_tensor_layout as device_tensor_layout,
+    empty_with_layout as empty_with_layout,
+    from_device as from_device,
+    get_spyre_tensor_layout as get_spyre_tensor_layout,
+    get_stick_dims as get_stick_dims,
+    reinterpret_tensor as reinterpret_tensor,
+    reinterpret_tensor_with_layout as reinterpret_tensor_with_layout,
+    restickify as restickify,
+    set_spyre_tensor_layout as set_spyre_tensor_layout,
+    set_stick_dims as set_stick_dims,
+    spyre_empty_strided as spyre_empty_strided,
+    spyre_empty_with_layout as spyre_empty_with_layout,
+)
+
 _SpyreStreamBase = Stream
 
 def get_stream_from_pool(device: int | str | torch.device | None = None, priority: int = 0) -> Stream: ...

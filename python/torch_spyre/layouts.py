@@ -30,6 +30,7 @@ __all__ = [
     "ElementArrangement",
     "SpyreTensorLayout",
     "as_strided_with_layout",
+    "copy_tensor",
     "device_tensor_layout",
     "empty_with_layout",
     "from_device",
@@ -105,6 +106,11 @@ def restickify(tensor: torch.Tensor, stick_dims: Sequence[int]) -> torch.Tensor:
 def from_device(tensor: torch.Tensor, *, non_blocking: bool = False) -> torch.Tensor:
     """The tensor in host memory; itself, if it is there already."""
     return tensor.to("cpu", non_blocking=non_blocking)
+
+
+def copy_tensor(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Copies a tensor to one of the same size, to or from the device, converted if their dtypes differ."""
+    return target.copy_(source, non_blocking=non_blocking)
 
 
 # Tensors with a layout.

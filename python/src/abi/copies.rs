@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use spyre::numerics::DType;
 use spyre::hal::{HostSource, HostTarget};
+use spyre::numerics::DType;
 use spyre::runtime::{
     MemoryView, Return, SharedLayout, TensorMemory, copy_from_device, copy_on_device,
     copy_to_device, copy_to_peer,
@@ -137,14 +137,14 @@ unsafe fn inward(
     let found = unsafe { Found::of(target, to)? };
     let (data, bytes) = (source.data.cast::<u8>().cast_const(), from.reach_bytes());
     let stream = found.card.current_stream()?;
-    let keep = if may_wait { None } else { pinned::block_at(data as usize) };
+    let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
     let is_staged = !may_wait && keep.is_none();
     let host = if is_staged {
         // SAFETY: the tensor reaches so far.
         HostSource::from(unsafe { std::slice::from_raw_parts(data, bytes) }.to_vec())
     } else {
         // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
-        unsafe { HostSource::foreign(data, bytes, keep.map_or_else(nobody, |block| block)) }
+        unsafe { HostSource::foreign(data, bytes, keep.unwrap_or_else(nobody)) }
     };
     Ok(copy_to_device(stream, host, &from.elements(), &found.view(), returns(may_wait))?)
 }
@@ -162,10 +162,10 @@ unsafe fn outward(
     let found = unsafe { Found::of(source, from)? };
     let (data, bytes) = (target.data.cast::<u8>(), to.reach_bytes());
     let stream = found.card.current_stream()?;
-    let keep = if may_wait { None } else { pinned::block_at(data as usize) };
+    let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
     let must_wait = may_wait || keep.is_none();
     // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
-    let host = unsafe { HostTarget::foreign(data, bytes, keep.map_or_else(nobody, |block| block)) };
+    let host = unsafe { HostTarget::foreign(data, bytes, keep.unwrap_or_else(nobody)) };
     Ok(copy_from_device(stream, &found.view(), host, &to.elements(), returns(must_wait))?)
 }
 
@@ -208,6 +208,11 @@ fn is_plain_conversion(from: &Found<'_>, to: &Found<'_>) -> bool {
 
 fn returns(must_wait: bool) -> Return {
     if must_wait { Return::WhenDone } else { Return::WhenQueued }
+}
+
+/// A block keeps itself.
+fn as_owner(block: Arc<pinned::Block>) -> Arc<dyn Any + Send + Sync> {
+    block
 }
 
 /// Keeps nothing: the caller does.

@@ -105,10 +105,10 @@ pub(crate) fn bytes_of(dtype: DType) -> usize {
 #[inline]
 pub(crate) fn dtype_of(scalar_type: i32) -> Result<DType, Failure> {
     Ok(match scalar_type {
-        0 => DType::UInt8,
-        1 => DType::Int8,
+        0 | 13 | 16..=21 | 30..=43 | 45 => DType::UInt8,
+        1 | 12 => DType::Int8,
         2 => DType::Int16,
-        3 => DType::Int32,
+        3 | 14 => DType::Int32,
         4 => DType::Int64,
         5 => DType::Float16,
         6 => DType::Float32,
@@ -117,19 +117,15 @@ pub(crate) fn dtype_of(scalar_type: i32) -> Result<DType, Failure> {
         9 => DType::Complex64,
         10 => DType::Complex128,
         11 => DType::Bool,
-        12 => DType::Int8,
-        14 => DType::Int32,
         15 => DType::BFloat16,
-        22 => DType::UInt16,
         23 => DType::Float8E5M2,
         24 => DType::Float8E4M3Fn,
         25 => DType::Float8E5M2FnUz,
         26 => DType::Float8E4M3FnUz,
-        27 => DType::UInt16,
+        22 | 27 => DType::UInt16,
         28 => DType::UInt32,
         29 => DType::UInt64,
         44 => DType::Float8E8M0FnU,
-        13 | 16..=21 | 30..=43 | 45 => DType::UInt8,
         other => return Err(Failure::runtime(format!("spyre does not support dtype {other}"))),
     })
 }

@@ -58,28 +58,3 @@ impl Launch {
             && (self.before.sequence + 1..=self.last.sequence).contains(&sequence)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use spyre::hal::{BlockKind, Fault, Label};
-
-    use super::*;
-
-    #[test]
-    fn a_fault_is_found_by_its_block() {
-        let point = |sequence| StreamPoint { stream: StreamIndex(61), sequence };
-        let file = kept(c"model.py");
-        assert_eq!(kept(c"model.py").as_ptr(), file.as_ptr());
-        note_launch(Launch { before: point(4), last: point(7), file, line: 12 });
-        note_launch(Launch { before: point(9), last: point(12), file, line: 13 });
-        let fault = |sequence| StreamFault {
-            point: point(sequence),
-            kind: BlockKind::Launch,
-            label: Label::default(),
-            fault: Fault::DivisionByZero,
-        };
-        assert_eq!(launched_at(&fault(7)).as_deref(), Some("launched at model.py:12"));
-        assert_eq!(launched_at(&fault(10)).as_deref(), Some("launched at model.py:13"));
-        assert_eq!(launched_at(&fault(8)), None);
-    }
-}

@@ -1,7 +1,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
-use spyre::numerics::DataFormat;
+use spyre::numerics::{Converter, DataFormat};
 
 /// How one element lies in memory: the card's formats, and ours where it has none.
 ///
@@ -68,4 +68,18 @@ impl DataFormats {
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (u8,)) {
         (py.get_type::<Self>(), (self.0 as u8,))
     }
+}
+
+/// The bits of a number in a format, as a program's constants have them: rounded once.
+#[pyfunction]
+pub(super) fn encode_constant(value: f64, format: DataFormats) -> PyResult<u64> {
+    let DataFormats(format) = format;
+    let refused =
+        || PyValueError::new_err(format!("{format} is no format of numbers in whole bytes"));
+    let bytes = format.element_bytes().filter(|&bytes| bytes <= 8).ok_or_else(refused)?;
+    let mut code = [0; 8];
+    Converter::new(DataFormat::IeeeFp64, format)
+        .and_then(|converter| converter.convert(&value.to_le_bytes(), &mut code[..bytes]))
+        .map_err(super::refused)?;
+    Ok(u64::from_le_bytes(code))
 }

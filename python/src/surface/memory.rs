@@ -93,6 +93,7 @@ fn exchange_pool(device: u16, pool: u64) -> u64 {
 
 /// Starts or stops noting who takes and gives back memory.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 fn record_memory_history(
     enabled: Option<&str>,
     context: Option<&str>,
