@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use spyre::numerics::DType;
 use spyre::hal::{HostSource, HostTarget};
+use spyre::numerics::DType;
 use spyre::runtime::{
     MemoryView, Return, SharedLayout, TensorMemory, copy_from_device, copy_on_device,
     copy_to_device, copy_to_peer,
