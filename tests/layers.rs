@@ -100,13 +100,18 @@ fn every_crate_knows_only_the_layers_below_it() {
 
 #[test]
 fn examples_are_numbered() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .expect("examples")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    for (at, name) in names.iter().enumerate() {
-        assert!(name.starts_with(&format!("{:02}-", at + 1)), "{name} is number {}", at + 1);
+    for (folder, kind) in [("examples", "rs"), ("examples/python", "py")] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let entries = std::fs::read_dir(path).expect("examples");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        let mut names: Vec<String> = paths
+            .filter(|path| path.extension().is_some_and(|extension| extension == kind))
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        names.sort();
+        assert!(!names.is_empty(), "{folder} has examples");
+        for (at, name) in names.iter().enumerate() {
+            assert!(name.starts_with(&format!("{:02}-", at + 1)), "{name} is number {}", at + 1);
+        }
     }
 }
