@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyType;
 
-/// The most methods that can be wrapped.
-const METHODS: usize = 16;
+/// The most functions and methods that can be wrapped.
+const PLACES: usize = 48;
 /// As many arguments are put together without the heap.
 const FEW: usize = 8;
 
@@ -25,13 +25,13 @@ type Vectorcall = unsafe extern "C" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// What a wrapped method was, and what takes calls with the keywords.
-struct Method {
+/// What a function was, and what takes calls with the keywords.
+struct Wrapped {
     original: Py<PyAny>,
     other: Py<PyAny>,
 }
 
-static WRAPPED: [OnceLock<Method>; METHODS] = [const { OnceLock::new() }; METHODS];
+static WRAPPED: [OnceLock<Wrapped>; PLACES] = [const { OnceLock::new() }; PLACES];
 
 /// Adds the functions of this part to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -39,22 +39,20 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_method_with_keywords, module)?)
 }
 
-/// A function that calls `other` where one of the keywords is given, and `original` elsewhere.
+/// A function that calls `other` where one of the keywords is given, and `original` elsewhere. It says
+/// that it is one of `module`, by whose name it is pickled.
 #[pyfunction]
 fn _function_with_keywords<'py>(
+    module: &Bound<'py, PyModule>,
     name: &str,
-    module: &str,
-    original: Bound<'py, PyAny>,
-    other: Bound<'py, PyAny>,
+    original: &Bound<'py, PyAny>,
+    other: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = original.py();
-    let definition = definition(name, &original, function)?;
-    let module = module.into_pyobject(py)?;
-    let state = PyTuple::new(py, [original, other])?;
-    // SAFETY: the definition lives for ever; both objects are alive, and it takes counts of its own.
+    let definition = definition(name, original, FUNCTIONS[wrap(original, other)?])?;
+    // SAFETY: the definition lives for ever; the module is alive, and it takes a count of its own.
     unsafe {
-        let made = ffi::PyCFunction_NewEx(definition, state.as_ptr(), module.as_ptr());
-        Bound::from_owned_ptr_or_err(py, made)
+        let made = ffi::PyCFunction_NewEx(definition, module.as_ptr(), module.name()?.as_ptr());
+        Bound::from_owned_ptr_or_err(module.py(), made)
     }
 }
 
@@ -66,19 +64,23 @@ fn _method_with_keywords<'py>(
     original: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let method = Method { original: original.clone().unbind(), other: other.clone().unbind() };
-    let mut method = Some(method);
-    let place = WRAPPED.iter().position(|place| match method.take() {
-        Some(ours) => place.set(ours).map_err(|ours| method = Some(ours)).is_ok(),
-        None => false,
-    });
-    let full = || PyRuntimeError::new_err("too many methods are wrapped");
-    let definition = definition(name, original, METHOD_CALLS[place.ok_or_else(full)?])?;
+    let definition = definition(name, original, METHODS[wrap(original, other)?])?;
     // SAFETY: the definition lives for ever, and the class is a type.
     unsafe {
         let made = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
         Bound::from_owned_ptr_or_err(owner.py(), made)
     }
+}
+
+/// Takes a place, for ever.
+fn wrap(original: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let (original, other) = (original.clone().unbind(), other.clone().unbind());
+    let mut wrapped = Some(Wrapped { original, other });
+    let place = WRAPPED.iter().position(|place| match wrapped.take() {
+        Some(ours) => place.set(ours).map_err(|ours| wrapped = Some(ours)).is_ok(),
+        None => false,
+    });
+    place.ok_or_else(|| PyRuntimeError::new_err("too many functions are wrapped"))
 }
 
 /// What CPython keeps of a function, for ever.
@@ -99,17 +101,15 @@ fn definition(
 
 /// # Safety
 /// CPython's: the objects are alive, there are as many as it says, and the interpreter is held.
-unsafe extern "C" fn function(
-    state: *mut ffi::PyObject,
+unsafe extern "C" fn function<const AT: usize>(
+    _module: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as promised; the state is the tuple of two that it was made with.
-    unsafe {
-        let callee = ffi::PyTuple_GetItem(state, ffi::Py_ssize_t::from(is_ours(names)));
-        call(callee, arguments, count as usize, names)
-    }
+    let Some(wrapped) = WRAPPED[AT].get() else { return ptr::null_mut() };
+    // SAFETY: as promised.
+    unsafe { call(wrapped.callee(names), arguments, count as usize, names) }
 }
 
 /// # Safety
@@ -123,7 +123,6 @@ unsafe extern "C" fn method<const AT: usize>(
     let Some(wrapped) = WRAPPED[AT].get() else { return ptr::null_mut() };
     // SAFETY: as promised; keyword arguments lie behind the others.
     unsafe {
-        let callee = if is_ours(names) { &wrapped.other } else { &wrapped.original };
         let named = if names.is_null() { 0 } else { ffi::PyTuple_Size(names) };
         let all = (count + named) as usize;
         let mut few = [ptr::null_mut(); FEW];
@@ -136,29 +135,35 @@ unsafe extern "C" fn method<const AT: usize>(
         };
         with_own[0] = own;
         ptr::copy_nonoverlapping(arguments, with_own[1..].as_mut_ptr(), all);
-        call(callee.as_ptr(), with_own.as_ptr(), count as usize + 1, names)
+        call(wrapped.callee(names), with_own.as_ptr(), count as usize + 1, names)
     }
 }
 
 /// One function for each place: what CPython calls knows nothing but its address.
-const METHOD_CALLS: [ffi::PyCFunctionFastWithKeywords; METHODS] = [
-    method::<0>,
-    method::<1>,
-    method::<2>,
-    method::<3>,
-    method::<4>,
-    method::<5>,
-    method::<6>,
-    method::<7>,
-    method::<8>,
-    method::<9>,
-    method::<10>,
-    method::<11>,
-    method::<12>,
-    method::<13>,
-    method::<14>,
-    method::<15>,
-];
+macro_rules! for_each_place {
+    ($call:ident: $($at:literal)*) => { [$($call::<$at>),*] };
+    ($call:ident) => {
+        for_each_place!($call:
+            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+            24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47)
+    };
+}
+
+static FUNCTIONS: [ffi::PyCFunctionFastWithKeywords; PLACES] = for_each_place!(function);
+static METHODS: [ffi::PyCFunctionFastWithKeywords; PLACES] = for_each_place!(method);
+
+impl Wrapped {
+    /// What a call with these names is for.
+    ///
+    /// # Safety
+    /// `names` is null or a tuple of texts, and the interpreter is held.
+    #[inline]
+    unsafe fn callee(&self, names: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: as promised.
+        let callee = if unsafe { is_ours(names) } { &self.other } else { &self.original };
+        callee.as_ptr()
+    }
+}
 
 /// Whether one of the keywords is among the names of a call.
 ///

@@ -757,6 +757,8 @@ def test_wrapped_functions_look_like_pytorchs():
     assert (torch.empty.__name__, torch.empty.__module__) == ("empty", "torch")
     assert "empty(" in torch.empty.__doc__ and "to(" in torch.Tensor.to.__doc__
     assert torch.Tensor._spyre_tensor_patched is True
+    for function in (torch.empty, torch.zeros_like, torch.tensor, torch.Tensor.to, torch.Tensor.new_full):
+        assert pickle.loads(pickle.dumps(function)) is function and copy.deepcopy(function) is function
     with pytest.raises(TypeError):
         torch.empty()
     with pytest.raises(TypeError):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any, overload
 
 import torch
@@ -169,7 +170,7 @@ def _is_card_profile() -> bool: ...
 def _take_layout(number: int) -> SpyreTensorLayout: ...
 def _layout_from_state(state: tuple[Any, ...]) -> SpyreTensorLayout: ...
 def _function_with_keywords(
-    name: str, module: str, original: Callable[..., Any], other: Callable[..., Any]
+    module: ModuleType, name: str, original: Callable[..., Any], other: Callable[..., Any]
 ) -> Callable[..., Any]: ...
 def _method_with_keywords(
     owner: type, name: str, original: Callable[..., Any], other: Callable[..., Any]

@@ -225,7 +225,7 @@ def install() -> None:
     constructors = torch_device._device_constructors()
     for name, fill in factories.items():
         original = getattr(torch, name)
-        wrapped = _C._function_with_keywords(name, "torch", original, _factory(original, fill))
+        wrapped = _C._function_with_keywords(torch, name, original, _factory(original, fill))
         setattr(torch, name, wrapped)
         if original in constructors:
             constructors.add(wrapped)
