@@ -68,7 +68,7 @@ void launch(const std::string& folder, int64_t number, at::TensorList tensors,
 }
 
 TORCH_LIBRARY_FRAGMENT(spyre, m) {
-  m.def("_launch(str folder, int plan, Tensor[] tensors, int[] scalars, str file, int line) -> ()",
+  m.def("_launch(str folder, int plan, Tensor(a!)[] tensors, int[] scalars, str file, int line) -> ()",
         TORCH_FN(launch));
 }
 

@@ -75,7 +75,7 @@ Tensor restickify(const Tensor& self, IntArrayRef stick_dims) {
 void relayout_(const Tensor& self, int64_t layout) {
   check_device(self);
   const SpyreView view = view_of(self);
-  const LayoutRef owned = take(layout, view);
+  const LayoutRef owned = take(layout, shape_of(self.sizes(), self.strides(), self.scalar_type()));
   TORCH_CHECK(view.layout == nullptr,
               "the tensor sees its memory through a layout of its own: lay out the storage's tensor");
   if (view.data != nullptr) {

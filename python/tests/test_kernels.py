@@ -254,6 +254,44 @@ def test_another_plan_in_the_same_folder_is_seen(sample, tmp_path):
     assert torch.equal(y.cpu(), torch.ones(6, 7))
 
 
+def test_a_folder_is_found_from_where_the_program_is(sample, tmp_path, monkeypatch):
+    x, y = numbers(6, 7) + 5, torch.empty(6, 7, device="spyre")
+    for name, expected in (("add", x + x), ("div", torch.ones(6, 7))):
+        (tmp_path / name).mkdir()
+        shutil.copytree(sample(name), tmp_path / name / "kernel")
+        monkeypatch.chdir(tmp_path / name)
+        launch_kernel("kernel", [x.to("spyre"), x.to("spyre"), y])
+        assert torch.equal(y.cpu(), expected)
+
+
+def test_a_folder_is_prepared_for_each_device(sample, python):
+    python(
+        f"""
+        import torch
+        from torch_spyre.kernels import launch_jobplan, launch_kernel, prepare_kernel
+        folder = {sample("add")!r}
+        for index in (0, 1, 0):
+            x = torch.ones(4, 4).to(f"spyre:{{index}}")
+            y = torch.empty_like(x)
+            launch_kernel(folder, [x, x, y])
+            assert y.cpu().eq(2).all()
+        with torch.spyre.device(1):
+            job = prepare_kernel(folder)
+        assert job.device_index == 1 and torch.spyre.current_device() == 0
+        x = torch.ones(4, 4).to("spyre:1")
+        launch_jobplan(job, [x, x, y := torch.empty_like(x)])
+        assert y.cpu().eq(2).all()
+        try:
+            launch_jobplan(job, [z := torch.ones(4, 4).to("spyre:0"), z, torch.empty_like(z)])
+        except RuntimeError as error:
+            assert "is on device 0, and the stream on device 1" in str(error), error
+        else:
+            raise AssertionError("it lies on another device")
+        """,
+        AIU_WORLD_SIZE="2",
+    )
+
+
 def test_the_functions_are_where_users_look(sample):
     for name in kernels.__all__:
         assert getattr(torch.spyre, name) is getattr(kernels, name)

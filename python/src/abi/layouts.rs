@@ -122,6 +122,11 @@ fn for_shape(layout: &Arc<SpyreTensorLayout>, shape: &Shape<'_>) -> Result<Share
     let profile = cards::profile()?;
     check_format(layout, shape.dtype, profile)?;
     SpyreTensorLayout::check_rank(profile, shape.size.len())?;
+    if shape.offset > 0 {
+        // What comes before the view has to have a place, too.
+        let elements = shape.offset + shape.reach_bytes() / bytes_of(shape.dtype);
+        return Ok(shared_custom_layout(layout, &[elements], &[1], shape.dtype)?);
+    }
     Ok(shared_custom_layout(layout, shape.size, shape.stride, shape.dtype)?)
 }
 

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::SystemTime;
@@ -22,8 +23,8 @@ pub(crate) struct PreparedPlan {
     pub(crate) job: JobPlan,
 }
 
-/// When a folder's file was written, and how long it is: another plan has another.
-type Stamp = (Option<SystemTime>, u64);
+/// When a folder's file was written, how long it is, and its number: another plan has another.
+type Stamp = (Option<SystemTime>, u64, u64);
 
 /// What was prepared from folders, for a card each.
 type Folders = HashMap<(PathBuf, i32), (Stamp, Arc<PreparedPlan>)>;
@@ -70,15 +71,16 @@ pub(crate) fn find(number: i64) -> Result<Arc<PreparedPlan>, Failure> {
 /// The plan in a folder, prepared if it is not: once for each card, and again when the folder has
 /// another.
 pub(crate) fn of_folder(folder: &Path, device: i32) -> Result<Arc<PreparedPlan>, Failure> {
-    let stamp = stamp(folder);
-    let key = (folder.to_owned(), device);
+    let folder = path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let stamp = stamp(&folder);
+    let key = (folder.clone(), device);
     if let Some((known, plan)) = FOLDERS.lock().get(&key)
         && *known == stamp
         && plan.job.is_live()
     {
         return Ok(Arc::clone(plan));
     }
-    let plan = PreparedPlan::prepare(folder, device, i64::from(cards::current_stream(device)))?;
+    let plan = PreparedPlan::prepare(&folder, device, i64::from(cards::current_stream(device)))?;
     let replaced = FOLDERS.lock().insert(key, (stamp, Arc::clone(&plan)));
     drop(replaced); // not while the lock is held
     Ok(plan)
@@ -87,5 +89,5 @@ pub(crate) fn of_folder(folder: &Path, device: i32) -> Result<Arc<PreparedPlan>,
 fn stamp(folder: &Path) -> Stamp {
     let files = ["spyrecode.json", "plan.json"].map(|name| fs::metadata(folder.join(name)).ok());
     let file = files.into_iter().flatten().next();
-    file.map_or((None, 0), |file| (file.modified().ok(), file.len()))
+    file.map_or((None, 0, 0), |file| (file.modified().ok(), file.len(), file.ino()))
 }
