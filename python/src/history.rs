@@ -95,6 +95,11 @@ pub(crate) fn place_of(device: u16, block: &BlockInfo) -> u64 {
         | block.offset_bytes
 }
 
+/// Whether two places are in one region of one card.
+pub(crate) fn is_same_region(place: u64, other: u64) -> bool {
+    place >> REGION_SHIFT == other >> REGION_SHIFT
+}
+
 /// Starts or stops noting; what was noted is forgotten if so asked, or when it stops.
 pub(crate) fn record(settings: Option<Settings>, forgets: bool) {
     let mut history = HISTORY.lock();

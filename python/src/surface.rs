@@ -2,6 +2,7 @@
 
 mod memory;
 mod runtime;
+mod snapshot;
 
 use pyo3::prelude::*;
 
@@ -10,5 +11,6 @@ pub(crate) use memory::tell_observers;
 /// Adds the names of this part to the extension module.
 pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
     runtime::register(names)?;
-    memory::register(names)
+    memory::register(names)?;
+    snapshot::register(names)
 }
