@@ -80,7 +80,7 @@ def test_classes_have_what_the_stub_says(name):
 def modules():
     names = [m.name for m in pkgutil.walk_packages([str(PACKAGE)], "torch_spyre.")]
     ours = ("_devices", "_module", "_runtime", "amp", "collect_env", "devices", "graphs", "logging_config", "memory", "ops.eager",
-            "ops.fallbacks", "profiler", "properties", "random", "streams")  # fmt: skip
+            "ops.fallbacks", "printing", "profiler", "properties", "random", "streams")  # fmt: skip
     return [name for name in names if name.removeprefix("torch_spyre.") in ours]
 
 

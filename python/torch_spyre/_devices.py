@@ -51,10 +51,9 @@ class DeviceContext:
             runtime._lazy_init()
             self.prev_idx = torch._C._accelerator_exchangeDevice(existing_index(self.idx))
 
-    def __exit__(self, *raised: object) -> bool:
+    def __exit__(self, *raised: object) -> None:
         if self.idx >= 0:
             torch._C._accelerator_maybeExchangeDevice(self.prev_idx)
-        return False
 
 
 class DeviceOf(DeviceContext):

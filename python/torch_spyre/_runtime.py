@@ -23,6 +23,11 @@ class Runtime:
         self._starting = threading.local()
         self._queued: list[tuple[Callable[[], None], list[str]]] = []
         self._has_warned = False
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self) -> None:
+        """A thread that the child does not have may have held the lock."""
+        self._lock = threading.RLock()
 
     def is_initialized(self) -> bool:
         """Whether the runtime has started, in this process."""

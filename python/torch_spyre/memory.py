@@ -217,7 +217,7 @@ def snapshot(device: Device = None, augment_with_fx_traces: bool = False) -> dic
     """
     if not runtime.is_initialized():
         return {"segments": [], "device_traces": [], "allocator_settings": {}, "external_annotations": []}
-    taken = _C.memory_snapshot()
+    taken: Any = _C.memory_snapshot()
     if augment_with_fx_traces:
         from torch._utils import _augment_memory_snapshot_stack_traces
 
@@ -287,13 +287,14 @@ class MemPool:
 def use_mem_pool(pool: MemPool, device: Device = None) -> Iterator[None]:
     """Has what this thread takes on ``device`` meanwhile counted to ``pool``."""
     runtime._lazy_init()
-    previous = _C.exchange_pool(existing_index(device), pool.id[1])
+    index = existing_index(device)
+    previous = _C.exchange_pool(index, pool.id[1])
     pool._uses += 1
     try:
         yield
     finally:
         pool._uses -= 1
-        _C.exchange_pool(existing_index(device), previous)
+        _C.exchange_pool(index, previous)
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:

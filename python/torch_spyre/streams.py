@@ -97,7 +97,7 @@ class Stream(torch.Stream):
         )
 
     @property
-    def device(self) -> StreamDevice:
+    def device(self) -> StreamDevice:  # type: ignore[override]
         """``stream.device()`` is its device; ``stream.device.index`` works too."""
         return StreamDevice(torch.device(DEVICE_NAME, self.device_index))
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Union
@@ -276,7 +277,8 @@ def _on_the_host(generator: torch.Generator) -> torch.Generator:
 
 def _callers_level() -> int:
     """How many frames lie between ``warn_fallback`` and the first one outside of PyTorch and this package."""
-    level, frame = 0, sys._getframe(1)
+    level = 0
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "torch_spyre"):
         level, frame = level + 1, frame.f_back
     return level if frame is not None else 1
