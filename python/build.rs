@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// Where the shim's sources are.
 const SOURCES: &str = "csrc";
@@ -10,22 +11,44 @@ fn main() {
     println!("cargo:rerun-if-changed={SOURCES}");
     println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
     println!("cargo:rerun-if-env-changed=VIRTUAL_ENV");
+    println!("cargo:rerun-if-env-changed=TORCH_SPYRE_LINT");
+    // Lints look at the Rust side only.
+    if std::env::var_os("TORCH_SPYRE_LINT").is_some() {
+        return;
+    }
     let torch = torch_folder();
     let folder = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets it"));
     println!("cargo:rustc-link-search=native={}", folder.display());
-    for source in sources() {
-        let name = format!("spyre_{}", source.file_stem().expect("a name").to_string_lossy());
-        if is_older(&folder.join(format!("lib{name}.a")), &source) {
-            compile(&torch, &source, &name);
-        }
+    let sources = sources();
+    compile_all(&torch, &folder, &sources);
+    for source in &sources {
         // Nothing refers to the objects that register the device: all of them are to be linked.
-        println!("cargo:rustc-link-lib=static:+whole-archive={name}");
+        println!("cargo:rustc-link-lib=static:+whole-archive={}", archive_name(source));
     }
     println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
     // `import torch` has loaded these already when the extension is.
     for library in ["torch_cpu", "c10", "stdc++"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
+}
+
+/// Compiles what is out of date, as many sources at a time as there are cores.
+fn compile_all(torch: &Path, folder: &Path, sources: &[PathBuf]) {
+    let rest = Mutex::new(sources.iter());
+    let compile_next = || {
+        while let Some(source) = rest.lock().expect("no one panics with it").next() {
+            let name = archive_name(source);
+            if is_older(&folder.join(format!("lib{name}.a")), source) {
+                compile(torch, source, &name);
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(compile_next))));
+}
+
+fn archive_name(source: &Path) -> String {
+    format!("spyre_{}", source.file_stem().expect("a name").to_string_lossy())
 }
 
 fn compile(torch: &Path, source: &Path, name: &str) {

@@ -12,11 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pytorch.md").read_text()
+README = (ROOT / "README.md").read_text()
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+def blocks(language, page=PAGE):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def run(arguments, folder):
@@ -36,6 +37,12 @@ def test_the_page(tmp_path):
     (shell,) = blocks("shell")
     for line in shell.splitlines():
         assert "total_allocated" in run(["sh", "-c", line], tmp_path)
+
+
+def test_the_readme(tmp_path):
+    (code,) = blocks("python", README)
+    (tmp_path / "readme.py").write_text(code)
+    assert "Memory of spyre:0" in run([sys.executable, "readme.py"], tmp_path)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
