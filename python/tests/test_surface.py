@@ -214,9 +214,12 @@ def test_it_is_a_real_module():
 
 
 def test_unknown_names_are_the_extensions():
-    from torch.spyre import start_runtime
+    from torch.spyre import DataFormats, ElementArrangement, SpyreTensorLayout, get_device_dtype, get_elem_in_stick
 
-    assert start_runtime is torch_spyre._C.start_runtime
+    assert SpyreTensorLayout is torch_spyre._C.SpyreTensorLayout
+    assert isinstance(get_device_dtype(torch.float32), DataFormats)
+    assert get_elem_in_stick(torch.float16) == 64
+    assert ElementArrangement.STANDARD.value == 0
     with pytest.raises(AttributeError, match="module 'torch.spyre' has no attribute 'nonsense'"):
         torch.spyre.nonsense  # noqa: B018
 
@@ -292,7 +295,10 @@ def test_properties():
 
     assert (properties.type, properties.index, properties.multi_processor_count) == ("dd2", 0, 32)
     assert properties.is_emulated and properties.regions * properties.region_bytes == properties.total_memory
-    assert (properties.memory_mode, properties.profile) == (os.environ.get("FLEX_DEVICE", "VF"), "open")
+    assert (properties.memory_mode, properties.profile) == (
+        os.environ.get("FLEX_DEVICE", "VF"),
+        os.environ.get("SPYRE_PROFILE", "open"),
+    )
     with pytest.raises(AttributeError):
         properties.name = "another"
     with pytest.raises(RuntimeError, match="out of range"):
