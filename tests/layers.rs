@@ -83,7 +83,7 @@ fn edges() -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn every_crate_knows_only_the_layers_below_it() {
-    let layers = BTreeMap::from(LAYERS);
+    let layers: BTreeMap<&str, &[&str]> = LAYERS.iter().copied().collect();
     let edges = edges();
     assert_eq!(
         edges.keys().map(String::as_str).collect::<Vec<_>>(),
