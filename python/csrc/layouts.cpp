@@ -4,6 +4,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -60,16 +61,28 @@ Tensor empty_with_layout(IntArrayRef sizes, IntArrayRef strides, int64_t layout,
   return new_tensor(sizes, strides, dtype, device, owned);
 }
 
-Tensor restickify(const Tensor& self, IntArrayRef stick_dims) {
-  check_device(self);
+// Memory for a tensor like this one, with other sticks.
+Tensor empty_restickified(const Tensor& self, IntArrayRef stick_dims) {
   const Tensor host = at::empty_like(self, self.options().device(c10::kMeta));
   const SpyreView view = shape_of(host.sizes(), host.strides(), host.scalar_type());
   const void* layout = nullptr;
   check(spyre_stick_layout(&view, stick_dims.data(), static_cast<int64_t>(stick_dims.size()),
                            &layout));
   const LayoutRef owned(layout);
-  return new_tensor(host.sizes(), host.strides(), host.scalar_type(), self.device(), owned)
-      .copy_(self);
+  return new_tensor(host.sizes(), host.strides(), host.scalar_type(), self.device(), owned);
+}
+
+// The same for tensors that only have a shape.
+Tensor meta_restickified(const Tensor& self, IntArrayRef) {
+  return at::empty_like(self);
+}
+
+Tensor restickify(const Tensor& self, IntArrayRef stick_dims) {
+  check_device(self);
+  static const auto empty = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("spyre::_empty_restickified", "")
+                                .typed<Tensor(const Tensor&, IntArrayRef)>();
+  return empty.call(self.detach(), stick_dims).copy_(self);
 }
 
 void relayout_(const Tensor& self, int64_t layout) {
@@ -124,7 +137,16 @@ TORCH_LIBRARY_FRAGMENT(spyre, m) {
         " -> Tensor",
         TORCH_FN(as_strided_with_layout));
   m.def("_relayout_(Tensor self, int layout) -> ()", TORCH_FN(relayout_));
+  m.def("_empty_restickified(Tensor self, int[] stick_dims) -> Tensor");
   m.def("restickify(Tensor self, int[] stick_dims) -> Tensor", TORCH_FN(restickify));
+}
+
+TORCH_LIBRARY_IMPL(spyre, PrivateUse1, m) {
+  m.impl("_empty_restickified", TORCH_FN(empty_restickified));
+}
+
+TORCH_LIBRARY_IMPL(spyre, Meta, m) {
+  m.impl("_empty_restickified", TORCH_FN(meta_restickified));
 }
 
 } // namespace

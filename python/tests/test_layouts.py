@@ -642,6 +642,14 @@ def test_the_sticks_of_views_have_the_views_names():
     assert tensor.unsqueeze(0).get_stick_dims() == [2]
 
 
+def test_names_come_from_the_devices_module():
+    from torch.spyre import DataFormats as formats
+    from torch.spyre import SpyreTensorLayout as layout
+    from torch.spyre import get_device_dtype as ask
+
+    assert layout is SpyreTensorLayout and formats is DataFormats and ask is get_device_dtype
+
+
 def test_from_device_brings_tensors_home():
     values = halves(5, 7)
     tensor = values.to("spyre", stick_dims=[0])
@@ -781,6 +789,39 @@ def _scripted(x: Tensor) -> Tensor:
 def test_wrapped_functions_are_traced():
     compiled = torch.compile(_scripted, backend="eager", fullgraph=True)
     assert torch.equal(compiled(torch.ones(3)), _scripted(torch.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x: x.cpu().to("spyre", stick_dims=[0]),
+        lambda x: torch.zeros(4, 5, device="spyre", stick_dims=[0]) + x,
+        lambda x: torch.ops.spyre.restickify(x, [0]) + 1,
+    ],
+)
+def test_layouts_in_compiled_programs(made):
+    x = torch.ones(4, 5, device="spyre")
+    assert torch.equal(torch.compile(made, backend="eager", fullgraph=True)(x).cpu(), made(x).cpu())
+
+
+def test_modes_and_subclasses_see_the_functions():
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(function.__name__)
+            return function(*args, **(kwargs or {}))
+
+    class Own(Tensor):
+        pass
+
+    with Mode():
+        torch.empty(3), torch.ones(3).to(torch.float64), torch.zeros_like(torch.ones(3))
+    assert seen == ["empty", "ones", "to", "ones", "zeros_like"]
+    own = torch.ones(3).as_subclass(Own)
+    assert all(type(made) is Own for made in (own.to(torch.float64), torch.zeros_like(own), own.new_zeros(3)))
 
 
 # Any shape, any order, any view.
