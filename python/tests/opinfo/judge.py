@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -30,8 +31,11 @@ RANDOM = (
 DETERMINISTIC = ("addr", "normalize", "_norm", "normal_ppf")
 """Names that only look random."""
 
-REFUSAL = "does not support dtype"
-"""The words with which the card refuses a dtype that it does not store."""
+KEPT_ON_THE_CPU = ("tensor_split",)
+"""Operators that take their further tensors from the CPU, on every device."""
+
+REFUSALS = ("does not support dtype", "only supports contiguous memory format", "bits are not the host's")
+"""The words with which the card refuses dtypes, memory formats and bit views that it does not have."""
 
 CARD_TOLERANCE = 1e-2
 
@@ -44,7 +48,7 @@ class Verdict:
     by_shape_only: int = 0
     failed: int = 0
     refused: int = 0
-    """Samples whose inputs or results have a dtype that the card does not store."""
+    """Samples with a dtype, memory format or bit view that the card does not have."""
     unmeasured: int = 0
     """Samples that the CPU itself refuses."""
     messages: Counter = field(default_factory=Counter)
@@ -81,7 +85,9 @@ def samples(op, dtype: torch.dtype):
 def one(op, sample, dtype, device, card, verdict: Verdict) -> None:
     arguments = (sample.input, sample.args, sample.kwargs)
     try:
-        there = tree_map(lambda leaf: moved(leaf, device), arguments)
+        there = tree_map(lambda leaf: moved(leaf, device, card), arguments)
+        if op.name in KEPT_ON_THE_CPU:
+            there = (there[0], sample.args, sample.kwargs)
         start = reference_inputs(arguments, there, device, card)
     except Exception as error:  # noqa: BLE001 (whatever it is, it is a finding)
         return count_failure(error, card, verdict)
@@ -93,7 +99,8 @@ def one(op, sample, dtype, device, card, verdict: Verdict) -> None:
         verdict.unmeasured += 1
         return
     try:
-        given = call(op, there)
+        with default_device(arguments, device):
+            given = call(op, there)
         assert dtypes_of(given) == kinds, f"dtypes {dtypes_of(given)} against {kinds}"
         compare(given, expected, tolerance(op, dtype), device, card, loose)
     except Exception as error:  # noqa: BLE001
@@ -103,12 +110,19 @@ def one(op, sample, dtype, device, card, verdict: Verdict) -> None:
 
 
 def count_failure(error: Exception, card: bool, verdict: Verdict) -> None:
-    if card and REFUSAL in str(error):
+    if card and any(words in str(error) for words in REFUSALS):
         verdict.refused += 1
         return
     verdict.failed += 1
     lines = [line for line in str(error).splitlines() if line.strip()]
     verdict.messages[f"{type(error).__name__}: {' | '.join(lines[:4])[:300]}"] += 1
+
+
+def default_device(arguments, device: torch.device):
+    """For calls that name no device and hold no tensor: where else should their results go?"""
+    leaves = tree_flatten(arguments)[0]
+    told = any(isinstance(leaf, (torch.Tensor, torch.device)) or leaf == "cpu" for leaf in leaves)
+    return contextlib.nullcontext() if told else device
 
 
 def dtypes_of(result) -> list[torch.dtype]:
@@ -120,12 +134,21 @@ def call(op, arguments):
     return op(first, *rest, **named)
 
 
-def moved(leaf, device: torch.device):
+def moved(leaf, device: torch.device, card: bool):
     if isinstance(leaf, torch.Tensor):
-        return on_device(leaf, device)
+        return on_device(contiguous(leaf) if card else leaf, device)
     if isinstance(leaf, torch.device):
         return device
     return str(device) if isinstance(leaf, str) and leaf == "cpu" else leaf
+
+
+def contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    """The card has no channels_last: a user brings such tensors as contiguous ones."""
+    for dim, form in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if tensor.dim() == dim and tensor.layout == torch.strided:
+            if tensor.is_contiguous(memory_format=form):
+                return tensor.contiguous()
+    return tensor
 
 
 def on_device(tensor: torch.Tensor, device: torch.device, dtype=None) -> torch.Tensor:

@@ -47,7 +47,7 @@ class Outcome:
         text = f"{self.passed} of {whole} samples pass ({100 * self.share:.2f} %), "
         text += f"{len(self.rows)} operators, {self.total('by_shape_only')} by shape and dtype only"
         if card:
-            text += f", {self.total('refused')} refused for a dtype that the card does not store"
+            text += f", {self.total('refused')} refused for what the card does not have"
         return text
 
 
