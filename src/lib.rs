@@ -19,6 +19,7 @@ pub mod trace;
 
 pub use open::{OpenError, OpenSettings, device};
 pub use spyre_artifact as artifact;
+pub use spyre_aten as aten;
 pub use spyre_card as card;
 pub use spyre_compiler as compiler;
 pub use spyre_flex as flex;

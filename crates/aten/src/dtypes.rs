@@ -1,0 +1,214 @@
+//! What dtype an op computes in: PyTorch's rules.
+
+use spyre_artifact::{Constant, Lane};
+use spyre_numerics::DType;
+
+use crate::{Argument, Call, Decline, Number};
+
+/// What kind of numbers a dtype has, from the narrowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    /// True or false.
+    Truth,
+    /// Whole numbers.
+    Whole,
+    /// Numbers with a fraction.
+    Float,
+    /// Numbers with an imaginary part.
+    Complex,
+}
+
+impl Category {
+    /// A dtype's.
+    pub fn of(dtype: DType) -> Self {
+        use DType as D;
+        match dtype {
+            D::Bool => Self::Truth,
+            D::UInt8 | D::UInt16 | D::UInt32 | D::UInt64 => Self::Whole,
+            D::Int8 | D::Int16 | D::Int32 | D::Int64 => Self::Whole,
+            D::Complex32 | D::Complex64 | D::Complex128 => Self::Complex,
+            _ => Self::Float,
+        }
+    }
+}
+
+pub(crate) fn is_complex(dtype: DType) -> bool {
+    Category::of(dtype) == Category::Complex
+}
+
+/// The lane that elements are computed in, if kernels have one.
+pub(crate) fn lane(dtype: DType) -> Result<Lane, Decline> {
+    match (dtype, Lane::of(dtype.host_format())) {
+        // Half of them would be negative.
+        (DType::UInt64, _) | (_, None) => Err(Decline::DType { dtype }),
+        (_, Some(lane)) => Ok(lane),
+    }
+}
+
+/// The narrowest dtype that has the numbers of both, as PyTorch has it.
+///
+/// ```
+/// use spyre_aten::promoted;
+/// use spyre_numerics::DType::*;
+/// assert_eq!(promoted(UInt8, Int8), Int16);
+/// assert_eq!(promoted(Float16, BFloat16), Float32);
+/// assert_eq!(promoted(Int64, Float16), Float16);
+/// ```
+pub fn promoted(one: DType, other: DType) -> DType {
+    if one == other {
+        return one;
+    }
+    let (narrow, wide) =
+        if Category::of(one) <= Category::of(other) { (one, other) } else { (other, one) };
+    match (Category::of(narrow), Category::of(wide)) {
+        (from, to) if from < to && to != Category::Complex => wide,
+        (Category::Whole, Category::Whole) => wider_whole(one, other),
+        (Category::Float, Category::Float) => wider_float(one, other),
+        (from, _) => wider_complex(narrow, wide, from),
+    }
+}
+
+fn bits(dtype: DType) -> usize {
+    dtype.host_format().element_bytes().unwrap_or(1) * 8
+}
+
+fn wider_whole(one: DType, other: DType) -> DType {
+    use DType as D;
+    let is_signed = |dtype| matches!(dtype, D::Int8 | D::Int16 | D::Int32 | D::Int64);
+    let (signed, unsigned) = match (is_signed(one), is_signed(other)) {
+        (true, false) => (one, other),
+        (false, true) => (other, one),
+        _ => return if bits(one) >= bits(other) { one } else { other },
+    };
+    if bits(signed) > bits(unsigned) {
+        return signed;
+    }
+    match bits(unsigned) {
+        8 => D::Int16,
+        16 => D::Int32,
+        _ => D::Int64,
+    }
+}
+
+fn wider_float(one: DType, other: DType) -> DType {
+    match bits(one).cmp(&bits(other)) {
+        std::cmp::Ordering::Greater => one,
+        std::cmp::Ordering::Less => other,
+        std::cmp::Ordering::Equal => DType::Float32,
+    }
+}
+
+fn wider_complex(narrow: DType, wide: DType, from: Category) -> DType {
+    let needed = match from {
+        Category::Complex => bits(narrow),
+        Category::Float if narrow == DType::BFloat16 => 64,
+        Category::Float => 2 * bits(narrow),
+        _ => 0,
+    };
+    match needed.max(bits(wide)) {
+        0..=32 => DType::Complex32,
+        33..=64 => DType::Complex64,
+        _ => DType::Complex128,
+    }
+}
+
+/// Whether results of one dtype may be stored as another, as PyTorch has it: not where a fraction, an
+/// imaginary part or a number would be lost.
+pub(crate) fn can_cast(from: DType, to: DType) -> bool {
+    let (from, to) = (Category::of(from), Category::of(to));
+    match to {
+        Category::Complex => true,
+        Category::Float => from != Category::Complex,
+        Category::Whole => from <= Category::Whole,
+        Category::Truth => from == Category::Truth,
+    }
+}
+
+/// What some arguments are computed in: tensors with dimensions come first, then those without, then
+/// numbers, and later ones count only if they are of a wider kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Promotion {
+    tensors: Option<DType>,
+    single: Option<DType>,
+    numbers: Option<DType>,
+}
+
+impl Promotion {
+    /// Of these arguments of a call.
+    pub(crate) fn of(call: &Call<'_>, arguments: impl Iterator<Item = usize>) -> Self {
+        let mut promotion = Self::default();
+        arguments.for_each(|at| promotion.see(call.argument(at), call.default));
+        promotion
+    }
+
+    fn see(&mut self, argument: Argument<'_>, default: DType) {
+        let (rank, dtype) = match argument {
+            Argument::Tensor(tensor) if tensor.size.is_empty() => (&mut self.single, tensor.dtype),
+            Argument::Tensor(tensor) => (&mut self.tensors, tensor.dtype),
+            Argument::Number(Number { dtype: Some(dtype), .. }) => (&mut self.single, dtype),
+            Argument::Number(number) => (&mut self.numbers, own_dtype(&number, default)),
+            _ => return,
+        };
+        *rank = Some(rank.map_or(dtype, |known| promoted(known, dtype)));
+    }
+
+    pub(crate) fn dtype(self) -> Option<DType> {
+        combined(combined(self.tensors, self.single), self.numbers)
+    }
+}
+
+fn own_dtype(number: &Number, default: DType) -> DType {
+    match number.value {
+        Constant::Bool(_) => DType::Bool,
+        Constant::Int(_) => DType::Int64,
+        Constant::Float(_) if number.imaginary != 0.0 => promoted(default, DType::Complex32),
+        Constant::Float(_) => default,
+    }
+}
+
+fn combined(first: Option<DType>, second: Option<DType>) -> Option<DType> {
+    match (first, second) {
+        (Some(first), Some(second)) => {
+            let is_wider = Category::of(second) > Category::of(first);
+            Some(if is_wider { promoted(first, second) } else { first })
+        }
+        (first, second) => first.or(second),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tensor;
+
+    const ALL: [DType; 15] = {
+        use DType::*;
+        [
+            Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex32,
+            Complex64, Complex128, UInt16, UInt32,
+        ]
+    };
+
+    #[test]
+    fn promotion_has_no_order() {
+        for (one, other) in ALL.into_iter().flat_map(|one| ALL.map(|other| (one, other))) {
+            assert_eq!(promoted(one, other), promoted(other, one), "{one}, {other}");
+        }
+    }
+
+    #[test]
+    fn a_number_does_not_widen_a_tensor_of_its_kind() {
+        let tensor = Argument::Tensor(Tensor { dtype: DType::Float16, size: &[2], stride: &[1] });
+        let dtype = |arguments: &[Argument<'_>]| {
+            let call = Call { arguments, written: &[], default: DType::Float32 };
+            Promotion::of(&call, 0..arguments.len()).dtype()
+        };
+        assert_eq!(dtype(&[tensor, 2.5.into()]), Some(DType::Float16));
+        let whole = Argument::Tensor(Tensor { dtype: DType::Int32, size: &[2], stride: &[1] });
+        assert_eq!(dtype(&[whole, 2.5.into()]), Some(DType::Float32));
+        assert_eq!(dtype(&[whole, 7.into()]), Some(DType::Int32));
+        let single = Argument::Tensor(Tensor { dtype: DType::Float64, size: &[], stride: &[] });
+        assert_eq!(dtype(&[tensor, single]), Some(DType::Float16));
+        assert_eq!(dtype(&[whole, single]), Some(DType::Float64));
+    }
+}

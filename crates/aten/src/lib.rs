@@ -1,0 +1,45 @@
+//! PyTorch's operators as kernels: what a call asks for, as a kernel of the compiler's IR, the views
+//! that it is launched on, and the numbers that it is given.
+//!
+//! It knows no device and launches nothing: a [`Call`] goes in, a [`Recipe`] comes out. A call that
+//! no kernel is known for is [declined](Decline), and whoever asked takes another way.
+//!
+//! ```
+//! use spyre_aten::{Argument, Call, Op, Tensor};
+//! use spyre_numerics::DType::{Float32, Int32};
+//!
+//! let add = Op::named("add.out").expect("it is known");
+//! let a = Argument::Tensor(Tensor { dtype: Float32, size: &[3, 4], stride: &[4, 1] });
+//! let b = Argument::Tensor(Tensor { dtype: Int32, size: &[4], stride: &[1] });
+//! let arguments = [a, b, Argument::from(1), a];
+//! let recipe = add.recipe(&Call { arguments: &arguments, written: &[3], default: Float32 })?;
+//! assert_eq!(
+//!     recipe.launches[0].kernel.text(),
+//!     "\
+//! kernel aten_add(i0, i1) {
+//!     in a: float32[i0, i1]
+//!     in b_: int32[i0, i1]
+//!     out y0: float32[i0, i1]
+//!     scalar alpha: f32
+//!     b = f32(b_)
+//!     y0 = f32(a + alpha * b)
+//! }
+//! "
+//! );
+//! # Ok::<(), spyre_aten::Decline>(())
+//! ```
+
+mod call;
+mod decline;
+mod dtypes;
+mod op;
+mod pointwise;
+mod recipe;
+mod views;
+
+pub use call::{Argument, Call, Number, Tensor};
+pub use decline::Decline;
+pub use dtypes::{Category, promoted};
+pub use op::Op;
+pub use pointwise::Pointwise;
+pub use recipe::{KernelSource, Launch, OperandView, Place, Recipe, ResultShape};

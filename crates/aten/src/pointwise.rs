@@ -1,0 +1,10 @@
+//! Ops that compute each element of their results from the same place of their arguments.
+
+mod entry;
+mod kernel;
+mod parameter;
+mod table;
+
+pub(crate) use entry::Entry;
+pub use kernel::Pointwise;
+pub(crate) use table::entries;

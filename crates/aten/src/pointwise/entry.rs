@@ -1,0 +1,202 @@
+use smallvec::SmallVec;
+use spyre_artifact::Lane;
+use spyre_numerics::DType;
+
+use super::kernel::{Input, Pointwise};
+use super::parameter::Parameter;
+use crate::dtypes::{Category, Promotion, can_cast, lane};
+use crate::recipe::{KernelSource, Launch, OperandView, Place, Recipe, ResultShape};
+use crate::views::{Loops, Numbers, broadcast, expanded, like};
+use crate::{Argument, Call, Decline, Tensor};
+
+/// What the op computes in, from the dtype that its arguments have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    /// That dtype.
+    Promoted,
+    /// That, or the default float where it has whole numbers or truth values.
+    Float,
+}
+
+/// What results are where nobody says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Of the dtype that is computed in.
+    Computed,
+    /// Truth values.
+    Truth,
+}
+
+/// A row of the table: some overloads that compute alike.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) domain: Domain,
+    pub(crate) outcome: Outcome,
+    /// What is computed, by lane.
+    pub(crate) float: Option<&'static str>,
+    pub(crate) whole: Option<&'static str>,
+    pub(crate) truth: Option<&'static str>,
+    /// Its place in the table.
+    pub(crate) number: u16,
+}
+
+impl Entry {
+    /// The expression in a lane.
+    pub(crate) fn expression(&self, lane: Lane) -> Option<&'static str> {
+        match lane {
+            Lane::I64 => self.whole,
+            Lane::Bool => self.truth,
+            _ => self.float,
+        }
+    }
+
+    /// How a call is carried out.
+    pub(crate) fn recipe(&self, call: &Call<'_>) -> Result<Recipe, Decline> {
+        self.check(call)?;
+        let compute = self.computed_in(call)?;
+        let (shape, inputs) = self.inputs(call)?;
+        let results = self.results(call, compute, &shape, &inputs)?;
+        let outputs = outputs(call, &results)?;
+        let from = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
+        for (_, output) in &outputs {
+            if output.size != &shape[..] {
+                return Err(Decline::ResultShape);
+            }
+            if !can_cast(from, output.dtype) {
+                return Err(Decline::Cast { from, to: output.dtype });
+            }
+        }
+        let mut recipe = Recipe { results: results.clone(), ..Recipe::default() };
+        if !shape.contains(&0) {
+            recipe.launches.push(self.launch(call, compute, &shape, inputs, &outputs)?);
+        }
+        Ok(recipe)
+    }
+
+    fn check(&self, call: &Call<'_>) -> Result<(), Decline> {
+        for (argument, parameter) in self.parameters.iter().enumerate() {
+            if !parameter.takes(&call.argument(argument)) {
+                return Err(Decline::Argument { argument, expected: "another overload" });
+            }
+        }
+        Ok(())
+    }
+
+    fn computed_in(&self, call: &Call<'_>) -> Result<DType, Decline> {
+        let voters = self.parameters.iter().enumerate();
+        let voters = voters.filter(|(_, known)| matches!(known, Parameter::Value(_)));
+        // Where nobody has a say, all is about truth values.
+        let dtype = Promotion::of(call, voters.map(|(at, _)| at)).dtype().unwrap_or(DType::Bool);
+        let is_float = Category::of(dtype) >= Category::Float;
+        let dtype = if self.domain == Domain::Float && !is_float { call.default } else { dtype };
+        let known = lane(dtype)?;
+        self.expression(known).map(|_| dtype).ok_or(Decline::DType { dtype })
+    }
+
+    /// The shape of all arguments together, and those that are tensors with their strides in it.
+    fn inputs(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<(Numbers, SmallVec<[(usize, Numbers); 4]>), Decline> {
+        let tensors = || {
+            let named =
+                self.parameters.iter().enumerate().filter(|(_, known)| known.name().is_some());
+            named.filter_map(|(at, _)| call.tensor(at).map(|tensor| (at, tensor)))
+        };
+        let shape = broadcast(tensors().map(|(_, tensor)| tensor.size));
+        let shape = shape.ok_or(Decline::ResultShape)?;
+        let mut inputs = SmallVec::new();
+        for (at, tensor) in tensors() {
+            inputs.push((at, expanded(&tensor, &shape).ok_or(Decline::ResultShape)?));
+        }
+        Ok((shape, inputs))
+    }
+
+    fn results(
+        &self,
+        call: &Call<'_>,
+        compute: DType,
+        shape: &Numbers,
+        inputs: &[(usize, Numbers)],
+    ) -> Result<SmallVec<[ResultShape; 1]>, Decline> {
+        if !call.written.is_empty() {
+            return Ok(SmallVec::new());
+        }
+        let sources: Vec<Numbers> = inputs.iter().map(|(_, strides)| strides.clone()).collect();
+        let dtype = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
+        let stride = like(shape, &sources);
+        Ok(SmallVec::from_iter([ResultShape { dtype, size: shape.clone(), stride }]))
+    }
+
+    fn launch(
+        &self,
+        call: &Call<'_>,
+        compute: DType,
+        shape: &Numbers,
+        inputs: SmallVec<[(usize, Numbers); 4]>,
+        outputs: &[(Place, Tensor<'_>)],
+    ) -> Result<Launch, Decline> {
+        let places = inputs.iter().map(|&(at, _)| Place::Argument(at));
+        let places = places.chain(outputs.iter().map(|&(place, _)| place));
+        let places: SmallVec<[Place; 4]> = places.collect();
+        let mut strides: SmallVec<[Numbers; 4]> =
+            inputs.into_iter().map(|(_, strides)| strides).collect();
+        strides.extend(outputs.iter().map(|(_, output)| Numbers::from(output.stride)));
+        let loops = Loops::over(shape, strides)?;
+        let operands = places.into_iter().zip(loops.strides).map(|(place, stride)| OperandView {
+            place,
+            size: loops.size.clone(),
+            stride,
+            offset: 0,
+        });
+        let own = lane(compute)?;
+        let mut kinds = SmallVec::new();
+        let mut scalars = SmallVec::new();
+        for (at, parameter) in self.parameters.iter().enumerate() {
+            let Some(_) = parameter.name() else { continue };
+            let in_lane = if let Parameter::Of(_, lane) = parameter { *lane } else { own };
+            match call.argument(at) {
+                Argument::Tensor(tensor) => {
+                    lane(tensor.dtype)?;
+                    kinds.push(Input::Tensor(tensor.dtype));
+                }
+                Argument::Number(number) => {
+                    kinds.push(Input::Number);
+                    scalars.push(number.in_lane(in_lane).word());
+                }
+                _ => {}
+            }
+        }
+        let results = outputs.iter().map(|(_, output)| lane(output.dtype).map(|_| output.dtype));
+        let kernel = Pointwise {
+            entry: self.number,
+            compute,
+            inputs: kinds,
+            results: results.collect::<Result<_, _>>()?,
+            dims: loops.size.len() as u8,
+        };
+        let kernel = KernelSource::Pointwise(kernel);
+        Ok(Launch { kernel, operands: operands.collect(), scalars })
+    }
+}
+
+fn outputs<'a>(
+    call: &Call<'a>,
+    results: &'a [ResultShape],
+) -> Result<SmallVec<[(Place, Tensor<'a>); 1]>, Decline> {
+    if call.written.is_empty() {
+        let made = results.iter().enumerate().map(|(at, result)| {
+            let ResultShape { dtype, size, stride } = result;
+            (Place::Result(at), Tensor { dtype: *dtype, size, stride })
+        });
+        return Ok(made.collect());
+    }
+    let given = call.written.iter().map(|&argument| {
+        let tensor = call.tensor(argument);
+        let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
+        Ok((Place::Argument(argument), tensor))
+    });
+    given.collect()
+}

@@ -1,0 +1,262 @@
+//! The ops, one row each: overloads, arguments, what they are computed in, and the expression.
+//!
+//! An expression is of the kernel IR. Steps before it are separated by `;` and have names (`t := ..`);
+//! an op of several results has several expressions. `float`, `whole` and `truth` are for the lanes
+//! that an op computes in; a row without one declines such a call.
+
+use std::sync::LazyLock;
+
+use super::entry::{Domain, Entry, Outcome};
+use super::parameter::Parameter;
+
+/// Every row.
+pub(crate) fn entries() -> &'static [Entry] {
+    &ENTRIES
+}
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let rows = [arithmetic(), comparisons(), bits(), functions(), activations(), backward()];
+    let mut entries: Vec<Entry> = rows.into_iter().flatten().collect();
+    for (number, entry) in entries.iter_mut().enumerate() {
+        entry.number = number as u16;
+    }
+    entries
+});
+
+fn row(names: &'static str, parameters: &'static str) -> Entry {
+    Entry {
+        names: names.split_whitespace().collect(),
+        parameters: parameters.split_whitespace().map(Parameter::read).collect(),
+        domain: Domain::Promoted,
+        outcome: Outcome::Computed,
+        float: None,
+        whole: None,
+        truth: None,
+        number: 0,
+    }
+}
+
+impl Entry {
+    fn float(self, expression: &'static str) -> Self {
+        Self { float: Some(expression), ..self }
+    }
+
+    fn whole(self, expression: &'static str) -> Self {
+        Self { whole: Some(expression), ..self }
+    }
+
+    fn truth(self, expression: &'static str) -> Self {
+        Self { truth: Some(expression), ..self }
+    }
+
+    /// The same for numbers of all kinds.
+    fn number(self, expression: &'static str) -> Self {
+        self.float(expression).whole(expression)
+    }
+
+    /// Whole numbers are computed as floats.
+    fn as_float(self, expression: &'static str) -> Self {
+        Self { domain: Domain::Float, ..self.float(expression) }
+    }
+
+    /// Its results are truth values.
+    fn asks(self) -> Self {
+        Self { outcome: Outcome::Truth, ..self }
+    }
+}
+
+fn arithmetic() -> Vec<Entry> {
+    vec![
+        row("add.out", "a b alpha:s").number("a + alpha * b").truth("a | alpha & b"),
+        row("sub.out", "a b alpha:s").number("a - alpha * b"),
+        row("rsub.Tensor rsub.Tensor_out", "a b alpha:s").number("b - alpha * a"),
+        row("mul.out", "a b").number("a * b").truth("a & b"),
+        row("div.out", "a b").as_float("a / b"),
+        row("div.out_mode", "a b -").as_float("a / b"),
+        row("div.out_mode", "a b 'trunc'").float("trunc(a / b)").whole("a / b"),
+        row("div.out_mode", "a b 'floor'").number("a // b"),
+        row("floor_divide floor_divide_.Tensor floor_divide.out", "a b").number("a // b"),
+        row("fmod.Tensor_out", "a b").number("rem(a, b)"),
+        row("remainder.Tensor_out", "a b").number("a % b"),
+        row("maximum.out", "a b").number("max(a, b)").truth("a | b"),
+        row("minimum.out", "a b").number("min(a, b)").truth("a & b"),
+        row("fmax.out", "a b").float("fmax(a, b)").whole("max(a, b)").truth("a | b"),
+        row("fmin.out", "a b").float("fmin(a, b)").whole("min(a, b)").truth("a & b"),
+        row("pow.Tensor_Tensor_out pow.Tensor_Scalar_out pow.Scalar_out", "a b").float("pow(a, b)"),
+        row("atan2.out", "a b").as_float("atan2(a, b)"),
+        row("copysign.out", "a b").as_float("copy_sign(a, b)"),
+        row("neg.out", "a").number("-a"),
+        row("abs.out", "a").number("abs(a)").truth("a"),
+        row("sign.out", "a").number("sign(a)").truth("a"),
+        row("sgn.out", "a").number("sign(a)").truth("a"),
+        row("reciprocal.out", "a").as_float("reciprocal(a)"),
+        row("addcmul.out", "a b c value:s").number("a + value * b * c"),
+        row("addcdiv.out", "a b c value:s").float("a + value * (b / c)"),
+        row("lerp.Scalar_out", "a b weight:s")
+            .float("where(abs(weight) < 0.5, a + weight * (b - a), b - (b - a) * (1 - weight))"),
+        row("lerp.Tensor_out", "a b weight")
+            .float("where(abs(weight) < 0.5, a + weight * (b - a), b - (b - a) * (1 - weight))"),
+        row("clamp.out", "a lo hi").number("min(max(a, lo), hi)"),
+        row("clamp.out", "a lo -").number("max(a, lo)"),
+        row("clamp.out", "a - hi").number("min(a, hi)"),
+        row("clamp.Tensor_out", "a lo hi").number("min(max(a, lo), hi)"),
+        row("clamp.Tensor_out", "a lo -").number("max(a, lo)"),
+        row("clamp.Tensor_out", "a - hi").number("min(a, hi)"),
+        row("clamp_min.out clamp_min.Tensor_out", "a lo").number("max(a, lo)"),
+        row("clamp_max.out clamp_max.Tensor_out", "a hi").number("min(a, hi)"),
+        row("where.self where.self_out", "c:bool a b")
+            .number("where(c, a, b)")
+            .truth("where(c, a, b)"),
+        row("masked_fill_.Scalar masked_fill_.Tensor", "a c:bool v:s")
+            .number("where(c, v, a)")
+            .truth("where(c, v, a)"),
+        row("square square.out", "a").number("a * a"),
+    ]
+}
+
+fn comparisons() -> Vec<Entry> {
+    let compared = |names, expression| row(names, "a b").number(expression).asks();
+    vec![
+        compared("eq.Tensor_out eq.Scalar_out", "a == b").truth("!(a ^ b)"),
+        compared("ne.Tensor_out ne.Scalar_out", "a != b").truth("a ^ b"),
+        compared("lt.Tensor_out lt.Scalar_out", "a < b").truth("!a & b"),
+        compared("le.Tensor_out le.Scalar_out", "a <= b").truth("!a | b"),
+        compared("gt.Tensor_out gt.Scalar_out", "a > b").truth("a & !b"),
+        compared("ge.Tensor_out ge.Scalar_out", "a >= b").truth("a | !b"),
+        row("logical_and.out", "a:bool b:bool").truth("a & b").asks(),
+        row("logical_or.out", "a:bool b:bool").truth("a | b").asks(),
+        row("logical_xor.out", "a:bool b:bool").truth("a ^ b").asks(),
+        row("isnan isnan.out", "a").float("is_nan(a)").whole("a != a").truth("a & !a").asks(),
+        row("isinf isinf.out", "a").float("is_inf(a)").whole("a != a").truth("a & !a").asks(),
+        row("isposinf.out", "a").float("a == inf").whole("a != a").truth("a & !a").asks(),
+        row("isneginf.out", "a").float("a == -inf").whole("a != a").truth("a & !a").asks(),
+        row("signbit.out", "a").float("copy_sign(1, a) < 0").whole("a < 0").truth("a & !a").asks(),
+    ]
+}
+
+fn bits() -> Vec<Entry> {
+    vec![
+        row("bitwise_and.Tensor_out", "a b").whole("a & b").truth("a & b"),
+        row("bitwise_or.Tensor_out", "a b").whole("a | b").truth("a | b"),
+        row("bitwise_xor.Tensor_out", "a b").whole("a ^ b").truth("a ^ b"),
+        row("bitwise_not.out", "a").whole("~a").truth("!a"),
+        row("logical_not.out", "a:bool").truth("!a").asks(),
+    ]
+}
+
+fn functions() -> Vec<Entry> {
+    vec![
+        row("sqrt.out", "a").as_float("sqrt(a)"),
+        row("rsqrt.out", "a").as_float("rsqrt(a)"),
+        row("exp.out", "a").as_float("exp(a)"),
+        row("exp2.out", "a").as_float("exp2(a)"),
+        row("expm1.out", "a").as_float("expm1(a)"),
+        row("log.out", "a").as_float("log(a)"),
+        row("log2.out", "a").as_float("log2(a)"),
+        row("log10.out", "a").as_float("log10(a)"),
+        row("log1p.out", "a").as_float("log1p(a)"),
+        row("sin.out", "a").as_float("sin(a)"),
+        row("cos.out", "a").as_float("cos(a)"),
+        row("tan.out", "a").as_float("tan(a)"),
+        row("asin.out", "a").as_float("asin(a)"),
+        row("acos.out", "a").as_float("acos(a)"),
+        row("atan.out", "a").as_float("atan(a)"),
+        row("sinh.out", "a").as_float("sinh(a)"),
+        row("cosh.out", "a").as_float("cosh(a)"),
+        row("tanh.out", "a").as_float("tanh(a)"),
+        row("erf.out", "a").as_float("erf(a)"),
+        row("sigmoid.out", "a").as_float("sigmoid(a)"),
+        row("floor.out", "a").float("floor(a)").whole("a"),
+        row("ceil.out", "a").float("ceil(a)").whole("a"),
+        row("round.out", "a").float("round(a)").whole("a"),
+        row("trunc.out", "a").float("trunc(a)").whole("a"),
+        row("frac.out", "a").float("a - trunc(a)"),
+    ]
+}
+
+fn activations() -> Vec<Entry> {
+    vec![
+        row("relu relu_ relu.out", "a").float("relu(a)").whole("max(a, 0)"),
+        row("silu.out", "a").float("a * sigmoid(a)"),
+        row("gelu.out", "a 'none'").float("0.5 * a * (1 + erf(a * 0.7071067811865476))"),
+        row("gelu.out", "a 'tanh'")
+            .float("0.5 * a * (1 + tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)))"),
+        row("leaky_relu.out", "a slope:s").float("where(a > 0, a, a * slope)"),
+        row("hardsigmoid.out", "a").float("min(max(a + 3, 0), 6) / 6"),
+        row("hardswish hardswish.out hardswish_", "a").float("a * min(max(a + 3, 0), 6) / 6"),
+        row("hardtanh hardtanh.out hardtanh_", "a lo:s hi:s").number("min(max(a, lo), hi)"),
+        row("mish.out", "a").float("a * tanh(where(a > 20, a, log1p(exp(a))))"),
+        row("softplus.out", "a beta:s limit:s")
+            .float("t := a * beta; where(t > limit, a, log1p(exp(t)) / beta)"),
+        row("elu.out", "a alpha:s scale:s input_scale:s")
+            .float("where(a > 0, a * scale, expm1(a * input_scale) * alpha * scale)"),
+        row("threshold.out", "a limit:s value:s").number("where(a <= limit, value, a)"),
+    ]
+}
+
+fn backward() -> Vec<Entry> {
+    vec![
+        row("sigmoid_backward.grad_input", "g y").float("g * y * (1 - y)"),
+        row("tanh_backward.grad_input", "g y").float("g * (1 - y * y)"),
+        row("threshold_backward.grad_input", "g a limit:s").number("where(a <= limit, 0, g)"),
+        row("silu_backward.grad_input", "g a").float("s := sigmoid(a); g * s * (1 + a * (1 - s))"),
+        row("gelu_backward.grad_input", "g a 'none'").float(
+            "g * (0.5 * (1 + erf(a * 0.7071067811865476)) \
+             + a * 0.3989422804014327 * exp(-0.5 * a * a))",
+        ),
+        row("gelu_backward.grad_input", "g a 'tanh'").float(
+            "t := tanh(0.7978845608028654 * (a + 0.044715 * a * a * a)); \
+             g * (0.5 * (1 + t) \
+             + 0.5 * a * (1 - t * t) * 0.7978845608028654 * (1 + 0.134145 * a * a))",
+        ),
+        row("leaky_relu_backward.grad_input", "g a slope:s _").float("where(a > 0, g, g * slope)"),
+        row("hardsigmoid_backward.grad_input", "g a").float("where((a > -3) & (a < 3), g / 6, 0)"),
+        row("hardswish_backward hardswish_backward.out", "g a")
+            .float("where(a <= -3, 0, where(a < 3, g * (a / 3 + 0.5), g))"),
+        row("hardtanh_backward hardtanh_backward.grad_input", "g a lo:s hi:s")
+            .float("where((a <= lo) | (a >= hi), 0, g)"),
+        row("softplus_backward.grad_input", "g a beta:s limit:s")
+            .float("t := a * beta; z := exp(t); where(t > limit, g, g * z / (z + 1))"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use spyre_compiler::{CompileOptions, Kernel};
+    use spyre_numerics::DType::{Bool, Float16, Float32, Float64, Int32, Int64};
+
+    use super::*;
+    use crate::{Argument, Call, Tensor};
+
+    fn argument(parameter: Parameter, tensor: Argument<'static>) -> Argument<'static> {
+        match parameter {
+            Parameter::Silent(_) => 2.into(),
+            Parameter::Value(_) | Parameter::Of(..) => tensor,
+            Parameter::Word(word) => Argument::Text(word),
+            Parameter::Nothing | Parameter::Any => Argument::None,
+        }
+    }
+
+    #[test]
+    fn every_row_compiles_for_every_dtype_that_it_takes() {
+        for entry in entries() {
+            let mut compiled = 0;
+            for dtype in [Bool, Int32, Int64, Float16, Float32, Float64] {
+                let tensor = Tensor { dtype, size: &[3, 70], stride: &[70, 1] };
+                let tensor = Argument::Tensor(tensor);
+                let mut arguments: Vec<Argument<'_>> =
+                    entry.parameters.iter().map(|&known| argument(known, tensor)).collect();
+                arguments.push(tensor);
+                let written = [arguments.len() - 1];
+                let call = Call { arguments: &arguments, written: &written, default: Float32 };
+                let Ok(recipe) = entry.recipe(&call) else { continue };
+                let text = recipe.launches[0].kernel.text();
+                let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let plan = kernel.compile(&CompileOptions::default());
+                plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
+                compiled += 1;
+            }
+            assert!(compiled > 0, "{:?} takes nothing", entry.names);
+        }
+    }
+}
