@@ -359,6 +359,8 @@ void refuse_views(const c10::OperatorHandle& op) {
   }
 }
 
+} // namespace
+
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
   const auto count = schema.arguments().size();
@@ -428,6 +430,7 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   }
 }
 
+namespace {
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,

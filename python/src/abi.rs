@@ -13,12 +13,15 @@ mod host;
 mod launches;
 mod layouts;
 mod memory;
+mod native;
 mod view;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
+pub(crate) use launches::device_tensor;
 pub(crate) use memory::memory_info;
+pub(crate) use view::{RawView, dtype_of};
 
 use crate::cards;
 use crate::failure::{Failure, last_message};

@@ -14,6 +14,7 @@ mod history;
 mod kernels;
 mod keywords;
 mod layouts;
+mod native;
 mod pinned;
 mod statistics;
 mod surface;

@@ -24,9 +24,15 @@ impl Category {
         use DType as D;
         match dtype {
             D::Bool => Self::Truth,
-            D::UInt8 | D::UInt16 | D::UInt32 | D::UInt64 => Self::Whole,
-            D::Int8 | D::Int16 | D::Int32 | D::Int64 => Self::Whole,
             D::Complex32 | D::Complex64 | D::Complex128 => Self::Complex,
+            D::UInt8
+            | D::UInt16
+            | D::UInt32
+            | D::UInt64
+            | D::Int8
+            | D::Int16
+            | D::Int32
+            | D::Int64 => Self::Whole,
             _ => Self::Float,
         }
     }

@@ -93,9 +93,9 @@ impl Loops {
         }
         let mut order: Numbers = (0..self.size.len()).collect();
         order.sort_by_key(|&dim| std::cmp::Reverse(last[dim]));
-        let sorted = |numbers: &Numbers| order.iter().map(|&dim| numbers[dim]).collect();
-        self.size = sorted(&self.size);
-        self.strides = self.strides.iter().map(sorted).collect();
+        for numbers in self.strides.iter_mut().chain([&mut self.size]) {
+            *numbers = order.iter().map(|&dim| numbers[dim]).collect();
+        }
     }
 
     fn merge(&mut self) {

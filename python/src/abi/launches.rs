@@ -12,7 +12,7 @@ use super::entry;
 use super::memory::shared;
 use super::view::{RawView, bytes_of};
 use crate::cards::{self, Card};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::kernels::{self, Launch, PreparedPlan};
 
 /// What a launch is given: `SpyreLaunch` in `csrc/spyre.h`.
@@ -99,7 +99,7 @@ unsafe extern "C" fn spyre_plan_drop(plan: *const PreparedPlan) {
 
 /// # Safety
 /// There are so many, for `'a`.
-unsafe fn list<'a, T>(first: *const T, count: i64) -> &'a [T] {
+pub(crate) unsafe fn list<'a, T>(first: *const T, count: i64) -> &'a [T] {
     match count {
         0 => &[],
         // SAFETY: as promised.
@@ -114,17 +114,34 @@ unsafe fn list<'a, T>(first: *const T, count: i64) -> &'a [T] {
 unsafe fn tensor(card: &Card, view: &RawView) -> Result<SpyreTensor, Failure> {
     // SAFETY: as promised.
     let shape = unsafe { view.shape()? };
+    // SAFETY: as promised.
+    unsafe { device_tensor(card, view, shape.size, shape.stride, 0) }
+}
+
+/// Another view of a tensor's memory, whose first element is `offset` elements from the tensor's.
+///
+/// # Safety
+/// The view's pointers are good, and its layout is held.
+pub(crate) unsafe fn device_tensor(
+    card: &Card,
+    view: &RawView,
+    size: &[usize],
+    stride: &[usize],
+    offset: usize,
+) -> Result<SpyreTensor, Failure> {
+    // SAFETY: as promised.
+    let shape = unsafe { view.shape()? };
     let address = view.data as u64;
     if address == 0 {
-        return Ok(SpyreTensor::empty(card.current_stream()?, shape.size, shape.dtype)?);
+        return Ok(SpyreTensor::empty(card.current_stream()?, size, shape.dtype)?);
     }
     let (memory, inside) = cards::memory_at(address)?;
     let width = bytes_of(shape.dtype);
     if !inside.is_multiple_of(width as u64) {
         return Err(Failure::runtime("a storage that starts inside an element"));
     }
-    let offset = shape.offset + inside as usize / width;
-    let elements = View::new(shape.size, shape.stride, offset)?;
+    let offset = shape.offset + offset + inside as usize / width;
+    let elements = View::new(size, stride, offset)?;
     if !view.layout.is_null() {
         // SAFETY: as promised.
         let layout = unsafe { shared(view.layout) };
@@ -133,11 +150,14 @@ unsafe fn tensor(card: &Card, view: &RawView) -> Result<SpyreTensor, Failure> {
         return Ok(SpyreTensor::at(device, handle, layout, shape.dtype, elements)?);
     }
     let stored = memory.layout().dtype();
-    if bytes_of(stored) != width {
-        return Err(Failure::runtime(format!(
-            "the tensor shows {stored} elements as {}: a kernel cannot see them so. clone() it first",
-            shape.dtype
-        )));
+    if stored != shape.dtype {
+        return Err(Failure::new(
+            Kind::Elsewhere,
+            format!(
+                "the tensor shows {stored} elements as {}: a kernel cannot see them so. clone() it first",
+                shape.dtype
+            ),
+        ));
     }
     Ok(memory.tensor(elements, shape.dtype)?)
 }

@@ -45,6 +45,11 @@ impl RawView {
         }
     }
 
+    /// Whether it stands for a tensor that is not there.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.dim < 0
+    }
+
     /// # Safety
     /// The pointers are good for as many numbers as it says, for as long as `self` is borrowed.
     #[inline]
@@ -128,4 +133,33 @@ pub(crate) fn dtype_of(scalar_type: i32) -> Result<DType, Failure> {
         44 => DType::Float8E8M0FnU,
         other => return Err(Failure::runtime(format!("spyre does not support dtype {other}"))),
     })
+}
+
+/// The number of PyTorch's `ScalarType`.
+pub(crate) fn number_of(dtype: DType) -> i32 {
+    match dtype {
+        DType::UInt8 => 0,
+        DType::Int8 => 1,
+        DType::Int16 => 2,
+        DType::Int32 => 3,
+        DType::Int64 => 4,
+        DType::Float16 => 5,
+        DType::Float32 => 6,
+        DType::Float64 => 7,
+        DType::Complex32 => 8,
+        DType::Complex64 => 9,
+        DType::Complex128 => 10,
+        DType::Bool => 11,
+        DType::BFloat16 => 15,
+        DType::Float8E5M2 => 23,
+        DType::Float8E4M3Fn => 24,
+        DType::Float8E5M2FnUz => 25,
+        DType::Float8E4M3FnUz => 26,
+        DType::UInt16 => 27,
+        DType::UInt32 => 28,
+        DType::UInt64 => 29,
+        DType::Float8E8M0FnU => 44,
+        // PyTorch's own word for none.
+        _ => 46,
+    }
 }

@@ -42,6 +42,9 @@ pub(crate) struct Entry {
     pub(crate) number: u16,
 }
 
+/// Which arguments are tensors, and their strides in the shape of all.
+type Inputs = SmallVec<[(usize, Numbers); 4]>;
+
 impl Entry {
     /// The expression in a lane.
     pub(crate) fn expression(&self, lane: Lane) -> Option<&'static str> {
@@ -96,10 +99,7 @@ impl Entry {
     }
 
     /// The shape of all arguments together, and those that are tensors with their strides in it.
-    fn inputs(
-        &self,
-        call: &Call<'_>,
-    ) -> Result<(Numbers, SmallVec<[(usize, Numbers); 4]>), Decline> {
+    fn inputs(&self, call: &Call<'_>) -> Result<(Numbers, Inputs), Decline> {
         let tensors = || {
             let named =
                 self.parameters.iter().enumerate().filter(|(_, known)| known.name().is_some());
@@ -135,7 +135,7 @@ impl Entry {
         call: &Call<'_>,
         compute: DType,
         shape: &Numbers,
-        inputs: SmallVec<[(usize, Numbers); 4]>,
+        inputs: Inputs,
         outputs: &[(Place, Tensor<'_>)],
     ) -> Result<Launch, Decline> {
         let places = inputs.iter().map(|&(at, _)| Place::Argument(at));

@@ -55,7 +55,7 @@ impl Entry {
     }
 
     /// Whole numbers are computed as floats.
-    fn as_float(self, expression: &'static str) -> Self {
+    fn in_float(self, expression: &'static str) -> Self {
         Self { domain: Domain::Float, ..self.float(expression) }
     }
 
@@ -71,8 +71,8 @@ fn arithmetic() -> Vec<Entry> {
         row("sub.out", "a b alpha:s").number("a - alpha * b"),
         row("rsub.Tensor rsub.Tensor_out", "a b alpha:s").number("b - alpha * a"),
         row("mul.out", "a b").number("a * b").truth("a & b"),
-        row("div.out", "a b").as_float("a / b"),
-        row("div.out_mode", "a b -").as_float("a / b"),
+        row("div.out", "a b").in_float("a / b"),
+        row("div.out_mode", "a b -").in_float("a / b"),
         row("div.out_mode", "a b 'trunc'").float("trunc(a / b)").whole("a / b"),
         row("div.out_mode", "a b 'floor'").number("a // b"),
         row("floor_divide floor_divide_.Tensor floor_divide.out", "a b").number("a // b"),
@@ -83,13 +83,13 @@ fn arithmetic() -> Vec<Entry> {
         row("fmax.out", "a b").float("fmax(a, b)").whole("max(a, b)").truth("a | b"),
         row("fmin.out", "a b").float("fmin(a, b)").whole("min(a, b)").truth("a & b"),
         row("pow.Tensor_Tensor_out pow.Tensor_Scalar_out pow.Scalar_out", "a b").float("pow(a, b)"),
-        row("atan2.out", "a b").as_float("atan2(a, b)"),
-        row("copysign.out", "a b").as_float("copy_sign(a, b)"),
+        row("atan2.out", "a b").in_float("atan2(a, b)"),
+        row("copysign.out", "a b").in_float("copy_sign(a, b)"),
         row("neg.out", "a").number("-a"),
         row("abs.out", "a").number("abs(a)").truth("a"),
         row("sign.out", "a").number("sign(a)").truth("a"),
         row("sgn.out", "a").number("sign(a)").truth("a"),
-        row("reciprocal.out", "a").as_float("reciprocal(a)"),
+        row("reciprocal.out", "a").in_float("reciprocal(a)"),
         row("addcmul.out", "a b c value:s").number("a + value * b * c"),
         row("addcdiv.out", "a b c value:s").float("a + value * (b / c)"),
         row("lerp.Scalar_out", "a b weight:s")
@@ -146,26 +146,26 @@ fn bits() -> Vec<Entry> {
 
 fn functions() -> Vec<Entry> {
     vec![
-        row("sqrt.out", "a").as_float("sqrt(a)"),
-        row("rsqrt.out", "a").as_float("rsqrt(a)"),
-        row("exp.out", "a").as_float("exp(a)"),
-        row("exp2.out", "a").as_float("exp2(a)"),
-        row("expm1.out", "a").as_float("expm1(a)"),
-        row("log.out", "a").as_float("log(a)"),
-        row("log2.out", "a").as_float("log2(a)"),
-        row("log10.out", "a").as_float("log10(a)"),
-        row("log1p.out", "a").as_float("log1p(a)"),
-        row("sin.out", "a").as_float("sin(a)"),
-        row("cos.out", "a").as_float("cos(a)"),
-        row("tan.out", "a").as_float("tan(a)"),
-        row("asin.out", "a").as_float("asin(a)"),
-        row("acos.out", "a").as_float("acos(a)"),
-        row("atan.out", "a").as_float("atan(a)"),
-        row("sinh.out", "a").as_float("sinh(a)"),
-        row("cosh.out", "a").as_float("cosh(a)"),
-        row("tanh.out", "a").as_float("tanh(a)"),
-        row("erf.out", "a").as_float("erf(a)"),
-        row("sigmoid.out", "a").as_float("sigmoid(a)"),
+        row("sqrt.out", "a").in_float("sqrt(a)"),
+        row("rsqrt.out", "a").in_float("rsqrt(a)"),
+        row("exp.out", "a").in_float("exp(a)"),
+        row("exp2.out", "a").in_float("exp2(a)"),
+        row("expm1.out", "a").in_float("expm1(a)"),
+        row("log.out", "a").in_float("log(a)"),
+        row("log2.out", "a").in_float("log2(a)"),
+        row("log10.out", "a").in_float("log10(a)"),
+        row("log1p.out", "a").in_float("log1p(a)"),
+        row("sin.out", "a").in_float("sin(a)"),
+        row("cos.out", "a").in_float("cos(a)"),
+        row("tan.out", "a").in_float("tan(a)"),
+        row("asin.out", "a").in_float("asin(a)"),
+        row("acos.out", "a").in_float("acos(a)"),
+        row("atan.out", "a").in_float("atan(a)"),
+        row("sinh.out", "a").in_float("sinh(a)"),
+        row("cosh.out", "a").in_float("cosh(a)"),
+        row("tanh.out", "a").in_float("tanh(a)"),
+        row("erf.out", "a").in_float("erf(a)"),
+        row("sigmoid.out", "a").in_float("sigmoid(a)"),
         row("floor.out", "a").float("floor(a)").whole("a"),
         row("ceil.out", "a").float("ceil(a)").whole("a"),
         row("round.out", "a").float("round(a)").whole("a"),

@@ -1,0 +1,141 @@
+#![allow(unsafe_code, reason = "pointers of a framework that is written in C++")]
+
+use std::ffi::{CStr, c_char};
+use std::slice;
+
+use smallvec::SmallVec;
+use spyre::artifact::Constant;
+use spyre::aten::{Argument, Number, Tensor};
+
+use crate::abi::{RawView, dtype_of};
+use crate::failure::Failure;
+
+/// `SpyreArgument` in `csrc/spyre.h`.
+#[repr(C)]
+pub(crate) struct RawArgument {
+    kind: i32,
+    /// Of a tensor of the host that is taken for a number; -1 for a mere number.
+    dtype: i32,
+    count: i64,
+    whole: i64,
+    real: f64,
+    imaginary: f64,
+    list: *const std::ffi::c_void,
+}
+
+const NONE: i32 = 0;
+const TENSOR: i32 = 1;
+const TENSORS: i32 = 2;
+const WHOLE: i32 = 3;
+const FLOAT: i32 = 4;
+const TRUTH: i32 = 5;
+const WHOLES: i32 = 6;
+const FLOATS: i32 = 7;
+const TRUTHS: i32 = 8;
+const TEXT: i32 = 9;
+
+/// Tensors of lists, which arguments borrow from.
+pub(crate) type Lists<'a> = SmallVec<[SmallVec<[Option<Tensor<'a>>; 8]>; 1]>;
+
+impl RawArgument {
+    /// A tensor of it.
+    ///
+    /// # Safety
+    /// The pointer is good for as many views as it says.
+    pub(crate) unsafe fn view(&self, item: usize) -> Option<&RawView> {
+        let count = match self.kind {
+            TENSOR => 1,
+            TENSORS => self.count as usize,
+            _ => 0,
+        };
+        if item >= count {
+            return None;
+        }
+        // SAFETY: as promised.
+        Some(unsafe { &*self.list.cast::<RawView>().add(item) })
+    }
+
+    /// # Safety
+    /// As for [`view`](Self::view), for `'a`.
+    unsafe fn items<T>(&self) -> &[T] {
+        match self.count {
+            0 => &[],
+            // SAFETY: as promised.
+            count => unsafe { slice::from_raw_parts(self.list.cast(), count as usize) },
+        }
+    }
+
+    fn number(&self, value: Constant) -> Result<Argument<'_>, Failure> {
+        let dtype = if self.dtype < 0 { None } else { Some(dtype_of(self.dtype)?) };
+        Ok(Argument::Number(Number { value, imaginary: self.imaginary, dtype }))
+    }
+}
+
+/// The arguments of a call; `lists` holds what those that are lists of tensors point to.
+///
+/// # Safety
+/// Their pointers are good for as long as they are borrowed.
+pub(crate) unsafe fn lists_of(raw: &[RawArgument]) -> Result<Lists<'_>, Failure> {
+    let mut lists = Lists::new();
+    for argument in raw.iter().filter(|argument| argument.kind == TENSORS) {
+        // SAFETY: as promised.
+        let views: &[RawView] = unsafe { argument.items() };
+        // SAFETY: as promised.
+        let items = views.iter().map(|view| unsafe { tensor(view) });
+        lists.push(items.collect::<Result<_, _>>()?);
+    }
+    Ok(lists)
+}
+
+/// # Safety
+/// As for [`lists_of`].
+pub(crate) unsafe fn arguments_of<'a, 'b: 'a>(
+    raw: &'a [RawArgument],
+    lists: &'a Lists<'b>,
+) -> Result<SmallVec<[Argument<'a>; 8]>, Failure> {
+    let mut lists = lists.iter();
+    let mut arguments = SmallVec::new();
+    for argument in raw {
+        // SAFETY: as promised.
+        arguments.push(unsafe {
+            match argument.kind {
+                TENSOR => match tensor(&*argument.list.cast::<RawView>())? {
+                    Some(tensor) => Argument::Tensor(tensor),
+                    None => Argument::None,
+                },
+                TENSORS => lists.next().map_or(Argument::None, |list| Argument::Tensors(list)),
+                WHOLE => argument.number(Constant::Int(argument.whole))?,
+                FLOAT => argument.number(Constant::Float(argument.real))?,
+                TRUTH => argument.number(Constant::Bool(argument.whole != 0))?,
+                WHOLES => Argument::Wholes(argument.items()),
+                FLOATS => Argument::Floats(argument.items()),
+                TRUTHS => Argument::Truths(argument.items()),
+                TEXT => text(argument.list.cast()),
+                NONE => Argument::None,
+                other => {
+                    return Err(Failure::runtime(format!("there is no argument of kind {other}")));
+                }
+            }
+        });
+    }
+    Ok(arguments)
+}
+
+/// # Safety
+/// The text ends with a zero.
+unsafe fn text<'a>(text: *const c_char) -> Argument<'a> {
+    // SAFETY: as promised.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_or(Argument::None, Argument::Text)
+}
+
+/// # Safety
+/// The view's pointers are good for `'a`.
+unsafe fn tensor(view: &RawView) -> Result<Option<Tensor<'_>>, Failure> {
+    if view.is_nothing() {
+        return Ok(None);
+    }
+    // SAFETY: as promised.
+    let shape = unsafe { view.shape()? };
+    Ok(Some(Tensor { dtype: shape.dtype, size: shape.size, stride: shape.stride }))
+}

@@ -1,0 +1,45 @@
+//! Compiled kernels, by what they compute: per card, for as long as the process lives.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+use spyre::aten::KernelSource;
+use spyre::compiler::{CompileOptions, Kernel};
+use spyre::runtime::ExecutionPlan;
+
+use crate::cards::{self, Card};
+use crate::failure::Failure;
+
+type Plans = RwLock<HashMap<KernelSource, Arc<ExecutionPlan>>>;
+
+static PLANS: [OnceLock<Plans>; cards::MOST] = [const { OnceLock::new() }; cards::MOST];
+
+/// A kernel's plan, on the card.
+pub(super) fn of(card: &Card, kernel: &KernelSource) -> Result<Arc<ExecutionPlan>, Failure> {
+    let plans = PLANS[usize::from(card.index().0)].get_or_init(Plans::default);
+    let known = plans.read().get(kernel).cloned();
+    let plan = match known {
+        Some(plan) => plan,
+        None => {
+            let plan = Arc::new(compile(card, kernel)?);
+            plans.write().entry(kernel.clone()).or_insert(plan).clone()
+        }
+    };
+    if !plan.is_loaded() {
+        plan.load(card.current_stream()?)?;
+    }
+    Ok(plan)
+}
+
+#[cold]
+fn compile(card: &Card, kernel: &KernelSource) -> Result<ExecutionPlan, Failure> {
+    let text = kernel.text();
+    let internal = |why: &dyn std::fmt::Display| {
+        Failure::runtime(format!("spyre: internal error, please report it: {why}\n{text}"))
+    };
+    let parsed: Kernel = text.parse().map_err(|error| internal(&error))?;
+    let options = CompileOptions { profile: card.device.profile() };
+    let plan = parsed.compile(&options).map_err(|error| internal(&error))?;
+    Ok(ExecutionPlan::from_compiler_output(plan)?)
+}
