@@ -72,7 +72,9 @@ fn compile(torch: &Path, source: &Path, name: &str) {
 /// Whether an archive is to be made again: each source takes half a minute.
 fn is_older(archive: &Path, source: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
-    let inputs = [source, &Path::new(SOURCES).join("spyre.h"), Path::new("build.rs")];
+    let own = source.with_extension("h");
+    let shared = Path::new(SOURCES).join("spyre.h");
+    let inputs = [source, &own, &shared, Path::new("build.rs")];
     inputs.iter().any(|input| changed(archive) < changed(input))
 }
 

@@ -1,8 +1,9 @@
 // Ops that the card has kernels for: one boxed kernel hands each call to the Rust side.
-#include "spyre.h"
+#include "native.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
@@ -192,12 +193,20 @@ class NativeKernel final : public c10::OperatorKernel {
   explicit NativeKernel(int32_t op) : op_(op) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    if (!run(op, stack)) {
+      fallback(op, stack);
+    }
+  }
+
+ private:
+  // Whether there is a kernel for it. A result of another shape is given that first, once.
+  bool run(const c10::OperatorHandle& op, Stack* stack, bool may_resize = true) {
     const auto& schema = op.schema();
     const auto count = schema.arguments().size();
     const auto given = torch::jit::last(*stack, count);
     Arguments arguments;
     if (!arguments.take(given)) {
-      return fallback(op, stack);
+      return false;
     }
     const auto& written = written_arguments(schema);
     const SpyreCall call{op_,
@@ -214,8 +223,15 @@ class NativeKernel final : public c10::OperatorKernel {
     if (status == SPYRE_OK && result_count > 0) {
       status = make_results(call, results, result_count, made);
     }
-    if (status == SPYRE_ELSEWHERE) {
-      return fallback(op, stack);
+    if (status == SPYRE_RESIZE && may_resize) {
+      const std::vector<int64_t> sizes(results[0].sizes, results[0].sizes + results[0].dim);
+      for (const int64_t at : written) {
+        at::native::resize_output(given[at].toTensor(), sizes);
+      }
+      return run(op, stack, false);
+    }
+    if (status == SPYRE_ELSEWHERE || status == SPYRE_RESIZE) {
+      return false;
     }
     check(status);
     for (const int64_t at : written) {
@@ -226,9 +242,9 @@ class NativeKernel final : public c10::OperatorKernel {
     for (size_t at = 0; at < returned && at < made.size(); ++at) {
       stack->emplace_back(std::move(made[at]));
     }
+    return true;
   }
 
- private:
   static int32_t make_results(const SpyreCall& call, const SpyreResult* results, int64_t count,
                               c10::SmallVector<Tensor, 2>& made) {
     const auto device = c10::Device(kSpyre, static_cast<c10::DeviceIndex>(call.device));

@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     NotImplemented = 5,
     Type = 6,
     Elsewhere = 7,
+    Resize = 8,
 }
 
 impl Failure {
@@ -109,7 +110,9 @@ impl From<Failure> for pyo3::PyErr {
         };
         let message = failure.message;
         match failure.kind {
-            Kind::Runtime | Kind::OutOfMemory | Kind::Elsewhere => PyRuntimeError::new_err(message),
+            Kind::Runtime | Kind::OutOfMemory | Kind::Elsewhere | Kind::Resize => {
+                PyRuntimeError::new_err(message)
+            }
             Kind::Index => PyIndexError::new_err(message),
             Kind::Value => PyValueError::new_err(message),
             Kind::NotImplemented => PyNotImplementedError::new_err(message),

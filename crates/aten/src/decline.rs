@@ -14,6 +14,8 @@ pub enum Decline {
     Rank { dims: usize },
     #[error("a result of {from} cannot be stored as {to}")]
     Cast { from: DType, to: DType },
-    #[error("the result has another shape than it is given")]
-    ResultShape,
+    #[error("arguments of these shapes do not go together")]
+    Shapes,
+    #[error("a result is to be of shape {size:?}")]
+    ResultShape { size: Vec<usize> },
 }

@@ -51,8 +51,8 @@ impl Op {
         let mut why = Decline::Argument { argument: 0, expected: "arguments of the op" };
         for entry in &OPS[usize::from(self.0)].entries {
             match entry.recipe(call) {
-                Err(decline) => why = decline,
-                Ok(recipe) => return Ok(recipe),
+                Err(decline @ Decline::Argument { .. }) => why = decline,
+                outcome => return outcome,
             }
         }
         Err(why)

@@ -33,6 +33,7 @@ const SEGMENTS: usize = (CLASS_SHIFT - SMALLEST_BITS - FIRST_SEGMENT_BITS) as us
 /// let address = space.insert(1000, Arc::new("a tensor")).expect("room");
 /// assert_eq!(AddressSpace::<&str>::device_of(address), Some(DeviceIndex(3)));
 /// assert_eq!(space.find(address + 999), Some((Arc::new("a tensor"), 999)));
+/// assert_eq!(space.values(), [Arc::new("a tensor")]);
 /// assert_eq!(space.remove(address), Some(Arc::new("a tensor")));
 /// assert_eq!(space.find(address), None);
 /// ```
@@ -107,6 +108,13 @@ impl<T> AddressSpace<T> {
         let value = class.known_slot(index)?.lock().take()?;
         class.free.lock().slots.push(index);
         Some(value)
+    }
+
+    /// Everything that has addresses now.
+    pub fn values(&self) -> Vec<Arc<T>> {
+        let segments = self.classes.iter().flat_map(|class| &class.segments);
+        let slots = segments.filter_map(OnceLock::get).flat_map(|segment| segment.iter());
+        slots.filter_map(|slot| slot.lock().clone()).collect()
     }
 
     #[inline]

@@ -132,7 +132,7 @@ pub(crate) unsafe fn device_tensor(
     // SAFETY: as promised.
     let shape = unsafe { view.shape()? };
     let address = view.data as u64;
-    if address == 0 {
+    if address == 0 && size.contains(&0) {
         return Ok(SpyreTensor::empty(card.current_stream()?, size, shape.dtype)?);
     }
     let (memory, inside) = cards::memory_at(address)?;

@@ -3,7 +3,9 @@
 use std::ffi::{CString, c_char};
 use std::sync::LazyLock;
 
-use spyre::aten::{Call, Op, ResultShape};
+use smallvec::SmallVec;
+use spyre::aten::{Call, Decline, Op, ResultShape};
+use spyre::numerics::DType;
 
 use super::entry;
 use super::launches::list;
@@ -62,7 +64,14 @@ entry! {
         let arguments = unsafe { native::arguments_of(raw, &lists)? };
         let default = dtype_of(call.default_dtype)?;
         let call_of = Call { arguments: &arguments, written, default };
-        let recipe = op.recipe(&call_of).map_err(elsewhere)?;
+        let recipe = match op.recipe(&call_of) {
+            Ok(recipe) => recipe,
+            Err(Decline::ResultShape { size }) => {
+                // SAFETY: as above.
+                return unsafe { resize(&size, results) };
+            }
+            Err(decline) => return Err(elsewhere(decline)),
+        };
         // SAFETY: the shim gives room for as many results as an op has.
         unsafe { *count = recipe.results.len() as i64 };
         if recipe.results.is_empty() {
@@ -100,6 +109,21 @@ impl RawResult {
             strides: result.stride.as_ptr(),
         }
     }
+}
+
+/// Says what shape the op's result is to have before it is called again.
+///
+/// # Safety
+/// There is room for a result.
+unsafe fn resize(size: &[usize], results: *mut RawResult) -> Result<(), Failure> {
+    PENDING.with_borrow_mut(|pending| {
+        let size = SmallVec::from(size);
+        let shape = ResultShape { dtype: DType::Bool, stride: SmallVec::new(), size };
+        pending.results = SmallVec::from_iter([shape]);
+        // SAFETY: as promised.
+        unsafe { *results = RawResult::of(&pending.results[0]) };
+    });
+    Err(Failure::new(Kind::Resize, "a result has another shape"))
 }
 
 fn elsewhere(why: impl std::fmt::Display) -> Failure {

@@ -1,6 +1,6 @@
 //! Histories and snapshots of memory, in the form that PyTorch's memory_viz reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use spyre::flex::{BlockInfo, BlockState};
+use spyre::runtime::TensorMemory;
 
 use crate::cards::{self, Card};
 use crate::history::{self, Action, Event, Held, Settings, Traced};
@@ -62,7 +63,8 @@ fn memory_snapshot(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
             let frames = frames_of(py, held.values().map(|held| &held.traceback))?;
             let held =
                 held.iter().zip(frames).map(|((&place, held), frames)| (place, (held, frames)));
-            let writer = Writer { py, device, events: &events, held: held.collect() };
+            let tensors = tensors_of(card);
+            let writer = Writer { py, device, events: &events, held: held.collect(), tensors };
             writer.write(card, &segments)?;
         }
     }
@@ -103,6 +105,15 @@ struct Writer<'py, 'a> {
     events: &'a [Event],
     /// Who holds what is at a place, and since which line.
     held: BTreeMap<u64, (&'a Held, Bound<'py, PyList>)>,
+    /// Where tensors are. What plans hold is none of PyTorch's memory.
+    tensors: HashSet<u64>,
+}
+
+fn tensors_of(card: &Card) -> HashSet<u64> {
+    let memories = card.memory.values();
+    let block = |memory: &Arc<TensorMemory>| card.device.allocator().block(memory.range().handle);
+    let blocks = memories.iter().filter_map(|memory| block(memory).ok());
+    blocks.map(|block| history::place_of(card.index().0, &block)).collect()
 }
 
 /// What a segment's blocks come to.
@@ -154,7 +165,7 @@ impl<'py> Writer<'py, '_> {
         if bytes == 0 {
             return Ok(());
         }
-        let is_live = block.state == BlockState::Live;
+        let is_live = block.state == BlockState::Live && self.tensors.contains(&place);
         let holder = self.held.get(&place).filter(|_| is_live);
         let requested = holder.map_or(bytes, |(held, _)| held.host_bytes.min(bytes));
         if is_live {

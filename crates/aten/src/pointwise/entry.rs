@@ -65,7 +65,7 @@ impl Entry {
         let from = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
         for (_, output) in &outputs {
             if output.size != &shape[..] {
-                return Err(Decline::ResultShape);
+                return Err(Decline::ResultShape { size: shape.to_vec() });
             }
             if !can_cast(from, output.dtype) {
                 return Err(Decline::Cast { from, to: output.dtype });
@@ -106,10 +106,10 @@ impl Entry {
             named.filter_map(|(at, _)| call.tensor(at).map(|tensor| (at, tensor)))
         };
         let shape = broadcast(tensors().map(|(_, tensor)| tensor.size));
-        let shape = shape.ok_or(Decline::ResultShape)?;
+        let shape = shape.ok_or(Decline::Shapes)?;
         let mut inputs = SmallVec::new();
         for (at, tensor) in tensors() {
-            inputs.push((at, expanded(&tensor, &shape).ok_or(Decline::ResultShape)?));
+            inputs.push((at, expanded(&tensor, &shape).ok_or(Decline::Shapes)?));
         }
         Ok((shape, inputs))
     }

@@ -110,7 +110,6 @@ fn arithmetic() -> Vec<Entry> {
         row("masked_fill_.Scalar masked_fill_.Tensor", "a c:bool v:s")
             .number("where(c, v, a)")
             .truth("where(c, v, a)"),
-        row("square square.out", "a").number("a * a"),
     ]
 }
 
