@@ -15,6 +15,7 @@
 //! ```
 
 mod open;
+pub mod plans;
 pub mod trace;
 
 pub use open::{OpenError, OpenSettings, device};

@@ -8,17 +8,17 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
 use spyre::artifact::{
-    CompilerOutput, ExpectedDim, ExpectedSize, FORMAT_VERSION, InitPacket, InitTarget,
-    Intermediate, IntermediateDim, Role, TensorMetadata,
+    ExpectedDim, ExpectedSize, FORMAT_VERSION, InitPacket, InitTarget, Intermediate,
+    IntermediateDim, Role, TensorMetadata,
 };
 
-use crate::text;
+use crate::{plan_source, text};
 use image::ImageReport;
 use step::StepReport;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The plan's folder.
+    /// The plan's folder, or a kernel's text (`.ir`).
     plan: PathBuf,
     /// Shows the programs, instruction by instruction.
     #[arg(long)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
-    let plan = CompilerOutput::load(&arguments.plan)?;
+    let plan = plan_source::load(&arguments.plan, None)?;
     let count = plan.images.len();
     if let Some(image) = arguments.image {
         ensure!(image < count, "there is no image {image}: the plan has {count}, from 0 on");

@@ -22,11 +22,11 @@ use crate::fill::Fill;
 use crate::given::{self, Given};
 use crate::npy::element_bytes;
 use crate::sizes::{self, ShapeArgument};
-use crate::{scalars, screen, text};
+use crate::{plan_source, scalars, screen, text};
 
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArguments {
-    /// The plan's folder.
+    /// The plan's folder, or a kernel's text (`.ir`).
     plan: PathBuf,
     /// Tensors: name=FILE, FILE.npy in the plan's order, or FILE.safetensors by its names.
     inputs: Vec<String>,
@@ -132,7 +132,7 @@ pub(crate) struct InputReport {
 impl LaunchArguments {
     /// Reads the plan and the tensors, and finds out what each tensor measures.
     pub(crate) fn prepare(&self) -> Result<Prepared> {
-        let plan = CompilerOutput::load(&self.plan)?;
+        let plan = plan_source::load(&self.plan, self.profile.map(Profile::from))?;
         let settings = self.settings(&plan)?;
         let metadata = &plan.tensor_input_metadata;
         let given = given::read(metadata, &self.inputs)?;

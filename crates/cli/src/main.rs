@@ -5,6 +5,7 @@
 //! with 0 if all went well, 1 if something failed and 2 if it was called wrongly.
 
 mod bench;
+mod cache;
 mod compile;
 mod fill;
 mod given;
@@ -14,6 +15,7 @@ mod launch;
 mod npy;
 mod outputs;
 mod plan;
+mod plan_source;
 mod run;
 mod safetensors_file;
 mod scalars;
@@ -48,6 +50,8 @@ enum Action {
     Plan(plan::Arguments),
     /// Compiles a kernel to a plan.
     Compile(compile::Arguments),
+    /// The plans that are kept for later: lists them, or removes them.
+    Cache(cache::Arguments),
     /// Shows what a plan holds.
     Inspect(inspect::Arguments),
     /// Launches a plan.
@@ -65,6 +69,7 @@ impl Command {
             Action::Info => screen.show(&info::report()?),
             Action::Plan(arguments) => screen.show(&plan::write(&arguments)?),
             Action::Compile(arguments) => screen.show(&compile::write(&arguments)?),
+            Action::Cache(arguments) => screen.show(&cache::report(&arguments)?),
             Action::Inspect(arguments) => screen.show(&inspect::report(&arguments)?),
             Action::Run(arguments) => screen.show(&run::report(&arguments)?),
             Action::Trace(arguments) => screen.show(&trace::report(&arguments)?),

@@ -32,6 +32,16 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// How long ago something was, in the largest unit that it fills.
+pub(crate) fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 pub(crate) fn mode(mode: MemoryMode) -> &'static str {
     match mode {
         MemoryMode::Pf => "PF",
@@ -91,6 +101,12 @@ mod tests {
         assert_eq!(bytes(96 << 30), "96 GiB");
         assert_eq!((bytes(1536), bytes(0)), ("1.50 KiB".to_owned(), "0 B".to_owned()));
         assert_eq!((shape(&[256, 64]), shape(&[])), ("256x64".to_owned(), "scalar".to_owned()));
+    }
+
+    #[test]
+    fn ages_are_in_units_that_they_fill() {
+        assert_eq!([age(0), age(119), age(7199)], ["0 s", "119 s", "119 min"]);
+        assert_eq!([age(7200), age(172_800)], ["2 h", "2 days"]);
     }
 
     #[test]

@@ -30,3 +30,6 @@ pub use ir::{
 };
 pub use lower::{CompileError, CompileOptions};
 pub use text::{ParseError, Place};
+
+/// The version of the compiler, and a digest of what it was built from. Plans of another one may differ.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("SPYRE_COMPILER_SOURCES"));

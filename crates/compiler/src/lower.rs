@@ -17,7 +17,7 @@ pub use error::CompileError;
 use nest::Stuck;
 
 /// What plans are compiled for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CompileOptions {
     /// How the device keeps elements.
     pub profile: Profile,

@@ -47,6 +47,10 @@ impl Bed {
             command.env_remove(variable);
         }
         command.env_remove("SPYRE_PROFILE");
+        for variable in spyre::plans::CacheSettings::VARIABLES {
+            command.env_remove(variable);
+        }
+        command.env("SPYRE_CACHE_DIR", "cache");
         command
     }
 

@@ -68,14 +68,16 @@ fn settled(line: &str) -> String {
     if let Some(start) = machine.into_iter().find(|start| line.trim_start().starts_with(start)) {
         return start.to_owned();
     }
-    let is_timed = ["blocks", "bar", "<=", ">="].iter().any(|word| line.contains(word));
+    let is_timed =
+        ["blocks", "bar", "<=", ">=", " ago", "cache: "].iter().any(|word| line.contains(word));
     if !is_timed {
         return line.to_owned();
     }
     let words = line.split_whitespace().filter(|word| *word != "MISSED").map(|word| {
         let is_number = word.trim_end_matches([',', ';']).parse::<f64>().is_ok();
         let is_unit = ["ns", "us", "ms"].contains(&word.trim_end_matches([',', ';']));
-        if is_number || is_unit { "#" } else { word }
+        let is_key = word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_number || is_unit || is_key { "#" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -132,6 +134,7 @@ fn every_sub_command_and_field_is_on_the_page() {
     let documents = [
         bed.json("info"),
         bed.json("plan addition -o add"),
+        bed.json("cache"),
         bed.json("inspect matmul"),
         bed.json("run matmul --fill zeros"),
         bed.json("trace matmul --fill zeros -o t.json"),

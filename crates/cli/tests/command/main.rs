@@ -2,6 +2,7 @@
 
 mod bed;
 mod bench;
+mod cache;
 mod compile;
 mod docs;
 mod hostile;
