@@ -19,6 +19,7 @@ mod ops;
 mod program;
 mod refusal;
 mod span;
+mod touch;
 mod verify;
 
 pub use builder::ProgramBuilder;
@@ -33,6 +34,7 @@ pub use ops::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 pub use program::{Access, Draft, OperandType, Program, RegisterType};
 pub use refusal::Refusal;
 pub use span::Span;
+pub use touch::Touch;
 
 /// The most dims a program walks over, and so the deepest nest of loops.
 pub const MAX_DIMS: usize = 8;

@@ -48,7 +48,7 @@ pub use isa::{
     Access, BinaryOp, CompareOp, Constant, CorrectionProgram, Dim, Draft, INSTRUCTION_BYTES,
     Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS,
     MAX_SKIP_DEPTH, Operand, OperandType, Patch, Program, ProgramBuilder, ReduceOp, Refusal,
-    Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+    Register, RegisterType, ScalarWord, Span, Tile, Touch, UnaryOp,
 };
 pub use output::{
     Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedDim,

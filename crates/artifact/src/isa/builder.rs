@@ -77,12 +77,20 @@ pub struct ProgramBuilder {
     owned: Vec<Vec<Register>>,
     /// The first thing that could not be written down.
     refusal: Option<Refusal>,
+    /// Whether every register is one of its own.
+    shares_later: bool,
 }
 
 impl ProgramBuilder {
     /// An empty program.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty draft whose registers are each filled for one purpose, and may be thousands: for a
+    /// pass that lets them share buffers, between [`ProgramBuilder::draft`] and [`Draft::verify`].
+    pub fn with_registers_to_share() -> Self {
+        Self { shares_later: true, ..Self::default() }
     }
 
     /// One more dim to walk over.
@@ -111,7 +119,8 @@ impl ProgramBuilder {
     /// A tile buffer that holds nothing yet.
     pub fn register(&mut self, lane: Lane, span: impl Into<Span>) -> Register {
         let wanted = RegisterType { lane, span: span.into() };
-        let spare = self.free.iter().position(|&register| self.type_of(register) == Some(wanted));
+        let mut free = self.free.iter().filter(|_| !self.shares_later);
+        let spare = free.position(|&register| self.type_of(register) == Some(wanted));
         let register = match spare {
             Some(at) => self.free.swap_remove(at),
             None => self.new_register(wanted),
@@ -269,9 +278,14 @@ impl ProgramBuilder {
 
     /// The program, if it follows all rules.
     pub fn build(self) -> Result<Program, Error> {
+        self.draft()?.verify()
+    }
+
+    /// What was written down, to be worked on before it is verified.
+    pub fn draft(self) -> Result<Draft, Error> {
         match self.refusal {
             Some(refusal) => Err(Error::Program(refusal)),
-            None => self.draft.verify(),
+            None => Ok(self.draft),
         }
     }
 
@@ -290,15 +304,27 @@ impl ProgramBuilder {
 
     fn new_register(&mut self, wanted: RegisterType) -> Register {
         self.draft.registers.push(wanted);
-        Register(self.id(self.draft.registers.len(), "registers", super::MAX_REGISTERS))
+        let (count, most) = (self.draft.registers.len(), self.most_registers());
+        if count > most {
+            self.refuse("registers", count, most);
+        }
+        Register((count.min(most) - 1) as u16)
     }
 
     /// The id of the last of `count` things.
     fn id(&mut self, count: usize, what: &'static str, most: usize) -> u8 {
         if count > most {
-            self.refusal.get_or_insert(Refusal::TooMany { what, given: count, most });
+            self.refuse(what, count, most);
         }
         (count - 1).min(most - 1) as u8
+    }
+
+    fn refuse(&mut self, what: &'static str, given: usize, most: usize) {
+        self.refusal.get_or_insert(Refusal::TooMany { what, given, most });
+    }
+
+    fn most_registers(&self) -> usize {
+        if self.shares_later { usize::from(u16::MAX) } else { super::MAX_REGISTERS }
     }
 
     fn type_of(&self, register: Register) -> Option<RegisterType> {

@@ -71,42 +71,69 @@ impl Instruction {
                 Fields { opcode: SKIP_UNLESS, a: scalar.0, d: instructions, ..zero }
             }
             Self::Load { target, source } => {
-                Fields { opcode: LOAD, a: target.0, b: source.0, ..zero }
+                Fields { opcode: LOAD, a: target.code(), b: source.0, ..zero }
             }
             Self::Store { target, source } => {
-                Fields { opcode: STORE, a: target.0, b: source.0, ..zero }
+                Fields { opcode: STORE, a: target.0, b: source.code(), ..zero }
             }
-            Self::Constant { target, value } => {
-                Fields { opcode: CONSTANT, a: target.0, b: value.code(), e: value.word(), ..zero }
-            }
+            Self::Constant { target, value } => Fields {
+                opcode: CONSTANT,
+                a: target.code(),
+                b: value.code(),
+                e: value.word(),
+                ..zero
+            },
             Self::Scalar { target, scalar } => {
-                Fields { opcode: SCALAR, a: target.0, b: scalar.0, ..zero }
+                Fields { opcode: SCALAR, a: target.code(), b: scalar.0, ..zero }
             }
-            Self::Index { target, dim } => Fields { opcode: INDEX, a: target.0, b: dim.0, ..zero },
+            Self::Index { target, dim } => {
+                Fields { opcode: INDEX, a: target.code(), b: dim.0, ..zero }
+            }
             Self::Unary { op, target, source } => {
-                Fields { opcode: UNARY, a: target.0, b: source.0, d: op as u32, ..zero }
+                Fields { opcode: UNARY, a: target.code(), b: source.code(), d: op as u32, ..zero }
             }
-            Self::Binary { op, target, left, right } => {
-                Fields { opcode: BINARY, a: target.0, b: left.0, c: right.0, d: op as u32, e: 0 }
-            }
-            Self::Compare { op, target, left, right } => {
-                Fields { opcode: COMPARE, a: target.0, b: left.0, c: right.0, d: op as u32, e: 0 }
-            }
+            Self::Binary { op, target, left, right } => Fields {
+                opcode: BINARY,
+                a: target.code(),
+                b: left.code(),
+                c: right.code(),
+                d: op as u32,
+                e: 0,
+            },
+            Self::Compare { op, target, left, right } => Fields {
+                opcode: COMPARE,
+                a: target.code(),
+                b: left.code(),
+                c: right.code(),
+                d: op as u32,
+                e: 0,
+            },
             Self::Select { target, condition, yes, no } => {
-                let d = no.0.into();
-                Fields { opcode: SELECT, a: target.0, b: condition.0, c: yes.0, d, e: 0 }
+                let d = no.code().into();
+                Fields {
+                    opcode: SELECT,
+                    a: target.code(),
+                    b: condition.code(),
+                    c: yes.code(),
+                    d,
+                    e: 0,
+                }
             }
             Self::Convert { target, source } => {
-                Fields { opcode: CONVERT, a: target.0, b: source.0, ..zero }
+                Fields { opcode: CONVERT, a: target.code(), b: source.code(), ..zero }
             }
-            Self::Round { target, source, format } => {
-                Fields { opcode: ROUND, a: target.0, b: source.0, d: format as u32, ..zero }
-            }
+            Self::Round { target, source, format } => Fields {
+                opcode: ROUND,
+                a: target.code(),
+                b: source.code(),
+                d: format as u32,
+                ..zero
+            },
             Self::Reduce { op, target, source } => {
-                Fields { opcode: REDUCE, a: target.0, b: source.0, d: op as u32, ..zero }
+                Fields { opcode: REDUCE, a: target.code(), b: source.code(), d: op as u32, ..zero }
             }
             Self::Dot { target, left, right, k } => {
-                Fields { opcode: DOT, a: target.0, b: left.0, c: right.0, d: k.0.into(), e: 0 }
+                Fields { opcode: DOT, a: target.code(), b: left.0, c: right.0, d: k.0.into(), e: 0 }
             }
             Self::Patch { source_word, target_word, words } => {
                 let e = u64::from(words) << 32 | u64::from(target_word);
@@ -138,8 +165,8 @@ impl Fields {
 
     fn instruction(self, offset: usize) -> Result<Instruction, Error> {
         let Self { opcode, a, b, c, d, e } = self;
-        let (target, source) = (Register(a), Register(b));
-        let (left, right) = (Register(b), Register(c));
+        let [target, source, third] = [a, b, c].map(|code| Register(code.into()));
+        let (left, right) = (source, third);
         Ok(match opcode {
             BEGIN => Instruction::Begin {
                 dim: Dim(a),
@@ -166,8 +193,8 @@ impl Fields {
                 Instruction::Compare { op, target, left, right }
             }
             SELECT => {
-                let no = self.code("register", |code| Some(Register(code)), offset)?;
-                Instruction::Select { target, condition: source, yes: Register(c), no }
+                let no = self.code("register", |code| Some(Register(code.into())), offset)?;
+                Instruction::Select { target, condition: source, yes: third, no }
             }
             CONVERT => Instruction::Convert { target, source },
             ROUND => {

@@ -36,7 +36,7 @@ fn check_declarations(draft: &Draft) -> Result<(), Refusal> {
         false => Err(Refusal::SpanOutside { what, span, dims }),
     };
     for (at, register) in draft.registers.iter().enumerate() {
-        inside(Register(at as u8).to_string(), register.span)?;
+        inside(Register(at as u16).to_string(), register.span)?;
     }
     for (at, &OperandType { format, span, .. }) in draft.operands.iter().enumerate() {
         let operand = Operand(at as u8);

@@ -48,32 +48,33 @@ fn parallel(dim: Dim) -> Instruction {
 }
 
 fn load(target: u8, source: u8) -> Instruction {
-    I::Load { target: Register(target), source: Operand(source) }
+    I::Load { target: Register(target.into()), source: Operand(source) }
 }
 
 fn store(target: u8, source: u8) -> Instruction {
-    I::Store { target: Operand(target), source: Register(source) }
+    I::Store { target: Operand(target), source: Register(source.into()) }
 }
 
 fn zero(target: u8) -> Instruction {
-    I::Constant { target: Register(target), value: Constant::Float(0.0) }
+    I::Constant { target: Register(target.into()), value: Constant::Float(0.0) }
 }
 
 fn add(target: u8, left: u8, right: u8) -> Instruction {
-    let (target, left, right) = (Register(target), Register(left), Register(right));
+    let (target, left, right) =
+        (Register(target.into()), Register(left.into()), Register(right.into()));
     I::Binary { op: BinaryOp::Add, target, left, right }
 }
 
 fn unary(op: UnaryOp, target: u8, source: u8) -> Instruction {
-    I::Unary { op, target: Register(target), source: Register(source) }
+    I::Unary { op, target: Register(target.into()), source: Register(source.into()) }
 }
 
 fn reduce(op: ReduceOp, target: u8, source: u8) -> Instruction {
-    I::Reduce { op, target: Register(target), source: Register(source) }
+    I::Reduce { op, target: Register(target.into()), source: Register(source.into()) }
 }
 
 fn dot(target: u8, left: u8, right: u8, k: Dim) -> Instruction {
-    I::Dot { target: Register(target), left: Operand(left), right: Operand(right), k }
+    I::Dot { target: Register(target.into()), left: Operand(left), right: Operand(right), k }
 }
 
 fn skip(instructions: u32) -> Instruction {

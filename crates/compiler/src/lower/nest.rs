@@ -323,11 +323,31 @@ impl<'a> Nest<'a> {
         Ok(register)
     }
 
-    /// A value's tile in the loops that are open.
+    /// A value's tile in the loops that are open. Long chains of values are worked off from their
+    /// start: they would not fit the stack.
     fn value(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Stuck> {
-        if let Some(register) = self.scopes.find(value) {
-            return Ok(register);
+        let mut wanted = vec![value];
+        while let Some(&next) = wanted.last() {
+            match (self.scopes.find(next), self.missing_source(next)) {
+                (Some(register), _) if wanted.len() == 1 => return Ok(register),
+                (Some(_), _) => _ = wanted.pop(),
+                (None, Some(source)) => wanted.push(source),
+                (None, None) => _ = self.made(code, next)?,
+            }
         }
+        self.made(code, value)
+    }
+
+    /// A value that another one is computed from at the same place, and that is not there.
+    fn missing_source(&self, value: ValueId) -> Option<ValueId> {
+        let expression = &self.kernel.value(value).expression;
+        if self.kept.contains_key(&value) || matches!(expression, Expression::Load { .. }) {
+            return None;
+        }
+        expression.sources().into_iter().find(|&source| self.scopes.find(source).is_none())
+    }
+
+    fn made(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Stuck> {
         let known = self.kernel.value(value);
         let register = match &known.expression {
             Expression::Reduce(..) if self.kept.contains_key(&value) => {
