@@ -30,7 +30,7 @@ pub use correction::{CorrectionProgram, Patch};
 pub use ids::{Dim, Operand, Register, ScalarWord};
 pub use instruction::{INSTRUCTION_BYTES, Instruction, Tile};
 pub use lane::Lane;
-pub use ops::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+pub use ops::{BinaryOp, CompareOp, OrderOp, ReduceOp, ScanOp, SeekOp, UnaryOp};
 pub use program::{Access, Draft, OperandType, Program, RegisterType};
 pub use refusal::Refusal;
 pub use span::Span;

@@ -1,5 +1,6 @@
 //! From a kernel to a plan.
 
+mod along;
 mod error;
 mod nest;
 mod registers;
@@ -151,11 +152,9 @@ fn check_plain(kernel: &Kernel) -> Result<(), CompileError> {
                     return Err(CompileError::Access { operand: known.name.clone() });
                 }
             }
-            Expression::Scan(op, ..) => return Err(CompileError::Operation { name: op.name() }),
-            Expression::Seek(seek, ..) => {
-                return Err(CompileError::Operation { name: seek.name() });
+            Expression::Size(dim) if !used.contains(*dim) => {
+                return Err(CompileError::Extent { dim: kernel.dim_name(*dim).to_owned() });
             }
-            Expression::Size(_) => return Err(CompileError::Operation { name: "size" }),
             _ => {}
         }
     }

@@ -2,7 +2,8 @@ use spyre_numerics::DataFormat;
 
 use super::{
     Access, BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, Operand, OperandType,
-    Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+    OrderOp, Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, ScanOp, SeekOp, Span,
+    Tile, UnaryOp,
 };
 use crate::Error;
 
@@ -200,6 +201,27 @@ impl ProgramBuilder {
         target
     }
 
+    /// The extent of `dim`, as one value.
+    pub fn extent(&mut self, dim: Dim) -> Register {
+        let target = self.register(Lane::I64, Span::NONE);
+        self.emit(Instruction::Extent { target, dim });
+        target
+    }
+
+    /// 32 random bits for each index: one of the four words that its counter gives.
+    pub fn random(
+        &mut self,
+        word: u8,
+        seed: Register,
+        offset: Register,
+        index: Register,
+    ) -> Register {
+        let span = self.joined(seed, offset).span | self.type_or_default(index).span;
+        let target = self.register(Lane::I64, span);
+        self.emit(Instruction::Random { word, target, seed, offset, index });
+        target
+    }
+
     /// One value in, one out.
     pub fn unary(&mut self, op: UnaryOp, source: Register) -> Register {
         let RegisterType { lane, span } = self.type_or_default(source);
@@ -269,6 +291,34 @@ impl ProgramBuilder {
     /// Adds the product of two operands' tiles over `k` to what `target` holds.
     pub fn dot(&mut self, target: Register, left: Operand, right: Operand, k: Dim) {
         self.emit(Instruction::Dot { target, left, right, k });
+    }
+
+    /// What all elements up to each one along `dim` give, with what `carry` holds.
+    pub fn scan(&mut self, op: ScanOp, source: Register, carry: Register, dim: Dim) -> Register {
+        let RegisterType { lane, span } = self.type_or_default(source);
+        let target = self.register(lane, span);
+        self.emit(Instruction::Scan { op, target, source, carry, dim });
+        target
+    }
+
+    /// Finds the sought element along `dim`, unless `value` and `place` hold a better one.
+    pub fn seek(
+        &mut self,
+        op: SeekOp,
+        value: Register,
+        place: Register,
+        source: Register,
+        dim: Dim,
+    ) {
+        self.emit(Instruction::Seek { op, value, place, source, dim });
+    }
+
+    /// The places of all elements along `dim` in their order, and the elements.
+    pub fn order(&mut self, op: OrderOp, source: Register, dim: Dim) -> [Register; 2] {
+        let RegisterType { lane, span } = self.type_or_default(source);
+        let (places, values) = (self.register(Lane::I64, span), self.register(lane, span));
+        self.emit(Instruction::Order { op, places, values, source, dim });
+        [places, values]
     }
 
     /// Any instruction, as it is: where the others do not say what is meant.

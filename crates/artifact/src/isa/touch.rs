@@ -19,7 +19,8 @@ impl Instruction {
             Self::Load { target, .. }
             | Self::Constant { target, .. }
             | Self::Scalar { target, .. }
-            | Self::Index { target, .. } => act(Touch::Write, target),
+            | Self::Index { target, .. }
+            | Self::Extent { target, .. } => act(Touch::Write, target),
             Self::Store { source, .. } => act(Touch::Read, source),
             Self::Unary { target, source, .. }
             | Self::Convert { target, source }
@@ -36,6 +37,23 @@ impl Instruction {
                 [condition, yes, no].into_iter().for_each(|source| act(Touch::Read, source));
                 act(Touch::Write, target);
             }
+            Self::Random { target, seed, offset, index, .. } => {
+                [seed, offset, index].into_iter().for_each(|source| act(Touch::Read, source));
+                act(Touch::Write, target);
+            }
+            Self::Scan { target, source, carry, .. } => {
+                act(Touch::Read, source);
+                act(Touch::Update, carry);
+                act(Touch::Write, target);
+            }
+            Self::Seek { value, place, source, .. } => {
+                act(Touch::Read, source);
+                [value, place].into_iter().for_each(|held| act(Touch::Update, held));
+            }
+            Self::Order { places, values, source, .. } => {
+                act(Touch::Read, source);
+                [places, values].into_iter().for_each(|target| act(Touch::Write, target));
+            }
             Self::Reduce { target, source, .. } => {
                 act(Touch::Read, source);
                 act(Touch::Update, target);
@@ -48,7 +66,8 @@ impl Instruction {
     pub fn may_work_in_place(&self) -> bool {
         matches!(
             self,
-            Self::Unary { .. }
+            Self::Random { .. }
+                | Self::Unary { .. }
                 | Self::Binary { .. }
                 | Self::Compare { .. }
                 | Self::Select { .. }
