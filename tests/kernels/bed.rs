@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use spyre::artifact::Constant;
-use spyre::card::SoftwareCard;
-use spyre::compiler::{Array, CompileOptions, Kernel};
+use spyre::card::{SoftwareCard, Threads};
+use spyre::compiler::{Array, CompileOptions, DimId, Kernel};
 use spyre::hal::MemoryMode;
-use spyre::numerics::{DType, Scalar};
+use spyre::numerics::{DType, Profile, Scalar};
 use spyre::runtime::{
-    CPUTensor, Device, ExecutionPlan, SpyreStream, SpyreTensor, launch_kernel_with,
+    CPUTensor, Device, DeviceSettings, ExecutionPlan, SpyreStream, SpyreTensor, launch_kernel_with,
 };
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -52,14 +52,79 @@ fn floats(host: &CPUTensor) -> Result<Vec<f64>, Failure> {
     Ok(scalars?.into_iter().map(Scalar::to_f64).collect())
 }
 
+/// A tensor of numbers for each operand.
+pub(crate) fn arrays_of(kernel: &Kernel, extents: &[usize]) -> Vec<Array> {
+    let extent = |dim: &DimId| extents[usize::from(dim.0)];
+    let operands = kernel.operands().iter().enumerate();
+    operands
+        .map(|(seed, operand)| {
+            let shape: Vec<usize> = operand.dims.iter().map(extent).collect();
+            numbers(operand.dtype, &shape, seed)
+        })
+        .collect()
+}
+
 pub(crate) struct Bed {
     stream: SpyreStream,
+    profile: Profile,
 }
 
 impl Bed {
     pub(crate) fn open() -> Result<Self, Failure> {
-        let device = Device::open(Arc::new(SoftwareCard::new(MemoryMode::Vf)))?;
-        Ok(Self { stream: device.default_stream()? })
+        Self::with_profile(Profile::Open)
+    }
+
+    /// A card that keeps numbers in a way of its own.
+    pub(crate) fn with_profile(profile: Profile) -> Result<Self, Failure> {
+        Self::on(SoftwareCard::new(MemoryMode::Vf), profile)
+    }
+
+    /// A card that divides its work among so many threads.
+    pub(crate) fn with_threads(threads: usize) -> Result<Self, Failure> {
+        let card = SoftwareCard::new(MemoryMode::Vf).with_threads(Threads::new(threads));
+        Self::on(card, Profile::Open)
+    }
+
+    fn on(card: SoftwareCard, profile: Profile) -> Result<Self, Failure> {
+        let settings = DeviceSettings { profile, ..DeviceSettings::default() };
+        let device = Device::open_with(Arc::new(card), settings)?;
+        Ok(Self { stream: device.default_stream()?, profile })
+    }
+
+    /// The bytes of all tensors after a kernel.
+    pub(crate) fn run(
+        &self,
+        kernel: &Kernel,
+        scalars: &[Constant],
+        arrays: &[Array],
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut results = Vec::new();
+        for tensor in self.launch(kernel, scalars, arrays)? {
+            let host = tensor.to_host(&self.stream)?;
+            self.stream.synchronize()?;
+            results.push(host.buffer().read()?.to_vec());
+        }
+        Ok(results)
+    }
+
+    /// The tensors of a kernel after it was launched.
+    fn launch(
+        &self,
+        kernel: &Kernel,
+        scalars: &[Constant],
+        arrays: &[Array],
+    ) -> Result<Vec<SpyreTensor>, Failure> {
+        let plan = kernel.compile(&CompileOptions { profile: self.profile })?;
+        let plan = ExecutionPlan::from_compiler_output(plan)?;
+        plan.load(&self.stream)?;
+        let mut tensors = Vec::new();
+        for array in arrays {
+            tensors.push(SpyreTensor::from_host(&self.stream, &host(array)?)?);
+        }
+        let words: Vec<u64> = scalars.iter().map(|scalar| scalar.word()).collect();
+        launch_kernel_with(&self.stream, &plan, &tensors, &words)?;
+        self.stream.synchronize()?;
+        Ok(tensors)
     }
 
     /// Runs the kernel of a text on the card and in the interpreter, and compares every operand.
@@ -80,23 +145,19 @@ impl Bed {
         scalars: &[Constant],
         tolerance: Tolerance,
     ) -> Result<(), Failure> {
-        let plan = kernel.compile(&CompileOptions::default())?;
-        let plan = ExecutionPlan::from_compiler_output(plan)?;
-        plan.load(&self.stream)?;
-        let mut arrays: Vec<Array> = Vec::new();
-        for (seed, operand) in kernel.operands().iter().enumerate() {
-            let extent = |dim: &spyre::compiler::DimId| extents[usize::from(dim.0)];
-            let shape: Vec<usize> = operand.dims.iter().map(extent).collect();
-            arrays.push(numbers(operand.dtype, &shape, seed));
-        }
-        let mut tensors = Vec::new();
-        for array in &arrays {
-            tensors.push(SpyreTensor::from_host(&self.stream, &host(array)?)?);
-        }
-        let words: Vec<u64> = scalars.iter().map(|scalar| scalar.word()).collect();
-        launch_kernel_with(&self.stream, &plan, &tensors, &words)?;
-        self.stream.synchronize()?;
+        self.check_arrays(kernel, extents, scalars, arrays_of(kernel, extents), tolerance)
+    }
 
+    /// The same with tensors that hold something special.
+    pub(crate) fn check_arrays(
+        &self,
+        kernel: &Kernel,
+        extents: &[usize],
+        scalars: &[Constant],
+        mut arrays: Vec<Array>,
+        tolerance: Tolerance,
+    ) -> Result<(), Failure> {
+        let tensors = self.launch(kernel, scalars, &arrays)?;
         kernel.interpret(extents, scalars, &mut arrays)?;
         for (tensor, array) in tensors.iter().zip(&arrays) {
             let host = tensor.to_host(&self.stream)?;

@@ -1,5 +1,6 @@
 //! Kernels from their text to the card, against the interpreter.
 
+mod along;
 mod bed;
 mod random;
 

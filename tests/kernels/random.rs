@@ -1,16 +1,20 @@
 //! Random kernels: arithmetic that is exact in every order, so results must be equal.
 
 use proptest::prelude::*;
-use spyre::artifact::{BinaryOp, CompareOp, Constant, Lane, ReduceOp, UnaryOp};
-use spyre::compiler::{DimId, DimSet, Kernel, KernelBuilder, Refusal, Role, ValueId};
+use spyre::artifact::{BinaryOp, CompareOp, Constant, Lane, OrderOp, ReduceOp, ScanOp, UnaryOp};
+use spyre::compiler::{DimId, DimSet, Kernel, KernelBuilder, Refusal, Role, Seek, ValueId};
 use spyre::numerics::DType;
 
-use crate::bed::{Bed, Tolerance};
+use crate::bed::{Bed, Tolerance, arrays_of};
 
-const EXTENTS: [usize; 6] = [1, 2, 5, 33, 64, 65];
+const EXTENTS: [usize; 13] = [1, 2, 5, 33, 63, 64, 65, 129, 2, 5, 33, 64, 0];
 
 /// The interpreter is slow.
 const MOST_PLACES: usize = 1000;
+
+/// Enough for work to be divided among threads.
+const LARGE_EXTENTS: [usize; 6] = [65, 129, 300, 1000, 2, 4000];
+const MOST_LARGE_PLACES: usize = 150_000;
 
 const FLOATS: [DType; 2] = [DType::Float32, DType::Float64];
 
@@ -44,6 +48,8 @@ struct Maker<'a> {
     dims: Vec<DimId>,
     extents: Vec<usize>,
     values: Vec<Known>,
+    /// How long dims may be, and how many places they may have together.
+    sizes: (&'static [usize], usize),
 }
 
 impl Maker<'_> {
@@ -51,8 +57,8 @@ impl Maker<'_> {
         for at in 0..=self.choices.below(3) {
             self.dims.push(self.builder.dim(&format!("d{at}"))?);
             let so_far: usize = self.extents.iter().product();
-            let extent = self.choices.pick(&EXTENTS);
-            self.extents.push(if so_far * extent > MOST_PLACES { 2 } else { extent });
+            let extent = self.choices.pick(self.sizes.0);
+            self.extents.push(if so_far * extent > self.sizes.1 { 2 } else { extent });
         }
         for at in 0..=self.choices.below(3) {
             let dims = self.some_dims();
@@ -87,7 +93,7 @@ impl Maker<'_> {
     fn step(&mut self) -> Result<(), Refusal> {
         let Known { value, lane, most } = self.any_value();
         let is_number = lane != Lane::Bool;
-        match self.choices.below(7) {
+        match self.choices.below(12) {
             0 if is_number => {
                 let op =
                     self.choices.pick(&[UnaryOp::Neg, UnaryOp::Abs, UnaryOp::Sign, UnaryOp::Relu]);
@@ -98,6 +104,10 @@ impl Maker<'_> {
             3 if is_number => self.compare(value, lane),
             4 => self.reduce(value, lane, most),
             5 => self.select(value, lane, most),
+            6 if is_number => self.scan(value, lane, most),
+            7 => self.seek(value),
+            8 => self.sort(value, most),
+            9 => self.size_or_random(value, lane),
             _ => {
                 let to = self.choices.pick(&[Lane::F32, Lane::F64, Lane::I64, Lane::Bool]);
                 let made = self.builder.convert(to, value)?;
@@ -157,6 +167,63 @@ impl Maker<'_> {
         self.know(made, largest)
     }
 
+    fn scan(&mut self, value: ValueId, lane: Lane, most: f64) -> Result<(), Refusal> {
+        let Some(dim) = self.dim_of(value)? else { return Ok(()) };
+        let op = self.choices.pick(&[ScanOp::Sum, ScanOp::Min, ScanOp::Max, ScanOp::Product]);
+        let extent = self.extents[usize::from(dim.0)];
+        let largest = match op {
+            ScanOp::Sum => most * extent as f64,
+            ScanOp::Product => most.powi(extent as i32),
+            _ => most,
+        };
+        if largest > LARGEST && !(op == ScanOp::Product && lane == Lane::I64) {
+            return Ok(());
+        }
+        let made = self.builder.scan(op, dim, value)?;
+        self.know(made, largest)
+    }
+
+    fn seek(&mut self, value: ValueId) -> Result<(), Refusal> {
+        let Some(dim) = self.dim_of(value)? else { return Ok(()) };
+        let seek = self.choices.pick(&Seek::ALL);
+        let made = self.builder.seek(seek, dim, value)?;
+        self.know(made, self.extents[usize::from(dim.0)] as f64)
+    }
+
+    fn sort(&mut self, value: ValueId, most: f64) -> Result<(), Refusal> {
+        let Some(dim) = self.dim_of(value)? else { return Ok(()) };
+        let op = self.choices.pick(OrderOp::ALL);
+        let made = self.builder.sort(op, dim, value)?;
+        self.know(made, most)
+    }
+
+    /// How long a dim is, or a few random bits for each of some numbers.
+    fn size_or_random(&mut self, value: ValueId, lane: Lane) -> Result<(), Refusal> {
+        if lane != Lane::I64 || self.choices.below(2) == 0 {
+            let dims = self.dims.clone();
+            let dim = self.choices.pick(&dims);
+            let made = self.builder.size(dim)?;
+            return self.know(made, self.extents[usize::from(dim.0)] as f64);
+        }
+        let seed =
+            self.builder.constant(Lane::I64, Constant::Int(self.choices.below(1000) as i64))?;
+        let word = self.choices.below(4) as u8;
+        let bits = match self.choices.below(3) {
+            0 => self.builder.random(value, seed, seed, word)?,
+            1 => self.builder.random(seed, value, seed, word)?,
+            _ => self.builder.random(seed, seed, value, word)?,
+        };
+        let few = self.builder.constant(Lane::I64, Constant::Int(7))?;
+        let made = self.builder.binary(BinaryOp::And, bits, few)?;
+        self.know(made, 7.0)
+    }
+
+    /// A dim that a value differs along.
+    fn dim_of(&mut self, value: ValueId) -> Result<Option<DimId>, Refusal> {
+        let dims: Vec<DimId> = self.builder.value(value)?.span.iter().collect();
+        Ok(if dims.is_empty() { None } else { Some(self.choices.pick(&dims)) })
+    }
+
     fn know(&mut self, value: ValueId, most: f64) -> Result<(), Refusal> {
         let lane = self.builder.value(value)?.lane;
         self.values.push(Known { value, lane, most });
@@ -182,18 +249,28 @@ impl Maker<'_> {
 }
 
 fn made(choices: &[u32]) -> Result<(Kernel, Vec<usize>), Refusal> {
+    made_of(choices, (&EXTENTS, MOST_PLACES))
+}
+
+fn made_of(
+    choices: &[u32],
+    sizes: (&'static [usize], usize),
+) -> Result<(Kernel, Vec<usize>), Refusal> {
     Maker {
         choices: Choices(choices.iter()),
-        builder: KernelBuilder::new("random"),
+        builder: KernelBuilder::new("made_up"),
         dims: Vec::new(),
         extents: Vec::new(),
         values: Vec::new(),
+        sizes,
     }
     .kernel()
 }
 
 thread_local! {
     static BED: Bed = Bed::open().expect("a card");
+    static THREADED: [Bed; 3] =
+        [1, 2, 7].map(|threads| Bed::with_threads(threads).expect("a card"));
 }
 
 proptest! {
@@ -217,5 +294,22 @@ proptest! {
         let text = kernel.to_string();
         let again: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(again.to_string(), text);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_random_kernel_gives_the_same_bits_on_one_two_and_seven_threads(
+        choices in prop::collection::vec(any::<u32>(), 20..80)
+    ) {
+        let (kernel, extents) =
+            made_of(&choices, (&LARGE_EXTENTS, MOST_LARGE_PLACES)).expect("a kernel");
+        let arrays = arrays_of(&kernel, &extents);
+        let [one, two, seven] = THREADED.with(|beds| beds.each_ref().map(|bed| {
+            bed.run(&kernel, &[], &arrays).unwrap_or_else(|error| panic!("{error}\n{kernel}"))
+        }));
+        prop_assert!(one == two && one == seven, "{}", kernel);
     }
 }

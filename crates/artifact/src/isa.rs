@@ -19,6 +19,7 @@ mod ops;
 mod program;
 mod refusal;
 mod span;
+mod touch;
 mod verify;
 
 pub use builder::ProgramBuilder;
@@ -29,10 +30,11 @@ pub use correction::{CorrectionProgram, Patch};
 pub use ids::{Dim, Operand, Register, ScalarWord};
 pub use instruction::{INSTRUCTION_BYTES, Instruction, Tile};
 pub use lane::Lane;
-pub use ops::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+pub use ops::{BinaryOp, CompareOp, OrderOp, ReduceOp, ScanOp, SeekOp, UnaryOp};
 pub use program::{Access, Draft, OperandType, Program, RegisterType};
 pub use refusal::Refusal;
 pub use span::Span;
+pub use touch::Touch;
 
 /// The most dims a program walks over, and so the deepest nest of loops.
 pub const MAX_DIMS: usize = 8;

@@ -47,8 +47,8 @@ pub use image::{
 pub use isa::{
     Access, BinaryOp, CompareOp, Constant, CorrectionProgram, Dim, Draft, INSTRUCTION_BYTES,
     Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS,
-    MAX_SKIP_DEPTH, Operand, OperandType, Patch, Program, ProgramBuilder, ReduceOp, Refusal,
-    Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+    MAX_SKIP_DEPTH, Operand, OperandType, OrderOp, Patch, Program, ProgramBuilder, ReduceOp,
+    Refusal, Register, RegisterType, ScalarWord, ScanOp, SeekOp, Span, Tile, Touch, UnaryOp,
 };
 pub use output::{
     Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedDim,

@@ -5,6 +5,7 @@
 //! other blocks may change the original meanwhile. Programs are data: whatever the bytes are, a
 //! launch ends, takes bounded memory, and touches only what its operands name.
 
+mod along;
 mod bound;
 mod buffer;
 mod code;
@@ -18,10 +19,14 @@ mod loaded;
 mod machine;
 mod nest;
 mod operand;
+mod order;
 mod plan;
 mod product;
+mod random;
 mod reduce;
 mod registers;
+mod scan;
+mod seek;
 mod spaces;
 mod stop;
 mod tiles;

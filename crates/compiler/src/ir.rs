@@ -9,8 +9,9 @@ mod refusal;
 mod scalar_math;
 
 pub use builder::KernelBuilder;
+pub(crate) use builder::sort_name;
 pub use dim_set::{DimId, DimSet};
-pub use expression::{Expression, OperandId, ScalarId, ScanOp, Seek, ValueId};
+pub use expression::{Expression, OperandId, ScalarId, Seek, ValueId};
 pub use interpret::{Array, InterpretError};
 pub use kernel::{Kernel, Operand, Role, Scalar, Store, StoreMode, Value};
 pub use refusal::Refusal;

@@ -26,7 +26,7 @@ mod text;
 
 pub use ir::{
     Array, DimId, DimSet, Expression, InterpretError, Kernel, KernelBuilder, Operand, OperandId,
-    Refusal, Role, Scalar, ScalarId, ScanOp, Seek, Store, StoreMode, Value, ValueId,
+    Refusal, Role, Scalar, ScalarId, Seek, Store, StoreMode, Value, ValueId,
 };
 pub use lower::{CompileError, CompileOptions};
 pub use text::{ParseError, Place};

@@ -1,7 +1,9 @@
 //! From a kernel to a plan.
 
+mod along;
 mod error;
 mod nest;
+mod registers;
 mod scope;
 mod tiles;
 
@@ -60,7 +62,7 @@ impl Kernel {
         options: &CompileOptions,
         keep: &[ValueId],
     ) -> Result<CompilerOutput, Stuck> {
-        let mut code = ProgramBuilder::new();
+        let mut code = ProgramBuilder::with_registers_to_share();
         let used = used_dims(self);
         let mut dims = [None; DimSet::MOST];
         used.iter().for_each(|dim| dims[usize::from(dim.0)] = Some(code.dim()));
@@ -94,7 +96,9 @@ impl Kernel {
         let names: Vec<&str> = used.iter().map(|dim| self.dim_name(dim)).collect();
         let tensors = self.operands().iter().map(|operand| self.metadata(operand, options));
         let tensors = tensors.collect::<Result<Vec<_>, CompileError>>()?;
-        let program = code.build()?;
+        let mut draft = code.draft()?;
+        registers::share(&mut draft);
+        let program = draft.verify()?;
         let mut plan =
             CompilerOutput::single(self.name(), program, &names, tensors, intermediates)?;
         plan.options.profile = options.profile;
@@ -148,11 +152,9 @@ fn check_plain(kernel: &Kernel) -> Result<(), CompileError> {
                     return Err(CompileError::Access { operand: known.name.clone() });
                 }
             }
-            Expression::Scan(op, ..) => return Err(CompileError::Operation { name: op.name() }),
-            Expression::Seek(seek, ..) => {
-                return Err(CompileError::Operation { name: seek.name() });
+            Expression::Size(dim) if !used.contains(*dim) => {
+                return Err(CompileError::Extent { dim: kernel.dim_name(*dim).to_owned() });
             }
-            Expression::Size(_) => return Err(CompileError::Operation { name: "size" }),
             _ => {}
         }
     }

@@ -2,7 +2,8 @@ use spyre_numerics::DataFormat;
 
 use super::{
     Access, BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, Operand, OperandType,
-    Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+    OrderOp, Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, ScanOp, SeekOp, Span,
+    Tile, UnaryOp,
 };
 use crate::Error;
 
@@ -77,12 +78,20 @@ pub struct ProgramBuilder {
     owned: Vec<Vec<Register>>,
     /// The first thing that could not be written down.
     refusal: Option<Refusal>,
+    /// Whether every register is one of its own.
+    shares_later: bool,
 }
 
 impl ProgramBuilder {
     /// An empty program.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty draft whose registers are each filled for one purpose, and may be thousands: for a
+    /// pass that lets them share buffers, between [`ProgramBuilder::draft`] and [`Draft::verify`].
+    pub fn with_registers_to_share() -> Self {
+        Self { shares_later: true, ..Self::default() }
     }
 
     /// One more dim to walk over.
@@ -111,7 +120,8 @@ impl ProgramBuilder {
     /// A tile buffer that holds nothing yet.
     pub fn register(&mut self, lane: Lane, span: impl Into<Span>) -> Register {
         let wanted = RegisterType { lane, span: span.into() };
-        let spare = self.free.iter().position(|&register| self.type_of(register) == Some(wanted));
+        let mut free = self.free.iter().filter(|_| !self.shares_later);
+        let spare = free.position(|&register| self.type_of(register) == Some(wanted));
         let register = match spare {
             Some(at) => self.free.swap_remove(at),
             None => self.new_register(wanted),
@@ -191,6 +201,27 @@ impl ProgramBuilder {
         target
     }
 
+    /// The extent of `dim`, as one value.
+    pub fn extent(&mut self, dim: Dim) -> Register {
+        let target = self.register(Lane::I64, Span::NONE);
+        self.emit(Instruction::Extent { target, dim });
+        target
+    }
+
+    /// 32 random bits for each index: one of the four words that its counter gives.
+    pub fn random(
+        &mut self,
+        word: u8,
+        seed: Register,
+        offset: Register,
+        index: Register,
+    ) -> Register {
+        let span = self.joined(seed, offset).span | self.type_or_default(index).span;
+        let target = self.register(Lane::I64, span);
+        self.emit(Instruction::Random { word, target, seed, offset, index });
+        target
+    }
+
     /// One value in, one out.
     pub fn unary(&mut self, op: UnaryOp, source: Register) -> Register {
         let RegisterType { lane, span } = self.type_or_default(source);
@@ -262,6 +293,34 @@ impl ProgramBuilder {
         self.emit(Instruction::Dot { target, left, right, k });
     }
 
+    /// What all elements up to each one along `dim` give, with what `carry` holds.
+    pub fn scan(&mut self, op: ScanOp, source: Register, carry: Register, dim: Dim) -> Register {
+        let RegisterType { lane, span } = self.type_or_default(source);
+        let target = self.register(lane, span);
+        self.emit(Instruction::Scan { op, target, source, carry, dim });
+        target
+    }
+
+    /// Finds the sought element along `dim`, unless `value` and `place` hold a better one.
+    pub fn seek(
+        &mut self,
+        op: SeekOp,
+        value: Register,
+        place: Register,
+        source: Register,
+        dim: Dim,
+    ) {
+        self.emit(Instruction::Seek { op, value, place, source, dim });
+    }
+
+    /// The places of all elements along `dim` in their order, and the elements.
+    pub fn order(&mut self, op: OrderOp, source: Register, dim: Dim) -> [Register; 2] {
+        let RegisterType { lane, span } = self.type_or_default(source);
+        let (places, values) = (self.register(Lane::I64, span), self.register(lane, span));
+        self.emit(Instruction::Order { op, places, values, source, dim });
+        [places, values]
+    }
+
     /// Any instruction, as it is: where the others do not say what is meant.
     pub fn emit(&mut self, instruction: Instruction) {
         self.draft.instructions.push(instruction);
@@ -269,9 +328,14 @@ impl ProgramBuilder {
 
     /// The program, if it follows all rules.
     pub fn build(self) -> Result<Program, Error> {
+        self.draft()?.verify()
+    }
+
+    /// What was written down, to be worked on before it is verified.
+    pub fn draft(self) -> Result<Draft, Error> {
         match self.refusal {
             Some(refusal) => Err(Error::Program(refusal)),
-            None => self.draft.verify(),
+            None => Ok(self.draft),
         }
     }
 
@@ -290,15 +354,27 @@ impl ProgramBuilder {
 
     fn new_register(&mut self, wanted: RegisterType) -> Register {
         self.draft.registers.push(wanted);
-        Register(self.id(self.draft.registers.len(), "registers", super::MAX_REGISTERS))
+        let (count, most) = (self.draft.registers.len(), self.most_registers());
+        if count > most {
+            self.refuse("registers", count, most);
+        }
+        Register((count.min(most) - 1) as u16)
     }
 
     /// The id of the last of `count` things.
     fn id(&mut self, count: usize, what: &'static str, most: usize) -> u8 {
         if count > most {
-            self.refusal.get_or_insert(Refusal::TooMany { what, given: count, most });
+            self.refuse(what, count, most);
         }
         (count - 1).min(most - 1) as u8
+    }
+
+    fn refuse(&mut self, what: &'static str, given: usize, most: usize) {
+        self.refusal.get_or_insert(Refusal::TooMany { what, given, most });
+    }
+
+    fn most_registers(&self) -> usize {
+        if self.shares_later { usize::from(u16::MAX) } else { super::MAX_REGISTERS }
     }
 
     fn type_of(&self, register: Register) -> Option<RegisterType> {

@@ -7,8 +7,8 @@
 use spyre_numerics::DataFormat;
 
 use super::{
-    BinaryOp, CompareOp, Constant, Dim, INSTRUCTION_BYTES, Instruction, Operand, ReduceOp,
-    Register, ScalarWord, Tile, UnaryOp,
+    BinaryOp, CompareOp, Constant, Dim, INSTRUCTION_BYTES, Instruction, Operand, OrderOp, ReduceOp,
+    Register, ScalarWord, ScanOp, SeekOp, Tile, UnaryOp,
 };
 use crate::wire::Reader;
 use crate::{Error, Expected};
@@ -21,6 +21,8 @@ const STORE: u8 = 0x11;
 const CONSTANT: u8 = 0x18;
 const SCALAR: u8 = 0x19;
 const INDEX: u8 = 0x1A;
+const EXTENT: u8 = 0x1B;
+const RANDOM: u8 = 0x1C;
 const UNARY: u8 = 0x20;
 const BINARY: u8 = 0x21;
 const COMPARE: u8 = 0x22;
@@ -29,6 +31,9 @@ const CONVERT: u8 = 0x24;
 const ROUND: u8 = 0x25;
 const REDUCE: u8 = 0x30;
 const DOT: u8 = 0x31;
+const SCAN: u8 = 0x32;
+const SEEK: u8 = 0x33;
+const ORDER: u8 = 0x34;
 const PATCH: u8 = 0x40;
 
 /// The fields of one encoded instruction.
@@ -71,43 +76,105 @@ impl Instruction {
                 Fields { opcode: SKIP_UNLESS, a: scalar.0, d: instructions, ..zero }
             }
             Self::Load { target, source } => {
-                Fields { opcode: LOAD, a: target.0, b: source.0, ..zero }
+                Fields { opcode: LOAD, a: target.code(), b: source.0, ..zero }
             }
             Self::Store { target, source } => {
-                Fields { opcode: STORE, a: target.0, b: source.0, ..zero }
+                Fields { opcode: STORE, a: target.0, b: source.code(), ..zero }
             }
-            Self::Constant { target, value } => {
-                Fields { opcode: CONSTANT, a: target.0, b: value.code(), e: value.word(), ..zero }
-            }
+            Self::Constant { target, value } => Fields {
+                opcode: CONSTANT,
+                a: target.code(),
+                b: value.code(),
+                e: value.word(),
+                ..zero
+            },
             Self::Scalar { target, scalar } => {
-                Fields { opcode: SCALAR, a: target.0, b: scalar.0, ..zero }
+                Fields { opcode: SCALAR, a: target.code(), b: scalar.0, ..zero }
             }
-            Self::Index { target, dim } => Fields { opcode: INDEX, a: target.0, b: dim.0, ..zero },
+            Self::Index { target, dim } => {
+                Fields { opcode: INDEX, a: target.code(), b: dim.0, ..zero }
+            }
+            Self::Extent { target, dim } => {
+                Fields { opcode: EXTENT, a: target.code(), b: dim.0, ..zero }
+            }
+            Self::Random { word, target, seed, offset, index } => Fields {
+                opcode: RANDOM,
+                a: target.code(),
+                b: seed.code(),
+                c: offset.code(),
+                d: word.into(),
+                e: index.code().into(),
+            },
             Self::Unary { op, target, source } => {
-                Fields { opcode: UNARY, a: target.0, b: source.0, d: op as u32, ..zero }
+                Fields { opcode: UNARY, a: target.code(), b: source.code(), d: op as u32, ..zero }
             }
-            Self::Binary { op, target, left, right } => {
-                Fields { opcode: BINARY, a: target.0, b: left.0, c: right.0, d: op as u32, e: 0 }
-            }
-            Self::Compare { op, target, left, right } => {
-                Fields { opcode: COMPARE, a: target.0, b: left.0, c: right.0, d: op as u32, e: 0 }
-            }
+            Self::Binary { op, target, left, right } => Fields {
+                opcode: BINARY,
+                a: target.code(),
+                b: left.code(),
+                c: right.code(),
+                d: op as u32,
+                e: 0,
+            },
+            Self::Compare { op, target, left, right } => Fields {
+                opcode: COMPARE,
+                a: target.code(),
+                b: left.code(),
+                c: right.code(),
+                d: op as u32,
+                e: 0,
+            },
             Self::Select { target, condition, yes, no } => {
-                let d = no.0.into();
-                Fields { opcode: SELECT, a: target.0, b: condition.0, c: yes.0, d, e: 0 }
+                let d = no.code().into();
+                Fields {
+                    opcode: SELECT,
+                    a: target.code(),
+                    b: condition.code(),
+                    c: yes.code(),
+                    d,
+                    e: 0,
+                }
             }
             Self::Convert { target, source } => {
-                Fields { opcode: CONVERT, a: target.0, b: source.0, ..zero }
+                Fields { opcode: CONVERT, a: target.code(), b: source.code(), ..zero }
             }
-            Self::Round { target, source, format } => {
-                Fields { opcode: ROUND, a: target.0, b: source.0, d: format as u32, ..zero }
-            }
+            Self::Round { target, source, format } => Fields {
+                opcode: ROUND,
+                a: target.code(),
+                b: source.code(),
+                d: format as u32,
+                ..zero
+            },
             Self::Reduce { op, target, source } => {
-                Fields { opcode: REDUCE, a: target.0, b: source.0, d: op as u32, ..zero }
+                Fields { opcode: REDUCE, a: target.code(), b: source.code(), d: op as u32, ..zero }
             }
             Self::Dot { target, left, right, k } => {
-                Fields { opcode: DOT, a: target.0, b: left.0, c: right.0, d: k.0.into(), e: 0 }
+                Fields { opcode: DOT, a: target.code(), b: left.0, c: right.0, d: k.0.into(), e: 0 }
             }
+            Self::Scan { op, target, source, carry, dim } => Fields {
+                opcode: SCAN,
+                a: target.code(),
+                b: source.code(),
+                c: carry.code(),
+                d: op as u32,
+                e: dim.0.into(),
+            },
+            Self::Seek { op, value, place, source, dim } => Fields {
+                opcode: SEEK,
+                a: value.code(),
+                b: place.code(),
+                c: source.code(),
+                d: op as u32,
+                e: dim.0.into(),
+            },
+            Self::Order { op, places, values, source, dim } => Fields {
+                opcode: ORDER,
+                a: places.code(),
+                b: values.code(),
+                c: source.code(),
+                d: op as u32,
+                e: dim.0.into(),
+            },
             Self::Patch { source_word, target_word, words } => {
                 let e = u64::from(words) << 32 | u64::from(target_word);
                 Fields { opcode: PATCH, d: source_word, e, ..zero }
@@ -138,8 +205,8 @@ impl Fields {
 
     fn instruction(self, offset: usize) -> Result<Instruction, Error> {
         let Self { opcode, a, b, c, d, e } = self;
-        let (target, source) = (Register(a), Register(b));
-        let (left, right) = (Register(b), Register(c));
+        let [target, source, third] = [a, b, c].map(|code| Register(code.into()));
+        let (left, right) = (source, third);
         Ok(match opcode {
             BEGIN => Instruction::Begin {
                 dim: Dim(a),
@@ -153,6 +220,14 @@ impl Fields {
             CONSTANT => Instruction::Constant { target, value: self.constant(offset)? },
             SCALAR => Instruction::Scalar { target, scalar: ScalarWord(b) },
             INDEX => Instruction::Index { target, dim: Dim(b) },
+            EXTENT => Instruction::Extent { target, dim: Dim(b) },
+            RANDOM => Instruction::Random {
+                word: self.code("word", Some, offset)?,
+                target,
+                seed: source,
+                offset: third,
+                index: Register(self.last("register", offset)?.into()),
+            },
             UNARY => {
                 let op = self.code("unary operation", UnaryOp::from_code, offset)?;
                 Instruction::Unary { op, target, source }
@@ -166,8 +241,8 @@ impl Fields {
                 Instruction::Compare { op, target, left, right }
             }
             SELECT => {
-                let no = self.code("register", |code| Some(Register(code)), offset)?;
-                Instruction::Select { target, condition: source, yes: Register(c), no }
+                let no = self.code("register", |code| Some(Register(code.into())), offset)?;
+                Instruction::Select { target, condition: source, yes: third, no }
             }
             CONVERT => Instruction::Convert { target, source },
             ROUND => {
@@ -181,6 +256,21 @@ impl Fields {
             DOT => {
                 let k = self.code("dim", |code| Some(Dim(code)), offset)?;
                 Instruction::Dot { target, left: Operand(b), right: Operand(c), k }
+            }
+            SCAN => {
+                let op = self.code("scan", ScanOp::from_code, offset)?;
+                let dim = Dim(self.last("dim", offset)?);
+                Instruction::Scan { op, target, source, carry: third, dim }
+            }
+            SEEK => {
+                let op = self.code("seek", SeekOp::from_code, offset)?;
+                let dim = Dim(self.last("dim", offset)?);
+                Instruction::Seek { op, value: target, place: source, source: third, dim }
+            }
+            ORDER => {
+                let op = self.code("order", OrderOp::from_code, offset)?;
+                let (places, values, dim) = (target, source, Dim(self.last("dim", offset)?));
+                Instruction::Order { op, places, values, source: third, dim }
             }
             PATCH => Instruction::Patch {
                 source_word: d,
@@ -213,6 +303,11 @@ impl Fields {
     ) -> Result<T, Error> {
         let known = u8::try_from(self.d).ok().and_then(meaning);
         known.ok_or_else(|| refuse(field, offset + 4, self.d.into(), "a known code"))
+    }
+
+    /// Field e, where it holds one byte.
+    fn last(self, field: &'static str, offset: usize) -> Result<u8, Error> {
+        u8::try_from(self.e).map_err(|_| refuse(field, offset + 8, self.e, "a known code"))
     }
 
     /// Refuses bits that the instruction does not use.

@@ -3,7 +3,10 @@ use std::num::NonZeroU32;
 
 use spyre_numerics::DataFormat;
 
-use super::{BinaryOp, CompareOp, Constant, Dim, Operand, ReduceOp, Register, ScalarWord, UnaryOp};
+use super::{
+    BinaryOp, CompareOp, Constant, Dim, Operand, OrderOp, ReduceOp, Register, ScalarWord, ScanOp,
+    SeekOp, UnaryOp,
+};
 
 /// Bytes of one encoded instruction.
 pub const INSTRUCTION_BYTES: usize = 16;
@@ -53,6 +56,10 @@ pub enum Instruction {
     Scalar { target: Register, scalar: ScalarWord },
     /// Each element's coordinate along `dim`, counted from the launch's first.
     Index { target: Register, dim: Dim },
+    /// The whole extent of `dim`.
+    Extent { target: Register, dim: Dim },
+    /// 32 random bits: word `word` of Philox 4x32-10 with key `seed` and counter `index`:`offset`.
+    Random { word: u8, target: Register, seed: Register, offset: Register, index: Register },
     /// One value in, one out.
     Unary { op: UnaryOp, target: Register, source: Register },
     /// Two values in, one out.
@@ -69,6 +76,14 @@ pub enum Instruction {
     Reduce { op: ReduceOp, target: Register, source: Register },
     /// Adds the matrix product of two operands' current tiles over `k` to what `target` holds.
     Dot { target: Register, left: Operand, right: Operand, k: Dim },
+    /// What all elements up to each one along `dim` give, with what `carry` holds before them: it
+    /// then holds what the last ones gave.
+    Scan { op: ScanOp, target: Register, source: Register, carry: Register, dim: Dim },
+    /// Where along `dim` the sought element is: `value` and `place` hold the one that was found
+    /// before (none if the place is negative), and then the better of the two.
+    Seek { op: SeekOp, value: Register, place: Register, source: Register, dim: Dim },
+    /// All elements along `dim` sorted, and the places that they had.
+    Order { op: OrderOp, places: Register, values: Register, source: Register, dim: Dim },
     /// Passes over the next `instructions` if the word is zero.
     SkipUnless { scalar: ScalarWord, instructions: u32 },
     /// Correction only: copies words of the input area into the word table.
@@ -91,6 +106,10 @@ impl fmt::Display for Instruction {
             Self::Constant { target, value } => write!(f, "{target} = constant {value}"),
             Self::Scalar { target, scalar } => write!(f, "{target} = scalar {scalar}"),
             Self::Index { target, dim } => write!(f, "{target} = index {dim}"),
+            Self::Extent { target, dim } => write!(f, "{target} = extent {dim}"),
+            Self::Random { word, target, seed, offset, index } => {
+                write!(f, "{target} = random word {word} {seed} {offset} {index}")
+            }
             Self::Unary { op, target, source } => write!(f, "{target} = {op} {source}"),
             Self::Binary { op, target, left, right } => write!(f, "{target} = {op} {left} {right}"),
             Self::Compare { op, target, left, right } => {
@@ -106,6 +125,15 @@ impl fmt::Display for Instruction {
             Self::Reduce { op, target, source } => write!(f, "reduce {op} {target} {source}"),
             Self::Dot { target, left, right, k } => {
                 write!(f, "dot {target} {left} {right} over {k}")
+            }
+            Self::Scan { op, target, source, carry, dim } => {
+                write!(f, "{target} = {op} {source} over {dim} carrying {carry}")
+            }
+            Self::Seek { op, value, place, source, dim } => {
+                write!(f, "{op} {value} {place} {source} over {dim}")
+            }
+            Self::Order { op, places, values, source, dim } => {
+                write!(f, "{places} {values} = {op} {source} over {dim}")
             }
             Self::SkipUnless { scalar, instructions } => {
                 write!(f, "skip {instructions} unless {scalar}")

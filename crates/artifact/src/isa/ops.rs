@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Lane;
+use super::{Constant, Lane};
 
 macro_rules! ops {
     ($(#[$doc:meta])* $name:ident { $($(#[$op_doc:meta])* $op:ident = $code:literal $text:literal,)* }) => {
@@ -189,6 +189,42 @@ ops! {
     }
 }
 
+ops! {
+    /// What is carried along a dim: each element becomes what all up to it give together.
+    ScanOp {
+        /// All together.
+        Sum = 0 "scan_sum",
+        /// All multiplied.
+        Product = 1 "scan_product",
+        /// The smallest; NaN stays.
+        Min = 2 "scan_min",
+        /// The largest; NaN stays.
+        Max = 3 "scan_max",
+        /// The logarithm of the sum of what e to their power is.
+        LogSumExp = 4 "scan_logsumexp",
+    }
+}
+
+ops! {
+    /// Which place along a dim is sought.
+    SeekOp {
+        /// That of the first of the smallest; NaN is smaller than everything.
+        ArgMin = 0 "argmin",
+        /// That of the first of the largest; NaN is larger than everything.
+        ArgMax = 1 "argmax",
+    }
+}
+
+ops! {
+    /// Which way elements are sorted. Equal ones stay in their order.
+    OrderOp {
+        /// Smallest first, NaN last.
+        Ascending = 0 "order",
+        /// NaN first, then the largest.
+        Descending = 1 "order_descending",
+    }
+}
+
 impl UnaryOp {
     /// What it gives for a source of this lane; `None` if it does not take it.
     pub fn result(self, source: Lane) -> Option<Lane> {
@@ -226,6 +262,33 @@ impl ReduceOp {
     }
 }
 
+impl ScanOp {
+    /// Whether it takes values of this lane.
+    pub fn takes(self, lane: Lane) -> bool {
+        match self {
+            Self::LogSumExp => lane.is_float(),
+            Self::Sum | Self::Product | Self::Min | Self::Max => number(lane).is_some(),
+        }
+    }
+
+    /// What it carries before the first element, in a lane that it takes.
+    pub fn start(self, lane: Lane) -> Constant {
+        let is_float = lane.is_float();
+        match self {
+            // Zero would make a first element of -0 one of 0.
+            Self::Sum if is_float => Constant::Float(-0.0),
+            Self::Sum => Constant::Int(0),
+            Self::Product if is_float => Constant::Float(1.0),
+            Self::Product => Constant::Int(1),
+            Self::Min if is_float => Constant::Float(f64::INFINITY),
+            Self::Min => Constant::Int(i64::MAX),
+            Self::Max if is_float => Constant::Float(f64::NEG_INFINITY),
+            Self::Max => Constant::Int(i64::MIN),
+            Self::LogSumExp => Constant::Float(f64::NEG_INFINITY),
+        }
+    }
+}
+
 fn number(lane: Lane) -> Option<Lane> {
     (lane != Lane::Bool).then_some(lane)
 }
@@ -247,10 +310,19 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_starts_with_a_number_of_its_lane() {
+        for &op in ScanOp::ALL {
+            let taken = Lane::ALL.into_iter().filter(|&lane| op.takes(lane));
+            taken.for_each(|lane| assert!(op.start(lane).fits(lane), "{op} of {lane}"));
+        }
+    }
+
+    #[test]
     fn every_op_takes_some_lane() {
         let takes_one = |takes: &dyn Fn(Lane) -> bool| Lane::ALL.into_iter().any(takes);
         assert!(UnaryOp::ALL.iter().all(|op| takes_one(&|lane| op.result(lane).is_some())));
         assert!(BinaryOp::ALL.iter().all(|op| takes_one(&|lane| op.result(lane).is_some())));
         assert!(ReduceOp::ALL.iter().all(|op| takes_one(&|lane| op.takes(lane))));
+        assert!(ScanOp::ALL.iter().all(|op| takes_one(&|lane| op.takes(lane))));
     }
 }

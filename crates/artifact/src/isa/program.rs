@@ -24,16 +24,22 @@ use crate::{Error, Expected, TableShape};
 ///    elsewhere its tile has no size.
 /// 6. **Written before read.** On every path a register is written before it is read, so no program
 ///    sees what another left in LX. A loop may run zero times and a skip may be taken, so what they
-///    write counts inside them only. `Reduce` and `Dot` read their target.
+///    write counts inside them only. `Reduce` and `Dot` read their target, `Scan` its carry, `Seek`
+///    both of its results.
 /// 7. **Loads and stores.** They respect the operand's [`Access`] and need a lane that
 ///    [fits](Lane::fits) its format. A load's register spans at least what the operand does, and
 ///    broadcasts along the rest. A store's register spans at most what the operand does, and is
 ///    repeated along the rest. A dim that an operand does not span never moves it: its stride is 0.
 /// 8. **Elementwise.** The target spans exactly the union of its inputs, and lanes are what the
 ///    operation takes and gives. `Constant` and `Scalar` may span anything that is open; the target
-///    of `Index` is `i64` over exactly its dim.
+///    of `Index` is `i64` over exactly its dim, that of `Extent` `i64` over none. `Random` takes and
+///    gives `i64`, and its word is one of four.
 /// 9. **Reductions.** Target and source have one lane that the operation takes; the target spans
-///    strictly less than the source.
+///    strictly less than the source. What goes along a dim has a source that spans it. The target of
+///    `Scan` is of its source's type; the carry spans all but the dim, in the source's lane or, for
+///    an `f32` source, in `f64`. The value of `Seek` has the source's lane and its place is `i64`,
+///    both over all but the dim. The places of `Order` are `i64` and its values of the source's
+///    lane, both over all of its span; the loop over the dim is one whole tile.
 /// 10. **Dot.** Both operands are readable floats that the `f32` or `f64` target can carry and span
 ///     `k`; the target spans exactly their other dims.
 /// 11. **Parallel loops.** Inside one, no register is written that held a value when the loop began,

@@ -62,6 +62,18 @@ pub enum Refusal {
     #[error("rule 9: {target} spans {span}, expected some but not all dims of {source_span}")]
     ReduceSpan { target: Register, span: Span, source_span: Span },
 
+    #[error("rule 8: a counter gives 4 words, not one more at {word}")]
+    RandomWord { word: u8 },
+
+    #[error("rule 9: {source_register} spans {span}, so nothing goes along {dim}")]
+    NotAlong { source_register: Register, span: Span, dim: Dim },
+    #[error("rule 9: {register} spans {span}, expected {expected}")]
+    AlongSpan { register: Register, span: Span, expected: Span },
+    #[error("rule 9: {register} would hold two results at once")]
+    SameRegister { register: Register },
+    #[error("rule 9: the loop over {dim} cuts what is sorted along it: its tile must be `all`")]
+    NotWhole { dim: Dim },
+
     #[error("rule 10: {k} is not spanned by both {left} and {right}")]
     DotDim { k: Dim, left: Operand, right: Operand },
 

@@ -1,11 +1,13 @@
 //! The rules of [`Program`](super::Program), checked in one pass over the code.
 
+mod along;
+
 use spyre_numerics::DataFormat;
 
 use super::{
     BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS,
     MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand, OperandType, ReduceOp,
-    Refusal, Register, RegisterType, ScalarWord, Span, UnaryOp,
+    Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
 };
 use crate::Error;
 
@@ -36,7 +38,7 @@ fn check_declarations(draft: &Draft) -> Result<(), Refusal> {
         false => Err(Refusal::SpanOutside { what, span, dims }),
     };
     for (at, register) in draft.registers.iter().enumerate() {
-        inside(Register(at as u8).to_string(), register.span)?;
+        inside(Register(at as u16).to_string(), register.span)?;
     }
     for (at, &OperandType { format, span, .. }) in draft.operands.iter().enumerate() {
         let operand = Operand(at as u8);
@@ -70,7 +72,7 @@ struct Block {
 
 #[derive(Clone, Copy, Debug)]
 enum BlockKind {
-    Loop { dim: Dim, is_parallel: bool },
+    Loop { dim: Dim, is_parallel: bool, is_whole: bool },
     Skip { to: usize },
 }
 
@@ -82,7 +84,9 @@ impl<'a> Scope<'a> {
     fn step(&mut self, at: usize, instruction: &Instruction) -> Result<(), Refusal> {
         self.close_skips(at)?;
         match *instruction {
-            Instruction::Begin { dim, is_parallel, .. } => self.begin(dim, is_parallel),
+            Instruction::Begin { dim, is_parallel, tile } => {
+                self.begin(dim, is_parallel, tile == Tile::All)
+            }
             Instruction::End => self.end(),
             Instruction::SkipUnless { scalar, instructions } => self.skip(at, scalar, instructions),
             Instruction::Load { target, source } => self.load(target, source),
@@ -90,6 +94,10 @@ impl<'a> Scope<'a> {
             Instruction::Constant { target, value } => self.constant(target, value),
             Instruction::Scalar { target, scalar } => self.scalar(target, scalar),
             Instruction::Index { target, dim } => self.index(target, dim),
+            Instruction::Extent { target, dim } => self.extent(target, dim),
+            Instruction::Random { word, target, seed, offset, index } => {
+                self.random(word, target, [seed, offset, index])
+            }
             Instruction::Unary { op, target, source } => self.unary(op, target, source),
             Instruction::Binary { op, target, left, right } => self.binary(op, target, left, right),
             Instruction::Compare { op, target, left, right } => {
@@ -102,6 +110,15 @@ impl<'a> Scope<'a> {
             Instruction::Round { target, source, format } => self.round(target, source, format),
             Instruction::Reduce { op, target, source } => self.reduce(op, target, source),
             Instruction::Dot { target, left, right, k } => self.dot(target, left, right, k),
+            Instruction::Scan { op, target, source, carry, dim } => {
+                self.scan(op, target, source, carry, dim)
+            }
+            Instruction::Seek { value, place, source, dim, .. } => {
+                self.seek(value, place, source, dim)
+            }
+            Instruction::Order { places, values, source, dim, .. } => {
+                self.order(places, values, source, dim)
+            }
             Instruction::Patch { .. } => Err(Refusal::PatchInProgram),
         }
     }
@@ -114,13 +131,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn begin(&mut self, dim: Dim, is_parallel: bool) -> Result<(), Refusal> {
+    fn begin(&mut self, dim: Dim, is_parallel: bool, is_whole: bool) -> Result<(), Refusal> {
         self.known_dim(dim)?;
         if self.open.contains(dim) {
             return Err(Refusal::DimOpenTwice { dim });
         }
         self.open = self.open.with(dim);
-        self.enter(BlockKind::Loop { dim, is_parallel });
+        self.enter(BlockKind::Loop { dim, is_parallel, is_whole });
         Ok(())
     }
 
@@ -367,7 +384,7 @@ impl<'a> Scope<'a> {
     /// The parallel loops around this place, with what was written when they began.
     fn parallel(&self) -> impl Iterator<Item = (Dim, u64)> {
         self.blocks.iter().filter_map(|block| match block.kind {
-            BlockKind::Loop { dim, is_parallel: true } => Some((dim, block.written)),
+            BlockKind::Loop { dim, is_parallel: true, .. } => Some((dim, block.written)),
             _ => None,
         })
     }

@@ -13,7 +13,8 @@ fn instructions_are_these_bytes() {
         yes: Register(3),
         no: Register(4),
     };
-    let pins: [(Instruction, [u8; 16]); 6] = [
+    let (target, source, dim) = (Register(1), Register(2), Dim(3));
+    let pins: [(Instruction, [u8; 16]); 11] = [
         (
             Instruction::Begin { dim: Dim(7), tile: Tile::from(0x0102_0304), is_parallel: true },
             [1, 7, 1, 0, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -31,6 +32,35 @@ fn instructions_are_these_bytes() {
                 format: DataFormat::IeeeFp64,
             },
             [0x25, 1, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (Instruction::Extent { target, dim }, [0x1B, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        (
+            Instruction::Random {
+                word: 3,
+                target,
+                seed: source,
+                offset: Register(4),
+                index: Register(5),
+            },
+            [0x1C, 1, 2, 4, 3, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (
+            Instruction::Scan { op: ScanOp::Max, target, source, carry: Register(4), dim },
+            [0x32, 1, 2, 4, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (
+            Instruction::Seek { op: SeekOp::ArgMax, value: target, place: source, source, dim },
+            [0x33, 1, 2, 2, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (
+            Instruction::Order {
+                op: OrderOp::Descending,
+                places: target,
+                values: source,
+                source: Register(4),
+                dim,
+            },
+            [0x34, 1, 2, 4, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0],
         ),
         (
             Instruction::Patch { source_word: 1, target_word: 2, words: 3 },

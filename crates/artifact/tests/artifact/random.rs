@@ -48,6 +48,8 @@ struct Value {
 #[derive(Clone, Debug, Default)]
 struct Place {
     open: Span,
+    /// What one tile is all of.
+    whole: Span,
     parallel: Span,
     values: Vec<Value>,
     depth: usize,
@@ -89,7 +91,7 @@ fn subset(tape: &mut Tape<'_>, of: Span) -> Span {
 impl Author<'_> {
     fn block(&mut self, code: &mut ProgramBuilder, mut place: Place) {
         for _ in 0..1 + self.tape.below(8) {
-            if self.tape.is_empty() || self.registers_left < 3 {
+            if self.tape.is_empty() || self.registers_left < 4 {
                 return;
             }
             self.statement(code, &mut place);
@@ -97,7 +99,7 @@ impl Author<'_> {
     }
 
     fn statement(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
-        match self.tape.below(14) {
+        match self.tape.below(18) {
             0..=2 => self.nest(code, place),
             3 => self.when(code, place),
             4 => self.constant(code, place),
@@ -109,6 +111,10 @@ impl Author<'_> {
             10 => self.select(code, place),
             11 => self.convert(code, place),
             12 => self.reduce(code, place),
+            13 => self.extent_or_random(code, place),
+            14 => self.scan(code, place),
+            15 => self.seek(code, place),
+            16 => self.order(code, place),
             _ => self.dot(code, place),
         }
     }
@@ -120,7 +126,10 @@ impl Author<'_> {
         let mut inner = place.clone();
         inner.open = inner.open.with(dim);
         inner.depth += 1;
-        let tile = self.tape.below(1000) as u32;
+        let tile = (self.tape.below(1000) as u32).saturating_sub(300);
+        if tile == 0 {
+            inner.whole = inner.whole.with(dim);
+        }
         if self.tape.below(2) == 0 {
             code.each(dim, tile, |code| self.block(code, inner));
         } else {
@@ -240,6 +249,67 @@ impl Author<'_> {
         let target = code.constant(source.lane, span, start);
         code.reduce(op, target, source.register);
         self.keep(place, target, source.lane, span);
+    }
+
+    fn extent_or_random(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        if let (Some(dim), true) = (self.tape.pick(&self.dims), self.tape.below(2) == 0) {
+            return self.keep(place, code.extent(dim), Lane::I64, Span::NONE);
+        }
+        let numbers: Vec<Value> =
+            place.values.iter().copied().filter(|value| value.lane == Lane::I64).collect();
+        let sources = [(); 3].map(|()| self.tape.pick(&numbers));
+        if let [Some(seed), Some(offset), Some(index)] = sources {
+            let word = self.tape.below(4) as u8;
+            let bits = code.random(word, seed.register, offset.register, index.register);
+            self.keep(place, bits, Lane::I64, seed.span | offset.span | index.span);
+        }
+    }
+
+    fn scan(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some((source, dim)) = self.along(place, place.open) else { return };
+        let Some(op) = self.tape.pick(ScanOp::ALL) else { return };
+        if !op.takes(source.lane) {
+            return;
+        }
+        let is_wide = source.lane == Lane::F32 && self.tape.below(2) == 0;
+        let lane = if is_wide { Lane::F64 } else { source.lane };
+        let carry = code.constant(lane, source.span.without(dim), op.start(lane));
+        self.registers_left -= 1;
+        let scanned = code.scan(op, source.register, carry, dim);
+        self.keep(place, scanned, source.lane, source.span);
+    }
+
+    fn seek(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some((source, dim)) = self.along(place, place.open) else { return };
+        let Some(op) = self.tape.pick(SeekOp::ALL) else { return };
+        let span = source.span.without(dim);
+        let start = match source.lane {
+            Lane::I64 => Constant::Int(0),
+            Lane::Bool => Constant::Bool(true),
+            _ => Constant::Float(0.0),
+        };
+        let best = code.constant(source.lane, span, start);
+        let at = code.constant(Lane::I64, span, -1_i64);
+        code.seek(op, best, at, source.register, dim);
+        self.keep(place, best, source.lane, span);
+        self.keep(place, at, Lane::I64, span);
+    }
+
+    fn order(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some((source, dim)) = self.along(place, place.whole) else { return };
+        let Some(op) = self.tape.pick(OrderOp::ALL) else { return };
+        let [places, values] = code.order(op, source.register, dim);
+        self.keep(place, places, Lane::I64, source.span);
+        self.keep(place, values, source.lane, source.span);
+    }
+
+    /// A value, and one of these dims that it spans.
+    fn along(&mut self, place: &Place, dims: Span) -> Option<(Value, Dim)> {
+        let spans = |value: &Value| dims.dims().any(|dim| value.span.contains(dim));
+        let wide: Vec<Value> = place.values.iter().copied().filter(spans).collect();
+        let source = self.tape.pick(&wide)?;
+        let along: Vec<Dim> = dims.dims().filter(|&dim| source.span.contains(dim)).collect();
+        Some((source, self.tape.pick(&along)?))
     }
 
     fn dot(&mut self, code: &mut ProgramBuilder, place: &mut Place) {

@@ -48,32 +48,33 @@ fn parallel(dim: Dim) -> Instruction {
 }
 
 fn load(target: u8, source: u8) -> Instruction {
-    I::Load { target: Register(target), source: Operand(source) }
+    I::Load { target: Register(target.into()), source: Operand(source) }
 }
 
 fn store(target: u8, source: u8) -> Instruction {
-    I::Store { target: Operand(target), source: Register(source) }
+    I::Store { target: Operand(target), source: Register(source.into()) }
 }
 
 fn zero(target: u8) -> Instruction {
-    I::Constant { target: Register(target), value: Constant::Float(0.0) }
+    I::Constant { target: Register(target.into()), value: Constant::Float(0.0) }
 }
 
 fn add(target: u8, left: u8, right: u8) -> Instruction {
-    let (target, left, right) = (Register(target), Register(left), Register(right));
+    let (target, left, right) =
+        (Register(target.into()), Register(left.into()), Register(right.into()));
     I::Binary { op: BinaryOp::Add, target, left, right }
 }
 
 fn unary(op: UnaryOp, target: u8, source: u8) -> Instruction {
-    I::Unary { op, target: Register(target), source: Register(source) }
+    I::Unary { op, target: Register(target.into()), source: Register(source.into()) }
 }
 
 fn reduce(op: ReduceOp, target: u8, source: u8) -> Instruction {
-    I::Reduce { op, target: Register(target), source: Register(source) }
+    I::Reduce { op, target: Register(target.into()), source: Register(source.into()) }
 }
 
 fn dot(target: u8, left: u8, right: u8, k: Dim) -> Instruction {
-    I::Dot { target: Register(target), left: Operand(left), right: Operand(right), k }
+    I::Dot { target: Register(target.into()), left: Operand(left), right: Operand(right), k }
 }
 
 fn skip(instructions: u32) -> Instruction {
@@ -223,6 +224,68 @@ fn rule_9_reductions() {
     refused(loaded(reduce(ReduceOp::Any, 2, 0)), 4, "r0 has lane f32, expected one that");
     let mixed = vec![begin(D0), zero(6), zero(2), reduce(ReduceOp::Sum, 2, 6)];
     refused(mixed, 3, "r2 has lane f32, expected the source's");
+}
+
+#[test]
+fn rule_8_random_bits_and_extents() {
+    let indexed =
+        |last: Instruction| vec![begin(D0), I::Index { target: Register(3), dim: D0 }, last];
+    let random = |word: u8, target: u16, seed: u16| {
+        let (target, seed) = (Register(target), Register(seed));
+        I::Random { word, target, seed, offset: Register(3), index: Register(3) }
+    };
+    refused(indexed(random(4, 3, 3)), 2, "a counter gives 4 words, not one more at 4");
+    refused(indexed(random(0, 0, 3)), 2, "r0 has lane f32, expected i64");
+    refused(indexed(random(0, 3, 2)), 2, "r2 is read before every path has written it");
+    assert!(draft([indexed(random(3, 3, 3)), vec![I::End]].concat()).verify().is_ok());
+    let extent = |target: u16, dim: Dim| I::Extent { target: Register(target), dim };
+    refused(indexed(extent(3, D1)), 2, "r3 spans [d0], but its inputs span [] together");
+    refused(indexed(extent(2, D1)), 2, "r2 has lane f32, expected i64");
+    refused(indexed(extent(3, Dim(2))), 2, "d2 is not one of the program's 2 dims");
+}
+
+#[test]
+fn rule_9_what_goes_along_a_dim() {
+    let index = I::Index { target: Register(3), dim: D0 };
+    let ready = |last: Instruction| vec![begin(D0), load(0, 0), zero(2), zero(6), index, last];
+    let scan = |op: ScanOp, target: u16, source: u16, carry: u16, dim: Dim| {
+        let (target, source, carry) = (Register(target), Register(source), Register(carry));
+        I::Scan { op, target, source, carry, dim }
+    };
+    refused(ready(scan(ScanOp::Sum, 1, 2, 2, D0)), 5, "r2 spans [], so nothing goes along d0");
+    refused(ready(scan(ScanOp::Sum, 1, 0, 2, D1)), 5, "r0 spans [d0], so nothing goes along d1");
+    refused(ready(scan(ScanOp::Sum, 1, 0, 6, D0)), 5, "r6 spans [d0], expected []");
+    refused(ready(scan(ScanOp::Sum, 1, 3, 2, D0)), 5, "r2 has lane f32, expected the source's");
+    refused(ready(scan(ScanOp::LogSumExp, 3, 3, 2, D0)), 5, "r3 has lane i64, expected one that");
+    refused(ready(scan(ScanOp::Sum, 6, 0, 2, D0)), 5, "r6 has lane f64, expected f32");
+    let ended = |last: Instruction| draft([ready(last), vec![I::End]].concat()).verify();
+    assert!(ended(scan(ScanOp::Sum, 0, 0, 2, D0)).is_ok());
+
+    let seek = |value: u16, place: u16, source: u16| {
+        let (value, place, source) = (Register(value), Register(place), Register(source));
+        I::Seek { op: SeekOp::ArgMax, value, place, source, dim: D0 }
+    };
+    refused(ready(seek(2, 2, 0)), 5, "r2 would hold two results at once");
+    refused(ready(seek(2, 3, 0)), 5, "r3 spans [d0], expected []");
+    refused(ready(seek(2, 5, 0)), 5, "r5 is read before every path has written it");
+
+    let order = |places: u16, values: u16, source: u16| {
+        let (places, values, source) = (Register(places), Register(values), Register(source));
+        I::Order { op: OrderOp::Ascending, places, values, source, dim: D0 }
+    };
+    refused(ready(order(3, 3, 3)), 5, "r3 would hold two results at once");
+    refused(ready(order(3, 6, 0)), 5, "r6 has lane f64, expected f32");
+    assert!(ended(order(3, 0, 0)).is_ok());
+    let mut cut = ready(order(3, 1, 0));
+    cut[0] = I::Begin { dim: D0, tile: Tile::from(8), is_parallel: false };
+    refused(cut, 5, "the loop over d0 cuts what is sorted along it");
+}
+
+#[test]
+fn rule_11_a_scan_does_not_go_along_a_parallel_loop() {
+    let (target, source, carry) = (Register(0), Register(0), Register(2));
+    let scan = I::Scan { op: ScanOp::Sum, target, source, carry, dim: D0 };
+    refused(vec![zero(2), parallel(D0), load(0, 0), scan], 3, "r2 held a value before");
 }
 
 #[test]

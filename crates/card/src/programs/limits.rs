@@ -18,9 +18,9 @@ pub(super) fn check(
     most_work: u64,
 ) -> Result<(), Stop> {
     let dims = &extents[..program.dims()];
-    let work = dims.iter().fold(program.instructions().len() as u128, |work, &extent| {
-        work.saturating_mul(extent.max(1) as u128)
-    });
+    let steps = program.instructions().iter().map(steps).sum();
+    let work =
+        dims.iter().fold(steps, |work: u128, &extent| work.saturating_mul(extent.max(1) as u128));
     if work > most_work.into() {
         return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
     }
@@ -36,6 +36,15 @@ pub(super) fn check(
         false => Err(Stop::refused(format!(
             "its tiles take up to {needed} bytes, at most {MOST_TILE_BYTES} are there"
         ))),
+    }
+}
+
+/// What an instruction takes for one element, roughly, in additions.
+fn steps(instruction: &Instruction) -> u128 {
+    match instruction {
+        Instruction::Order { .. } => 64,
+        Instruction::Random { .. } => 8,
+        _ => 1,
     }
 }
 

@@ -158,6 +158,10 @@ impl<'a> Machine<'a> {
             Instruction::Constant { target, value } => self.fill(target, value),
             Instruction::Scalar { target, scalar } => self.fill_scalar(target, scalar),
             Instruction::Index { target, dim } => self.index(target, dim),
+            Instruction::Extent { target, dim } => self.extent(target, dim),
+            Instruction::Random { word, target, seed, offset, index } => {
+                self.random(word, target, [seed, offset, index])
+            }
             Instruction::Unary { op, target, source } => self.unary(op, target, source),
             Instruction::Binary { op, target, left, right } => self.binary(op, target, left, right),
             Instruction::Compare { op, target, left, right } => {
@@ -170,6 +174,15 @@ impl<'a> Machine<'a> {
             Instruction::Round { target, source, .. } => self.round(at, target, source),
             Instruction::Reduce { op, target, source } => self.reduce(op, target, source),
             Instruction::Dot { target, left, right, k } => self.dot(at, target, [left, right], k),
+            Instruction::Scan { op, target, source, carry, dim } => {
+                self.scan(op, target, source, carry, dim)
+            }
+            Instruction::Seek { op, value, place, source, dim } => {
+                self.seek(op, value, place, source, dim)
+            }
+            Instruction::Order { op, places, values, source, dim } => {
+                self.order(op, places, values, source, dim)
+            }
             _ => Err(Stop::refused(format!("`{instruction}` is not for this card"))),
         }
     }
@@ -257,6 +270,11 @@ impl<'a> Machine<'a> {
         let tile = i64::of_mut(self.registers.tile_mut(target));
         tile.clear();
         tile.extend(first..first + elements);
+        Ok(())
+    }
+
+    fn extent(&mut self, target: Register, dim: Dim) -> Result<(), Stop> {
+        self.registers.fill(target, self.bound.extents[dim.index()] as i64, 1);
         Ok(())
     }
 

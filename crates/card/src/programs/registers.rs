@@ -161,7 +161,13 @@ impl Registers {
         self.spare.push(T::tile(buffer));
     }
 
-    fn put<T: Element>(&mut self, target: Register, result: Vec<T>) {
+    /// Takes a register's elements out, to be put back.
+    pub(super) fn take_from<T: Element>(&mut self, register: Register) -> Vec<T> {
+        mem::take(T::of_mut(self.tile_mut(register)))
+    }
+
+    /// Puts elements into a register; what it held is spare.
+    pub(super) fn put<T: Element>(&mut self, target: Register, result: Vec<T>) {
         let before = mem::replace(T::of_mut(self.tile_mut(target)), result);
         self.give(before);
     }

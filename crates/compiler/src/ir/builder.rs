@@ -1,9 +1,9 @@
-use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, ReduceOp, UnaryOp};
+use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, OrderOp, ReduceOp, ScanOp, UnaryOp};
 use spyre_numerics::DType;
 
 use super::{
-    DimId, DimSet, Expression, Kernel, Operand, OperandId, Refusal, Role, Scalar, ScalarId, ScanOp,
-    Seek, Store, StoreMode, Value, ValueId,
+    DimId, DimSet, Expression, Kernel, Operand, OperandId, Refusal, Role, Scalar, ScalarId, Seek,
+    Store, StoreMode, Value, ValueId,
 };
 use crate::text::is_name;
 
@@ -227,7 +227,7 @@ impl KernelBuilder {
     /// Over the coordinates up to this one along a dim.
     pub fn scan(&mut self, op: ScanOp, dim: DimId, source: ValueId) -> Result<ValueId, Refusal> {
         let &Value { lane, span, .. } = self.value(source)?;
-        if op.step().result(lane).is_none() {
+        if !op.takes(lane) {
             return Err(Refusal::Lane { operation: op.name().to_owned(), lane });
         }
         self.check_along(op.name(), DimSet::NONE.with(dim), span)?;
@@ -240,6 +240,35 @@ impl KernelBuilder {
         self.check_along(seek.name(), DimSet::NONE.with(dim), span)?;
         let span = if seek.is_reduction() { span.without(dim) } else { span };
         Ok(self.add(Expression::Seek(seek, dim, source), Lane::I64, span))
+    }
+
+    /// All elements along a dim, sorted.
+    pub fn sort(&mut self, op: OrderOp, dim: DimId, source: ValueId) -> Result<ValueId, Refusal> {
+        let &Value { lane, span, .. } = self.value(source)?;
+        self.check_along(sort_name(op), DimSet::NONE.with(dim), span)?;
+        Ok(self.add(Expression::Sort(op, dim, source), lane, span))
+    }
+
+    /// 32 random bits, as a number from 0: one of four words (0 to 3) that an index has.
+    pub fn random(
+        &mut self,
+        seed: ValueId,
+        offset: ValueId,
+        index: ValueId,
+        word: u8,
+    ) -> Result<ValueId, Refusal> {
+        if word > 3 {
+            return Err(Refusal::RandomWord { word: word.into() });
+        }
+        let mut span = DimSet::NONE;
+        for source in [seed, offset, index] {
+            let known = self.value(source)?;
+            if known.lane != Lane::I64 {
+                return Err(Refusal::Lane { operation: "random".to_owned(), lane: known.lane });
+            }
+            span = span | known.span;
+        }
+        Ok(self.add(Expression::Random { word, seed, offset, index }, Lane::I64, span))
     }
 
     /// A value for every place of a tensor.
@@ -389,6 +418,14 @@ impl KernelBuilder {
             || scalars.iter().any(|known| known.name == name)
             || values.iter().any(|known| known.name.as_deref() == Some(name));
         if is_taken { Err(Refusal::NameTaken { name: name.to_owned() }) } else { Ok(()) }
+    }
+}
+
+/// What the text form calls a sort.
+pub(crate) fn sort_name(op: OrderOp) -> &'static str {
+    match op {
+        OrderOp::Descending => "sort_descending",
+        _ => "sort",
     }
 }
 

@@ -1,4 +1,6 @@
-use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, ReduceOp, UnaryOp};
+use spyre_artifact::{
+    BinaryOp, CompareOp, Constant, Lane, OrderOp, ReduceOp, ScanOp, SeekOp, UnaryOp,
+};
 use spyre_numerics::DType;
 
 use super::{DimId, DimSet};
@@ -54,20 +56,20 @@ pub enum Expression {
     Scan(ScanOp, DimId, ValueId),
     /// A coordinate along a dim.
     Seek(Seek, DimId, ValueId),
-}
-
-/// What a scan carries along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ScanOp {
-    /// The sum.
-    Sum,
-    /// The product.
-    Product,
-    /// The smallest; NaN stays.
-    Min,
-    /// The largest; NaN stays.
-    Max,
+    /// The n-th of all elements along a dim: those at the coordinates that an order gives.
+    Sort(OrderOp, DimId, ValueId),
+    /// 32 random bits: one of the four words of Philox 4x32-10 with the seed as its key and the
+    /// index and the offset as its counter.
+    Random {
+        /// Which of the words.
+        word: u8,
+        /// All 64 bits of the key.
+        seed: ValueId,
+        /// The low half of the counter.
+        offset: ValueId,
+        /// The high half of the counter.
+        index: ValueId,
+    },
 }
 
 /// Which coordinate is sought.
@@ -84,31 +86,6 @@ pub enum Seek {
     OrderDescending,
 }
 
-impl ScanOp {
-    /// Every one.
-    pub const ALL: [Self; 4] = [Self::Sum, Self::Product, Self::Min, Self::Max];
-
-    /// Its name in the text form.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "scan_sum",
-            Self::Product => "scan_product",
-            Self::Min => "scan_min",
-            Self::Max => "scan_max",
-        }
-    }
-
-    /// The operation that it carries along.
-    pub fn step(self) -> BinaryOp {
-        match self {
-            Self::Sum => BinaryOp::Add,
-            Self::Product => BinaryOp::Mul,
-            Self::Min => BinaryOp::Min,
-            Self::Max => BinaryOp::Max,
-        }
-    }
-}
-
 impl Seek {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::ArgMin, Self::ArgMax, Self::Order, Self::OrderDescending];
@@ -123,9 +100,27 @@ impl Seek {
         }
     }
 
+    /// Which place it is, if it is one for all coordinates along the dim.
+    pub fn place(self) -> Option<SeekOp> {
+        match self {
+            Self::ArgMin => Some(SeekOp::ArgMin),
+            Self::ArgMax => Some(SeekOp::ArgMax),
+            Self::Order | Self::OrderDescending => None,
+        }
+    }
+
+    /// Which order it is of, if it is one for each coordinate.
+    pub fn order(self) -> Option<OrderOp> {
+        match self {
+            Self::Order => Some(OrderOp::Ascending),
+            Self::OrderDescending => Some(OrderOp::Descending),
+            Self::ArgMin | Self::ArgMax => None,
+        }
+    }
+
     /// Whether there is one for all coordinates along the dim, not one for each.
     pub fn is_reduction(self) -> bool {
-        matches!(self, Self::ArgMin | Self::ArgMax)
+        self.place().is_some()
     }
 }
 
@@ -142,7 +137,9 @@ impl Expression {
             | Self::Round(_, source)
             | Self::Reduce(_, _, source)
             | Self::Scan(_, _, source)
-            | Self::Seek(_, _, source) => vec![*source],
+            | Self::Seek(_, _, source)
+            | Self::Sort(_, _, source) => vec![*source],
+            Self::Random { seed, offset, index, .. } => vec![*seed, *offset, *index],
         }
     }
 }

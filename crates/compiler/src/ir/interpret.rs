@@ -1,11 +1,14 @@
 //! A kernel carried out element by element.
 
+mod along;
+mod philox;
+
 use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 use thiserror::Error;
 
 use super::scalar_math as math;
-use super::{DimId, DimSet, Expression, Kernel, OperandId, ScanOp, Seek, Store, ValueId};
+use super::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
 
 /// A tensor, row by row, in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +36,6 @@ pub enum InterpretError {
     IndexOutOfRange { operand: String, dim: usize, index: i64, size: usize },
     #[error("an integer is divided by zero")]
     DivisionByZero,
-    #[error("`{operation}` along `{dim}`, which has no elements")]
-    Empty { operation: &'static str, dim: String },
 }
 
 impl Array {
@@ -211,66 +212,17 @@ impl Desk<'_> {
                 let total = total.ok_or(InterpretError::DivisionByZero)?;
                 Ok(math::convert(lane, total))
             }),
-            Expression::Scan(op, dim, source) => {
-                each(&|point| self.scanned(*op, *dim, *source, lane, point))
-            }
-            Expression::Seek(seek, dim, source) => {
-                each(&|point| self.sought(*seek, *dim, *source, point))
-            }
+            Expression::Scan(op, dim, source) => self.scanned(*op, *dim, *source),
+            Expression::Seek(seek, dim, source) => Ok(self.sought(*seek, *dim, *source)),
+            Expression::Sort(op, dim, source) => Ok(self.sorted(*op, *dim, *source)),
+            Expression::Random { word, seed, offset, index } => each(&|point| {
+                let words = [*seed, *offset, *index].map(|value| match self.at(value, point) {
+                    Constant::Int(word) => word.cast_unsigned(),
+                    _ => 0,
+                });
+                Ok(Constant::Int(philox::word(*word, words).into()))
+            }),
         }
-    }
-
-    fn scanned(
-        &self,
-        op: ScanOp,
-        dim: DimId,
-        source: ValueId,
-        lane: Lane,
-        point: &Point,
-    ) -> Result<Constant, InterpretError> {
-        let mut inner = *point;
-        inner[usize::from(dim.0)] = 0;
-        let mut carried = self.at(source, &inner);
-        let wide = if lane == Lane::F32 { Lane::F64 } else { lane };
-        for at in 1..=point[usize::from(dim.0)] {
-            inner[usize::from(dim.0)] = at;
-            carried = math::binary(op.step(), wide, carried, self.at(source, &inner))
-                .ok_or(InterpretError::DivisionByZero)?;
-        }
-        Ok(math::convert(lane, carried))
-    }
-
-    fn sought(
-        &self,
-        seek: Seek,
-        dim: DimId,
-        source: ValueId,
-        point: &Point,
-    ) -> Result<Constant, InterpretError> {
-        let mut inner = *point;
-        let mut order: Vec<(usize, Constant)> = (0..self.extents[usize::from(dim.0)])
-            .map(|at| {
-                inner[usize::from(dim.0)] = at;
-                (at, self.at(source, &inner))
-            })
-            .collect();
-        let is_nan = |value: Constant| matches!(value, Constant::Float(value) if value.is_nan());
-        match seek {
-            Seek::Order => order.sort_by(|a, b| math::sort_order(a.1, b.1)),
-            Seek::OrderDescending | Seek::ArgMax => {
-                order.sort_by(|a, b| math::sort_order(b.1, a.1));
-            }
-            Seek::ArgMin => {
-                order
-                    .sort_by(|a, b| is_nan(b.1).cmp(&is_nan(a.1)).then(math::sort_order(a.1, b.1)));
-            }
-        }
-        let at = if seek.is_reduction() { 0 } else { point[usize::from(dim.0)] };
-        let dim = || self.kernel.dim_name(dim).to_owned();
-        let found = order.get(at);
-        let found =
-            found.ok_or_else(|| InterpretError::Empty { operation: seek.name(), dim: dim() })?;
-        Ok(Constant::Int(found.0 as i64))
     }
 
     fn store(&self, store: &Store, array: &mut Array) -> Result<(), InterpretError> {
@@ -322,10 +274,13 @@ impl Desk<'_> {
     /// A value at a point.
     fn at(&self, value: ValueId, point: &Point) -> Constant {
         let span = self.kernel.value(value).span;
-        let place = span
-            .iter()
-            .fold(0, |at, dim| at * self.extents[usize::from(dim.0)] + point[usize::from(dim.0)]);
-        self.made[value.0 as usize][place]
+        self.made[value.0 as usize][self.place(span, point)]
+    }
+
+    /// Where a point is among all points of a span.
+    fn place(&self, span: DimSet, point: &Point) -> usize {
+        span.iter()
+            .fold(0, |at, dim| at * self.extents[usize::from(dim.0)] + point[usize::from(dim.0)])
     }
 
     /// All points of a span.

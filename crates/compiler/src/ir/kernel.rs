@@ -9,7 +9,7 @@ use super::{DimId, DimSet, Expression, OperandId, ScalarId, ValueId};
 /// 1. Names are used once, of dims, operands, scalars and values alike.
 /// 2. Values come after what they are made from, and their lanes are what the operation takes.
 /// 3. Inputs are not stored to, outputs are not loaded, and every output is stored to.
-/// 4. What is reduced, scanned or sought along a dim differs along it.
+/// 4. What is reduced, scanned, sought or sorted along a dim differs along it.
 /// 5. A store that sets gives each place one value: what differs along a dim goes to places that do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {

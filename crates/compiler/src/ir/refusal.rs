@@ -43,6 +43,8 @@ pub enum Refusal {
         "what is stored differs along `{dim}`, and its place in `{operand}` does not: reduce it, or store it with `+=`"
     )]
     ManyValues { operand: String, dim: String },
+    #[error("a counter has the random words 0 to 3, and no word {word}")]
+    RandomWord { word: i64 },
     #[error("nothing is stored to `{operand}`")]
     NeverStored { operand: String },
     #[error("{name} {number} is not of this kernel")]

@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use spyre_artifact::{
-    BinaryOp, Dim, Lane, Operand, ProgramBuilder, ReduceOp, Register, ScalarWord, Span,
+    BinaryOp, Dim, Lane, Operand, ProgramBuilder, ReduceOp, Register, ScalarWord, SeekOp, Span,
+    Tile,
 };
 use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
+use super::along::is_made_apart;
 use super::scope::Scopes;
 use super::tiles::{Purpose, tile};
 use crate::ir::neutral;
@@ -17,22 +19,22 @@ use crate::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
 
 /// A kernel on its way into a program.
 pub(super) struct Nest<'a> {
-    kernel: &'a Kernel,
+    pub(super) kernel: &'a Kernel,
     profile: Profile,
     dims: [Option<Dim>; DimSet::MOST],
     operands: Vec<(Operand, DataFormat)>,
     scalars: Vec<ScalarWord>,
-    scopes: Scopes,
+    pub(super) scopes: Scopes,
     /// Operands that hold what the kernel has stored.
     stored: HashSet<OperandId>,
-    /// Reductions that are kept in memory, and where.
+    /// Values that are kept in memory, and where.
     kept: BTreeMap<ValueId, Operand>,
 }
 
 /// Why loops do not come about.
 #[derive(Debug)]
 pub(super) enum Stuck {
-    /// This reduction must be kept in memory.
+    /// This value must be kept in memory.
     Keep(ValueId),
     Error(CompileError),
 }
@@ -45,15 +47,22 @@ impl<E: Into<CompileError>> From<E> for Stuck {
 
 /// What some loops are for.
 #[derive(Clone, Copy)]
-enum Goal<'a> {
+pub(super) enum Goal<'a> {
     Store(&'a Store),
-    /// A reduction goes to memory of the plan's own.
+    /// A value goes to memory of the plan's own.
     Keep(ValueId, Operand),
     /// The source of a reduction goes into its register.
     Reduce {
         op: ReduceOp,
         into: Register,
         source: ValueId,
+    },
+    /// The best of the source goes into a register, and its place into another.
+    Seek {
+        op: SeekOp,
+        into: [Register; 2],
+        source: ValueId,
+        dim: DimId,
     },
 }
 
@@ -84,7 +93,11 @@ impl<'a> Nest<'a> {
     }
 
     /// Reaches goals in the loops that are open, and in more.
-    fn reach(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
+    pub(super) fn reach(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goals: &[Goal<'a>],
+    ) -> Result<(), Stuck> {
         self.reduce_ready(code, goals)?;
         let mut groups: BTreeMap<Vec<DimId>, Vec<Goal<'a>>> = BTreeMap::new();
         for &goal in goals {
@@ -111,7 +124,11 @@ impl<'a> Nest<'a> {
         let pending = self.pending(goals);
         let reduced =
             pending.iter().fold(DimSet::NONE, |dims, &value| dims | self.reduced_over(value));
-        let mut first = rest.minus(reduced);
+        let scanned = self.scanned_along(&pending);
+        let mut first = rest.minus(reduced).minus(scanned);
+        if first.is_empty() && scanned.meets(rest) {
+            return self.open_scanned(code, rest, reduced, &pending, goals);
+        }
         if first.is_empty() {
             // Their loops would be inside of these.
             let mut pending = pending.iter();
@@ -120,17 +137,29 @@ impl<'a> Nest<'a> {
             }
             first = rest;
         }
-        let is_product = pending.iter().any(|&value| self.product(value).is_some());
-        let purpose = if is_product { Purpose::ProductSides } else { Purpose::Elements };
-        let is_parallel = !goals.iter().any(|goal| matches!(goal, Goal::Reduce { .. }));
+        let purpose = self.purpose(&pending);
+        let is_parallel =
+            !goals.iter().any(|goal| matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. }));
         let inner = rest.minus(first) | reduced;
         self.within(code, first, inner, purpose, is_parallel, &mut |nest, code| {
             nest.reach(code, goals)
         })
     }
 
+    /// What the loops for values that are not there yet are good for.
+    pub(super) fn purpose(&self, pending: &[ValueId]) -> Purpose {
+        let sorted = self.sorted_along(pending);
+        match () {
+            () if !sorted.is_empty() => Purpose::Rows(sorted),
+            () if pending.iter().any(|&value| self.product(value).is_some()) => {
+                Purpose::ProductSides
+            }
+            () => Purpose::Elements,
+        }
+    }
+
     /// Runs `body` inside loops over these dims.
-    fn within(
+    pub(super) fn within(
         &mut self,
         code: &mut ProgramBuilder,
         dims: DimSet,
@@ -142,7 +171,8 @@ impl<'a> Nest<'a> {
         let open = self.scopes.open();
         let loops: Vec<(DimId, _)> =
             dims.iter().map(|dim| (dim, tile(purpose, dim, dims, open, rest))).collect();
-        self.scopes.enter(dims);
+        let whole = loops.iter().filter(|(_, tile)| *tile == Tile::All).map(|(dim, _)| *dim);
+        self.scopes.enter(dims, whole.collect());
         let result = self.nested(code, &loops, is_parallel, body);
         self.scopes.leave();
         result
@@ -151,7 +181,7 @@ impl<'a> Nest<'a> {
     fn nested(
         &mut self,
         code: &mut ProgramBuilder,
-        loops: &[(DimId, spyre_artifact::Tile)],
+        loops: &[(DimId, Tile)],
         is_parallel: bool,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
     ) -> Result<(), Stuck> {
@@ -195,13 +225,12 @@ impl<'a> Nest<'a> {
     fn reduce(&mut self, code: &mut ProgramBuilder, values: &[ValueId]) -> Result<(), Stuck> {
         let mut groups: BTreeMap<(bool, Vec<DimId>), Vec<ValueId>> = BTreeMap::new();
         for &value in values {
-            if let Expression::Reduce(_, over, _) = &self.kernel.value(value).expression {
-                let key = (self.product(value).is_some(), over.iter().collect());
-                groups.entry(key).or_default().push(value);
-            }
+            let key = (self.product(value).is_some(), self.reduced_over(value).iter().collect());
+            groups.entry(key).or_default().push(value);
         }
         for ((is_product, over), values) in groups {
             match is_product {
+                _ if over.is_empty() => self.go_along(code, &values)?,
                 true => self.multiply(code, over[0], &values)?,
                 false => self.reduce_over(code, over.into_iter().collect(), &values)?,
             }
@@ -221,6 +250,10 @@ impl<'a> Nest<'a> {
         let mut goals = Vec::new();
         for &value in values {
             let known = self.kernel.value(value);
+            if let Expression::Seek(seek, dim, source) = known.expression {
+                goals.extend(self.seek_goal(code, value, seek, dim, source));
+                continue;
+            }
             let Expression::Reduce(op, _, source) = known.expression else { continue };
             let start = neutral(op, known.lane);
             let start = start.ok_or(CompileError::Operation { name: op.name() })?;
@@ -286,6 +319,10 @@ impl<'a> Nest<'a> {
                     let source = self.value(code, source)?;
                     code.reduce(op, into, source);
                 }
+                Goal::Seek { op, into: [value, place], source, dim } => {
+                    let source = self.value(code, source)?;
+                    code.seek(op, value, place, source, self.dim(dim));
+                }
                 Goal::Store(store) => stores.push((store, self.stored_value(code, store)?)),
                 Goal::Keep(value, operand) => {
                     let register = self.value(code, value)?;
@@ -323,14 +360,39 @@ impl<'a> Nest<'a> {
         Ok(register)
     }
 
-    /// A value's tile in the loops that are open.
-    fn value(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Stuck> {
-        if let Some(register) = self.scopes.find(value) {
-            return Ok(register);
+    /// A value's tile in the loops that are open. Long chains of values are worked off from their
+    /// start: they would not fit the stack.
+    pub(super) fn value(
+        &mut self,
+        code: &mut ProgramBuilder,
+        value: ValueId,
+    ) -> Result<Register, Stuck> {
+        let mut wanted = vec![value];
+        while let Some(&next) = wanted.last() {
+            match (self.scopes.find(next), self.missing_source(next)) {
+                (Some(register), _) if wanted.len() == 1 => return Ok(register),
+                (Some(_), _) => _ = wanted.pop(),
+                (None, Some(source)) => wanted.push(source),
+                (None, None) => _ = self.made(code, next)?,
+            }
         }
+        self.made(code, value)
+    }
+
+    /// A value that another one is computed from at the same place, and that is not there.
+    fn missing_source(&self, value: ValueId) -> Option<ValueId> {
+        let expression = &self.kernel.value(value).expression;
+        let is_load = matches!(expression, Expression::Load { .. });
+        if is_load || is_made_apart(expression) || self.kept.contains_key(&value) {
+            return None;
+        }
+        expression.sources().into_iter().find(|&source| self.scopes.find(source).is_none())
+    }
+
+    fn made(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Stuck> {
         let known = self.kernel.value(value);
         let register = match &known.expression {
-            Expression::Reduce(..) if self.kept.contains_key(&value) => {
+            _ if self.kept.contains_key(&value) => {
                 let register = code.register(known.lane, self.program_span(known.span));
                 code.load_into(register, self.kept[&value]);
                 register
@@ -364,16 +426,16 @@ impl<'a> Nest<'a> {
                 let source = self.value(code, *source)?;
                 code.round(source, self.profile.supported_format(*dtype)?)
             }
-            Expression::Reduce(op, ..) => {
-                return Err(CompileError::Operation { name: op.name() }.into());
+            Expression::Size(dim) => code.extent(self.dim(*dim)),
+            Expression::Random { word, seed, offset, index } => {
+                let (seed, offset) = (self.value(code, *seed)?, self.value(code, *offset)?);
+                let index = self.value(code, *index)?;
+                code.random(*word, seed, offset, index)
             }
-            Expression::Scan(op, ..) => {
-                return Err(CompileError::Operation { name: op.name() }.into());
-            }
-            Expression::Seek(seek, ..) => {
-                return Err(CompileError::Operation { name: seek.name() }.into());
-            }
-            Expression::Size(_) => return Err(CompileError::Operation { name: "size" }.into()),
+            Expression::Reduce(..)
+            | Expression::Scan(..)
+            | Expression::Seek(..)
+            | Expression::Sort(..) => return Err(Stuck::Keep(value)),
         };
         self.scopes.keep(value, register);
         Ok(register)
@@ -403,7 +465,7 @@ impl<'a> Nest<'a> {
                 Goal::Store(store) => {
                     [Some(store.value), store.condition].into_iter().flatten().collect()
                 }
-                Goal::Reduce { source, .. } => vec![*source],
+                Goal::Reduce { source, .. } | Goal::Seek { source, .. } => vec![*source],
                 Goal::Keep(value, _) => vec![*value],
             })
             .collect();
@@ -421,7 +483,7 @@ impl<'a> Nest<'a> {
                 continue;
             }
             let expression = &self.kernel.value(value).expression;
-            if matches!(expression, Expression::Reduce(..)) {
+            if is_made_apart(expression) {
                 found.push(value);
             }
             rest.extend(expression.sources());
@@ -430,9 +492,10 @@ impl<'a> Nest<'a> {
         found
     }
 
-    fn reduced_over(&self, value: ValueId) -> DimSet {
+    pub(super) fn reduced_over(&self, value: ValueId) -> DimSet {
         match self.kernel.value(value).expression {
             Expression::Reduce(_, over, _) => over,
+            Expression::Seek(seek, dim, _) if seek.is_reduction() => DimSet::NONE.with(dim),
             _ => DimSet::NONE,
         }
     }
@@ -440,7 +503,9 @@ impl<'a> Nest<'a> {
     fn span(&self, goal: Goal<'_>) -> DimSet {
         match goal {
             Goal::Store(store) => self.kernel.store_span(store),
-            Goal::Reduce { source, .. } => self.kernel.value(source).span,
+            Goal::Reduce { source, .. } | Goal::Seek { source, .. } => {
+                self.kernel.value(source).span
+            }
             Goal::Keep(value, _) => self.kernel.value(value).span,
         }
     }
@@ -449,11 +514,11 @@ impl<'a> Nest<'a> {
         self.operands[operand.0 as usize]
     }
 
-    fn dim(&self, dim: DimId) -> Dim {
+    pub(super) fn dim(&self, dim: DimId) -> Dim {
         self.dims[usize::from(dim.0)].expect("every dim that a value has is an operand's")
     }
 
-    fn program_span(&self, dims: DimSet) -> Span {
+    pub(super) fn program_span(&self, dims: DimSet) -> Span {
         Span::of(&dims.iter().map(|dim| self.dim(dim)).collect::<Vec<_>>())
     }
 }

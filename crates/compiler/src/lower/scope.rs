@@ -2,21 +2,25 @@ use std::collections::HashMap;
 
 use spyre_artifact::Register;
 
-use crate::{DimSet, ValueId};
+use crate::{DimId, DimSet, ValueId};
 
 /// The loops that are open, and what has been computed in each.
 #[derive(Debug)]
 pub(super) struct Scopes(Vec<Scope>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Scope {
     open: DimSet,
+    /// The dims that one tile is all of.
+    whole: DimSet,
     made: HashMap<ValueId, Register>,
+    /// What scans carry from tile to tile of the loop that this is the body of.
+    carries: HashMap<ValueId, Register>,
 }
 
 impl Scopes {
     pub(super) fn new() -> Self {
-        Self(vec![Scope { open: DimSet::NONE, made: HashMap::new() }])
+        Self(vec![Scope::default()])
     }
 
     /// All dims that are open.
@@ -24,9 +28,28 @@ impl Scopes {
         self.0.last().map_or(DimSet::NONE, |scope| scope.open)
     }
 
-    pub(super) fn enter(&mut self, dims: DimSet) {
-        let open = self.open() | dims;
-        self.0.push(Scope { open, made: HashMap::new() });
+    /// Whether one tile is all of a dim that is open.
+    pub(super) fn is_whole(&self, dim: DimId) -> bool {
+        self.0.last().is_some_and(|scope| scope.whole.contains(dim))
+    }
+
+    /// Opens dims, some of them as one whole tile.
+    pub(super) fn enter(&mut self, dims: DimSet, whole: DimSet) {
+        let before = self.0.last().map_or(DimSet::NONE, |scope| scope.whole);
+        let (open, whole) = (self.open() | dims, before | whole);
+        self.0.push(Scope { open, whole, ..Scope::default() });
+    }
+
+    /// What a scan carries along the innermost loop.
+    pub(super) fn carry(&self, scan: ValueId) -> Option<Register> {
+        self.0.last()?.carries.get(&scan).copied()
+    }
+
+    /// Has a scan carry something along the innermost loop.
+    pub(super) fn set_carry(&mut self, scan: ValueId, register: Register) {
+        if let Some(scope) = self.0.last_mut() {
+            scope.carries.insert(scan, register);
+        }
     }
 
     /// What was made since then means nothing any more.

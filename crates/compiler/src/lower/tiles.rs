@@ -10,6 +10,9 @@ const TILE_ELEMENTS: u32 = 4096;
 /// Rows of a tile, where there are columns, too.
 const ROWS: u32 = 16;
 
+/// Rows of a tile that are whole: they may be millions long.
+const WHOLE_ROWS: u32 = 4;
+
 /// The side of a square tile of a matrix product, and how much of what is summed over at a time.
 const PRODUCT_SIDE: u32 = 64;
 const PRODUCT_DEPTH: u32 = 256;
@@ -23,6 +26,8 @@ pub(super) enum Purpose {
     ProductSides,
     /// What a matrix product is summed over.
     ProductDepth,
+    /// Whole rows along these dims, however long they are.
+    Rows(DimSet),
 }
 
 /// The tile of one of the dims that are opened together, when `open` are open already. The last dim
@@ -37,6 +42,11 @@ pub(super) fn tile(
     let elements = match purpose {
         Purpose::ProductSides => PRODUCT_SIDE,
         Purpose::ProductDepth => PRODUCT_DEPTH,
+        Purpose::Rows(whole) if whole.contains(dim) => return Tile::All,
+        Purpose::Rows(whole) => {
+            let last = (opened | open | rest).minus(whole).iter().last();
+            if last == Some(dim) { WHOLE_ROWS } else { 1 }
+        }
         Purpose::Elements => {
             let all: Vec<DimId> = (opened | open | rest).iter().collect();
             let from_last = all.iter().rev().position(|&known| known == dim).unwrap_or(0);

@@ -429,6 +429,17 @@ impl<'a> Parser<'a> {
                 let (left, right) = self.settle_pair(left, right)?;
                 self.builder.binary(op, left, right)
             }
+            [seed, offset, index, nth] if word == "random" => {
+                let Side::Whole(nth) = nth else {
+                    return Err(ParseError::at(place, "which random word it is, is a number"));
+                };
+                let bad = || refused(place, &Refusal::RandomWord { word: nth });
+                let nth = u8::try_from(nth).map_err(|_| bad())?;
+                let seed = self.settle_as(seed, Lane::I64)?;
+                let offset = self.settle_as(offset, Lane::I64)?;
+                let index = self.settle_as(index, Lane::I64)?;
+                self.builder.random(seed, offset, index, nth)
+            }
             [condition, yes, no] if word == "where" => {
                 let condition = self.settle(condition)?;
                 let (yes, no) = self.settle_pair(yes, no)?;
@@ -465,8 +476,13 @@ impl<'a> Parser<'a> {
             self.builder.scan(op, *dim, source)
         } else if let ([dim], Some(seek)) = (&dims[..], words::seek(word)) {
             self.builder.seek(seek, *dim, source)
+        } else if let ([dim], Some(op)) = (&dims[..], words::sort(word)) {
+            self.builder.sort(op, *dim, source)
         } else {
-            let why = match words::scan(word).is_some() || words::seek(word).is_some() {
+            let is_known = words::scan(word).is_some()
+                || words::seek(word).is_some()
+                || words::sort(word).is_some();
+            let why = match is_known {
                 true => format!("`{word}` goes over one dim"),
                 false => format!("nothing that goes over dims is called `{word}`"),
             };
@@ -487,6 +503,7 @@ impl<'a> Parser<'a> {
             () if words::lane(word).is_some() || words::unary(word).is_some() => "one value",
             () if words::binary(word).is_some() => "two values",
             () if word == "where" => "three values",
+            () if word == "random" => "three values and which word",
             () => return ParseError::at(place, format!("nothing is called `{word}`")),
         };
         ParseError::at(place, format!("`{word}` takes {takes}, not {given}"))

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use spyre_artifact::{Constant, Lane, UnaryOp};
 
 use super::words::{INFIX, Infix, PREFIX, PREFIX_STRENGTH};
+use crate::ir::sort_name;
 use crate::{Expression, Kernel, OperandId, Store, Value, ValueId};
 
 /// The text of a kernel. It is the same for the kernel that the text is parsed to.
@@ -175,6 +176,18 @@ impl<'a> Printer<'a> {
             }
             Expression::Seek(seek, dim, source) => {
                 self.call(f, &format!("{}<{}>", seek.name(), self.kernel.dim_name(*dim)), *source)
+            }
+            Expression::Sort(op, dim, source) => {
+                let what = format!("{}<{}>", sort_name(*op), self.kernel.dim_name(*dim));
+                self.call(f, &what, *source)
+            }
+            Expression::Random { word, seed, offset, index } => {
+                f.write_str("random(")?;
+                for source in [*seed, *offset, *index] {
+                    self.side(f, source, 0, Hint::Needed(Lane::I64))?;
+                    f.write_str(", ")?;
+                }
+                write!(f, "{word})")
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Words that mean something.
 
-use spyre_artifact::{BinaryOp, CompareOp, Lane, ReduceOp, UnaryOp};
+use spyre_artifact::{BinaryOp, CompareOp, Lane, OrderOp, ReduceOp, ScanOp, UnaryOp};
 
-use crate::{ScanOp, Seek};
+use crate::Seek;
+use crate::ir::sort_name;
 
-const KEYWORDS: [&str; 12] = [
+const KEYWORDS: [&str; 13] = [
     "kernel", "in", "out", "inout", "scalar", "if", "else", "where", "size", "true", "false",
-    "round",
+    "round", "random",
 ];
 
 /// Floats that have no digits, and the same with a lane.
@@ -34,6 +35,7 @@ fn is_reserved(word: &str) -> bool {
         || reduce(word).is_some()
         || scan(word).is_some()
         || seek(word).is_some()
+        || sort(word).is_some()
         || lane(word).is_some()
 }
 
@@ -54,11 +56,15 @@ pub(super) fn reduce(word: &str) -> Option<ReduceOp> {
 }
 
 pub(super) fn scan(word: &str) -> Option<ScanOp> {
-    ScanOp::ALL.into_iter().find(|op| op.name() == word)
+    ScanOp::ALL.iter().copied().find(|op| op.name() == word)
 }
 
 pub(super) fn seek(word: &str) -> Option<Seek> {
     Seek::ALL.into_iter().find(|seek| seek.name() == word)
+}
+
+pub(super) fn sort(word: &str) -> Option<OrderOp> {
+    OrderOp::ALL.iter().copied().find(|&op| sort_name(op) == word)
 }
 
 pub(super) fn lane(word: &str) -> Option<Lane> {

@@ -1,0 +1,78 @@
+use super::{Instruction, Register};
+
+/// What an instruction does with a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// Reads it.
+    Read,
+    /// Replaces what it holds.
+    Write,
+    /// Combines something with what it holds.
+    Update,
+}
+
+impl Instruction {
+    /// Calls `act` with every register that it names, to look at or to rename.
+    pub fn touch_registers(&mut self, mut act: impl FnMut(Touch, &mut Register)) {
+        match self {
+            Self::Begin { .. } | Self::End | Self::SkipUnless { .. } | Self::Patch { .. } => {}
+            Self::Load { target, .. }
+            | Self::Constant { target, .. }
+            | Self::Scalar { target, .. }
+            | Self::Index { target, .. }
+            | Self::Extent { target, .. } => act(Touch::Write, target),
+            Self::Store { source, .. } => act(Touch::Read, source),
+            Self::Unary { target, source, .. }
+            | Self::Convert { target, source }
+            | Self::Round { target, source, .. } => {
+                act(Touch::Read, source);
+                act(Touch::Write, target);
+            }
+            Self::Binary { target, left, right, .. }
+            | Self::Compare { target, left, right, .. } => {
+                [left, right].into_iter().for_each(|source| act(Touch::Read, source));
+                act(Touch::Write, target);
+            }
+            Self::Select { target, condition, yes, no } => {
+                [condition, yes, no].into_iter().for_each(|source| act(Touch::Read, source));
+                act(Touch::Write, target);
+            }
+            Self::Random { target, seed, offset, index, .. } => {
+                [seed, offset, index].into_iter().for_each(|source| act(Touch::Read, source));
+                act(Touch::Write, target);
+            }
+            Self::Scan { target, source, carry, .. } => {
+                act(Touch::Read, source);
+                act(Touch::Update, carry);
+                act(Touch::Write, target);
+            }
+            Self::Seek { value, place, source, .. } => {
+                act(Touch::Read, source);
+                [value, place].into_iter().for_each(|held| act(Touch::Update, held));
+            }
+            Self::Order { places, values, source, .. } => {
+                act(Touch::Read, source);
+                [places, values].into_iter().for_each(|target| act(Touch::Write, target));
+            }
+            Self::Reduce { target, source, .. } => {
+                act(Touch::Read, source);
+                act(Touch::Update, target);
+            }
+            Self::Dot { target, .. } => act(Touch::Update, target),
+        }
+    }
+
+    /// Whether its target may be one of its sources: each element is made from those in its place.
+    pub fn may_work_in_place(&self) -> bool {
+        matches!(
+            self,
+            Self::Random { .. }
+                | Self::Unary { .. }
+                | Self::Binary { .. }
+                | Self::Compare { .. }
+                | Self::Select { .. }
+                | Self::Convert { .. }
+                | Self::Round { .. }
+        )
+    }
+}

@@ -1,0 +1,131 @@
+use spyre_artifact::{Dim, Lane, Register, ScanOp};
+
+use super::Stop;
+use super::along::Along;
+use super::buffer::Element;
+use super::elementwise::NanWins;
+use super::machine::Machine;
+use super::vector::vectorised;
+
+/// An element, and what it is carried along as.
+trait Carried<C>: Element {
+    fn wide(self) -> C;
+    fn narrow(carried: C) -> Self;
+}
+
+macro_rules! carried {
+    ($element:ty as $carry:ty) => {
+        impl Carried<$carry> for $element {
+            #[inline(always)]
+            fn wide(self) -> $carry {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn narrow(carried: $carry) -> Self {
+                carried as Self
+            }
+        }
+    };
+}
+
+carried!(f32 as f32);
+carried!(f32 as f64);
+carried!(f64 as f64);
+carried!(i64 as i64);
+
+impl Machine<'_> {
+    pub(super) fn scan(
+        &mut self,
+        op: ScanOp,
+        target: Register,
+        source: Register,
+        carry: Register,
+        dim: Dim,
+    ) -> Result<(), Stop> {
+        let lanes = [source, carry].map(|register| self.registers.type_of(register).lane);
+        let places = [target, source, carry];
+        macro_rules! floats {
+            ($element:ty, $carry:ty) => {
+                match op {
+                    ScanOp::Sum => self.carry::<$element, $carry>(places, dim, |a, b| a + b),
+                    ScanOp::Product => self.carry::<$element, $carry>(places, dim, |a, b| a * b),
+                    ScanOp::Min => self.carry::<$element, $carry>(places, dim, NanWins::smaller),
+                    ScanOp::Max => self.carry::<$element, $carry>(places, dim, NanWins::larger),
+                    ScanOp::LogSumExp => self.carry::<$element, $carry>(places, dim, |a, b| {
+                        log_add_exp(a.into(), b.into()) as $carry
+                    }),
+                    _ => return Err(unknown(op, lanes[0])),
+                }
+            };
+        }
+        match (lanes, op) {
+            ([Lane::F32, Lane::F32], _) => floats!(f32, f32),
+            ([Lane::F32, Lane::F64], _) => floats!(f32, f64),
+            ([Lane::F64, Lane::F64], _) => floats!(f64, f64),
+            (_, ScanOp::Sum) => self.carry::<i64, i64>(places, dim, i64::wrapping_add),
+            (_, ScanOp::Product) => self.carry::<i64, i64>(places, dim, i64::wrapping_mul),
+            (_, ScanOp::Min) => self.carry::<i64, i64>(places, dim, i64::min),
+            (_, ScanOp::Max) => self.carry::<i64, i64>(places, dim, i64::max),
+            ([lane, _], _) => return Err(unknown(op, lane)),
+        }
+        Ok(())
+    }
+
+    fn carry<T: Carried<C>, C: Element>(
+        &mut self,
+        [target, source, carry]: [Register; 3],
+        dim: Dim,
+        act: impl Fn(C, C) -> C + Copy,
+    ) {
+        let along = Along::of(&self.tiles, self.registers.type_of(source).span, dim);
+        let (mut result, mut held) = (self.registers.take::<T>(), self.registers.take_from(carry));
+        result.clear();
+        let elements = T::of(self.registers.tile(source));
+        vectorised(|| scan(elements, along, &mut held, &mut result, act));
+        self.registers.put(carry, held);
+        self.registers.put(target, result);
+    }
+}
+
+fn unknown(op: ScanOp, lane: Lane) -> Stop {
+    Stop::refused(format!("{op} is not for {lane}"))
+}
+
+#[inline(always)]
+fn scan<T: Carried<C>, C: Copy>(
+    elements: &[T],
+    along: Along,
+    held: &mut [C],
+    result: &mut Vec<T>,
+    act: impl Fn(C, C) -> C,
+) {
+    if elements.is_empty() {
+        return;
+    }
+    let blocks = elements.chunks_exact(along.block());
+    for (block, held) in blocks.zip(held.chunks_exact_mut(along.row)) {
+        if let [held] = held {
+            let mut carried = *held;
+            result.extend(block.iter().map(|&element| {
+                carried = act(carried, element.wide());
+                T::narrow(carried)
+            }));
+            *held = carried;
+            continue;
+        }
+        for row in block.chunks_exact(along.row) {
+            held.iter_mut().zip(row).for_each(|(held, &x)| *held = act(*held, x.wide()));
+            result.extend(held.iter().map(|&carried| T::narrow(carried)));
+        }
+    }
+}
+
+/// The logarithm of the sum of two numbers that are given by their logarithms.
+fn log_add_exp(a: f64, b: f64) -> f64 {
+    let (least, most) = (a.smaller(b), a.larger(b));
+    match least == most && least.is_infinite() {
+        true => most,
+        false => most + (least - most).exp().ln_1p(),
+    }
+}

@@ -1,0 +1,54 @@
+//! How many registers the programs of kernels take.
+
+use std::fmt::Write;
+
+use spyre_artifact::Program;
+use spyre_compiler::{CompileError, CompileOptions, Kernel};
+
+fn program(text: &str) -> Result<Program, CompileError> {
+    let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let plan = kernel.compile(&CompileOptions::default())?;
+    Ok(plan.program(plan.steps[0].compute).expect("a compute program").clone())
+}
+
+/// A chain of so many steps, each of which needs the one before it twice.
+fn chain(steps: usize) -> String {
+    let mut text =
+        "kernel chain(i) {\nin x: float32[i]\nout y: float32[i]\nt0 = x * 2\n".to_owned();
+    for step in 1..steps {
+        let before = step - 1;
+        writeln!(text, "t{step} = sin(t{before}) + t{before}").expect("a string");
+    }
+    write!(text, "y = t{}\n}}", steps - 1).expect("a string");
+    text
+}
+
+#[test]
+fn a_chain_takes_as_many_registers_as_one_step() -> Result<(), CompileError> {
+    let (short, long) = (program(&chain(3))?, program(&chain(5000))?);
+    assert_eq!(long.registers(), short.registers());
+    assert_eq!(short.registers().len(), 3, "{short}");
+    Ok(())
+}
+
+#[test]
+fn an_elementwise_step_works_in_place() -> Result<(), CompileError> {
+    let text = "kernel k(i) {\nin x: float32[i]\nout y: float32[i]\ny = exp(sin(-x))\n}";
+    let program = program(text)?;
+    assert!(program.to_string().contains("r0 = load o0\n  r0 = neg r0\n"), "{program}");
+    assert_eq!(program.registers().len(), 1);
+    Ok(())
+}
+
+#[test]
+fn more_than_sixty_four_at_once_are_refused() -> Result<(), CompileError> {
+    let mut text = "kernel many(i, j) {\nin x: float32[i, j]\nout y: float32[i, j]\n".to_owned();
+    for at in 0..100 {
+        writeln!(text, "s{at} = x / (sum<i, j>(x * {at}) + 1)").expect("a string");
+    }
+    let sum: Vec<String> = (0..100).map(|at| format!("s{at}")).collect();
+    write!(text, "y = {}\n}}", sum.join(" + ")).expect("a string");
+    let refused = program(&text).expect_err("a hundred sums are needed at once");
+    assert!(refused.to_string().contains("registers, at most 64"), "{refused}");
+    Ok(())
+}
