@@ -32,9 +32,15 @@
 mod call;
 mod decline;
 mod dtypes;
+mod nest;
 mod op;
+mod outputs;
 mod pointwise;
+mod products;
 mod recipe;
+mod reductions;
+mod rows;
+mod template;
 mod views;
 
 pub use call::{Argument, Call, Number, Tensor};
@@ -43,3 +49,4 @@ pub use dtypes::{Category, promoted};
 pub use op::Op;
 pub use pointwise::Pointwise;
 pub use recipe::{KernelSource, Launch, OperandView, Place, Recipe, ResultShape};
+pub use template::Written;

@@ -2,28 +2,39 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
-use crate::{Call, Decline, Recipe};
+use crate::{Call, Decline, Recipe, products, reductions, rows};
 
 /// An operator of PyTorch that kernels are known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op(u16);
 
-/// How a family of ops is carried out.
+/// How an op is carried out, where a row of expressions does not say it.
+pub(crate) type Function = fn(&Call<'_>) -> Result<Recipe, Decline>;
+
 struct Known {
     name: &'static str,
-    entries: Vec<&'static Entry>,
+    way: Way,
+}
+
+enum Way {
+    /// By the first of these rows that takes the arguments.
+    Rows(Vec<&'static Entry>),
+    Function(Function),
 }
 
 static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
     let mut ops: Vec<Known> = Vec::new();
-    for entry in entries() {
-        for &name in &entry.names {
-            match ops.iter_mut().find(|known| known.name == name) {
-                Some(known) => known.entries.push(entry),
-                None => ops.push(Known { name, entries: vec![entry] }),
-            }
+    for (entry, &name) in
+        entries().iter().flat_map(|entry| entry.names.iter().map(move |name| (entry, name)))
+    {
+        let known = ops.iter_mut().find(|known| known.name == name);
+        match known.map(|known| &mut known.way) {
+            Some(Way::Rows(rows)) => rows.push(entry),
+            _ => ops.push(Known { name, way: Way::Rows(vec![entry]) }),
         }
     }
+    let functions = [reductions::OPS, rows::OPS, products::OPS].into_iter().flatten();
+    ops.extend(functions.map(|&(name, function)| Known { name, way: Way::Function(function) }));
     ops
 });
 
@@ -41,6 +52,11 @@ impl Op {
         NAMES.get(name).copied()
     }
 
+    /// The op of this place in [`all`](Self::all).
+    pub fn numbered(number: usize) -> Option<Self> {
+        (number < OPS.len()).then_some(Self(number as u16))
+    }
+
     /// Its name in PyTorch, without `aten::`.
     pub fn name(self) -> &'static str {
         OPS[usize::from(self.0)].name
@@ -48,8 +64,12 @@ impl Op {
 
     /// How a call of it is carried out.
     pub fn recipe(self, call: &Call<'_>) -> Result<Recipe, Decline> {
+        let rows = match &OPS[usize::from(self.0)].way {
+            Way::Rows(rows) => rows,
+            Way::Function(function) => return function(call),
+        };
         let mut why = Decline::Argument { argument: 0, expected: "arguments of the op" };
-        for entry in &OPS[usize::from(self.0)].entries {
+        for entry in rows {
             match entry.recipe(call) {
                 Err(decline @ Decline::Argument { .. }) => why = decline,
                 outcome => return outcome,

@@ -2,6 +2,7 @@ use smallvec::SmallVec;
 use spyre_numerics::DType;
 
 use crate::pointwise::Pointwise;
+use crate::template::Written;
 
 /// How a call is carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Launch {
 pub enum KernelSource {
     /// The same expression for every element.
     Pointwise(Pointwise),
+    /// A template.
+    Written(Written),
 }
 
 impl KernelSource {
@@ -36,6 +39,7 @@ impl KernelSource {
     pub fn text(&self) -> String {
         match self {
             Self::Pointwise(kernel) => kernel.text(),
+            Self::Written(kernel) => kernel.text(),
         }
     }
 }

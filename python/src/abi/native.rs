@@ -56,7 +56,7 @@ entry! {
         if !native::is_on() {
             return Err(elsewhere("EAGER_MODE is 0"));
         }
-        let op = Op::all().nth(call.op as usize);
+        let op = Op::numbered(call.op as usize);
         let op = op.ok_or_else(|| Failure::runtime(format!("there is no op {}", call.op)))?;
         // SAFETY: as above.
         let lists = unsafe { native::lists_of(raw)? };

@@ -1,0 +1,72 @@
+//! Results of a call: tensors that it is given, or that are made for it.
+
+use smallvec::SmallVec;
+use spyre_numerics::DType;
+
+use crate::dtypes::can_cast;
+use crate::recipe::{Place, Recipe, ResultShape};
+use crate::views::{Numbers, like};
+use crate::{Call, Decline, Tensor};
+
+/// What a result is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) dtype: DType,
+    pub(crate) size: Numbers,
+    pub(crate) stride: Numbers,
+}
+
+impl Wanted {
+    /// One that lies row by row.
+    pub(crate) fn rows(dtype: DType, size: &[usize]) -> Self {
+        Self { dtype, size: size.into(), stride: like(size, &[]) }
+    }
+}
+
+/// The results of a call, in order.
+#[derive(Debug)]
+pub(crate) struct Outputs<'a> {
+    given: SmallVec<[(Place, Tensor<'a>); 2]>,
+    made: SmallVec<[ResultShape; 1]>,
+}
+
+impl<'a> Outputs<'a> {
+    /// Those that the call is given, if they are as wanted; or new ones.
+    pub(crate) fn of(call: &Call<'a>, wanted: &[Wanted]) -> Result<Self, Decline> {
+        if call.written.is_empty() {
+            let made = wanted.iter().map(|wanted| {
+                let Wanted { dtype, size, stride } = wanted.clone();
+                ResultShape { dtype, size, stride }
+            });
+            return Ok(Self { given: SmallVec::new(), made: made.collect() });
+        }
+        let mut given = SmallVec::new();
+        for (&argument, wanted) in call.written.iter().zip(wanted) {
+            let tensor = call.tensor(argument);
+            let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
+            if tensor.size != &wanted.size[..] {
+                return Err(Decline::ResultShape { size: wanted.size.to_vec() });
+            }
+            if !can_cast(wanted.dtype, tensor.dtype) {
+                return Err(Decline::Cast { from: wanted.dtype, to: tensor.dtype });
+            }
+            given.push((Place::Argument(argument), tensor));
+        }
+        Ok(Self { given, made: SmallVec::new() })
+    }
+
+    /// One of them, and where it is.
+    pub(crate) fn get(&self, at: usize) -> (Place, Tensor<'_>) {
+        match self.made.get(at) {
+            Some(ResultShape { dtype, size, stride }) => {
+                (Place::Result(at), Tensor { dtype: *dtype, size, stride })
+            }
+            None => self.given[at],
+        }
+    }
+
+    /// A recipe that makes what is to be made.
+    pub(crate) fn into_recipe(self) -> Recipe {
+        Recipe { results: self.made, ..Recipe::default() }
+    }
+}

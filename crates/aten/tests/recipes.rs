@@ -1,0 +1,136 @@
+//! Calls of ops that reduce, normalise and multiply become kernels that compile.
+
+use spyre_aten::{Argument, Call, Decline, Op, Recipe, Tensor};
+use spyre_compiler::{CompileOptions, Kernel};
+use spyre_numerics::DType::{self, Bool, Float16, Float32, Int32, Int64};
+
+fn tensor<'a>(dtype: DType, size: &'a [usize], stride: &'a [usize]) -> Argument<'a> {
+    Argument::Tensor(Tensor { dtype, size, stride })
+}
+
+fn recipe(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Result<Recipe, Decline> {
+    let op = Op::named(name).unwrap_or_else(|| panic!("{name} is no op"));
+    op.recipe(&Call { arguments, written, default: Float32 })
+}
+
+/// The text of the only kernel of a call, which compiles.
+fn text(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> String {
+    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(recipe.launches.len(), 1, "{name}");
+    let text = recipe.launches[0].kernel.text();
+    let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let plan = kernel.compile(&CompileOptions::default());
+    plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    text
+}
+
+#[test]
+fn a_sum_keeps_the_order_of_memory() {
+    let x = tensor(Float16, &[5, 6, 7], &[42, 7, 1]);
+    let y = tensor(Float16, &[6], &[1]);
+    let over = [x, Argument::Wholes(&[0, -1]), false.into(), Argument::None, y];
+    assert_eq!(
+        text("sum.IntList_out", &over, &[4]),
+        "\
+kernel aten_sum(r0, k0, r1) {
+    in x: float16[r0, k0, r1]
+    out y: float16[k0]
+    y = f32(sum<r0, r1>(x))
+}
+"
+    );
+}
+
+#[test]
+fn a_dim_of_one_element_is_not_reduced() {
+    let x = tensor(Bool, &[4, 1], &[1, 1]);
+    let y = tensor(Int64, &[4, 1], &[1, 1]);
+    let over = [x, Argument::Wholes(&[1]), true.into(), Argument::None, y];
+    assert_eq!(
+        text("sum.IntList_out", &over, &[4]),
+        "\
+kernel aten_sum(k0) {
+    in x_: bool[k0]
+    out y: int64[k0]
+    x = i64(x_)
+    y = i64((x))
+}
+"
+    );
+}
+
+#[test]
+fn every_reduction_compiles() {
+    let (x, whole) = (tensor(Float32, &[6, 70], &[70, 1]), tensor(Int32, &[6, 70], &[70, 1]));
+    let (y, place) = (tensor(Float32, &[6], &[1]), tensor(Int64, &[6], &[1]));
+    let (truth, one) = (tensor(Bool, &[6], &[1]), [Argument::from(1), false.into()]);
+    let none = Argument::None;
+    for name in ["sum.IntList_out", "nansum.out", "mean.out", "prod.int_out"] {
+        text(name, &[x, one[0], one[1], none, y], &[4]);
+    }
+    for name in ["amax.out", "amin.out", "argmax.out", "argmin.out"] {
+        let result = if name.starts_with("arg") { place } else { y };
+        text(name, &[x, one[0], one[1], result], &[3]);
+    }
+    for name in ["any.out", "all.out"] {
+        text(name, &[whole, one[0], one[1], truth], &[3]);
+    }
+    for name in ["max.dim_max", "min.dim_min"] {
+        text(name, &[x, one[0], one[1], y, place], &[3, 4]);
+    }
+    for name in ["var.correction", "std.correction", "var_mean.correction", "std_mean.correction"] {
+        text(name, &[x, Argument::Wholes(&[1]), Argument::None, false.into()], &[]);
+    }
+    for order in [0.0, 1.0, 2.0, 3.5, f64::INFINITY, f64::NEG_INFINITY] {
+        let over = Argument::Wholes(&[1]);
+        text("linalg_vector_norm.out", &[x, order.into(), over, false.into(), none, y], &[5]);
+    }
+    for name in ["max", "min", "prod"] {
+        text(name, &[x], &[]);
+    }
+}
+
+#[test]
+fn rows_are_normalised() {
+    let (x, y) = (tensor(Float16, &[4, 33], &[33, 1]), tensor(Float16, &[4, 33], &[33, 1]));
+    for name in ["_softmax.out", "_log_softmax.out"] {
+        text(name, &[x, Argument::from(-1), false.into(), y], &[3]);
+    }
+    for name in ["_softmax_backward_data.out", "_log_softmax_backward_data.out"] {
+        text(name, &[x, x, Argument::from(1), Argument::None, y], &[4]);
+    }
+    let weight = tensor(Float16, &[33], &[1]);
+    for weights in [[weight, weight], [weight, Argument::None], [Argument::None; 2]] {
+        let norm = [x, Argument::Wholes(&[33]), weights[0], weights[1], 1e-5.into()];
+        text("native_layer_norm", &norm, &[]);
+        let norm = [x, Argument::Wholes(&[33]), weights[0], Argument::None];
+        text("_fused_rms_norm", &norm, &[]);
+    }
+}
+
+#[test]
+fn products_compile() {
+    let (a, b, y) = (
+        tensor(Float32, &[4, 5], &[5, 1]),
+        tensor(Float32, &[5, 6], &[1, 5]),
+        tensor(Float32, &[4, 6], &[6, 1]),
+    );
+    text("mm.out", &[a, b, y], &[2]);
+    let bias = tensor(Float32, &[6], &[1]);
+    let sum = text("addmm.out", &[bias, a, b, 1.into(), 1.into(), y], &[5]);
+    assert!(sum.contains("y = f32(beta * c + alpha * sum<k>(a * b))"), "{sum}");
+    let sum = text("addmm.out", &[bias, a, b, 0.into(), 1.into(), y], &[5]);
+    assert!(!sum.contains("beta"), "{sum}");
+    let (a, b) =
+        (tensor(Float32, &[3, 4, 5], &[20, 5, 1]), tensor(Float32, &[3, 5, 6], &[30, 6, 1]));
+    text("bmm.out", &[a, b, tensor(Float32, &[3, 4, 6], &[24, 6, 1])], &[2]);
+    text("dot", &[bias, bias], &[]);
+}
+
+#[test]
+fn a_result_of_another_shape_is_named() {
+    let (x, y) = (tensor(Float32, &[6, 7], &[7, 1]), tensor(Float32, &[0], &[1]));
+    let over = [x, Argument::from(1), false.into(), y];
+    let declined = recipe("amax.out", &over, &[3]).expect_err("another shape");
+    assert_eq!(declined, Decline::ResultShape { size: vec![6] });
+}
