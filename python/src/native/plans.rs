@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use spyre::aten::KernelSource;
-use spyre::compiler::{CompileOptions, Kernel};
+use spyre::compiler::CompileOptions;
+use spyre::plans::PlanCache;
 use spyre::runtime::ExecutionPlan;
 
 use crate::cards::{self, Card};
@@ -35,11 +36,10 @@ pub(super) fn of(card: &Card, kernel: &KernelSource) -> Result<Arc<ExecutionPlan
 #[cold]
 fn compile(card: &Card, kernel: &KernelSource) -> Result<ExecutionPlan, Failure> {
     let text = kernel.text();
-    let internal = |why: &dyn std::fmt::Display| {
-        Failure::runtime(format!("spyre: internal error, please report it: {why}\n{text}"))
-    };
-    let parsed: Kernel = text.parse().map_err(|error| internal(&error))?;
     let options = CompileOptions { profile: card.device.profile() };
-    let plan = parsed.compile(&options).map_err(|error| internal(&error))?;
-    Ok(ExecutionPlan::from_compiler_output(plan)?)
+    let cache = PlanCache::of_process().map_err(Failure::runtime)?;
+    let plan = cache.plan_of_text(&text, &options).map_err(|why| {
+        Failure::runtime(format!("spyre: internal error, please report it: {why}\n{text}"))
+    })?;
+    Ok(ExecutionPlan::from_compiler_output((*plan).clone())?)
 }
