@@ -1,5 +1,7 @@
 //! Programs that lie in device memory, run by the card.
 
+#[path = "programs/along.rs"]
+mod along;
 #[path = "programs/bed.rs"]
 mod bed;
 #[path = "programs/fuzz.rs"]

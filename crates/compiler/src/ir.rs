@@ -5,6 +5,7 @@ mod dim_set;
 mod expression;
 mod interpret;
 mod kernel;
+mod merge;
 mod refusal;
 mod scalar_math;
 

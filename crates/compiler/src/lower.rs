@@ -42,9 +42,10 @@ impl Kernel {
     /// ```
     pub fn compile(&self, options: &CompileOptions) -> Result<CompilerOutput, CompileError> {
         check_plain(self)?;
+        let merged = self.merged();
         let mut keep = Vec::new();
         loop {
-            match self.compile_keeping(options, &keep) {
+            match merged.compile_keeping(options, &keep) {
                 Ok(plan) => return Ok(plan),
                 Err(Stuck::Error(error)) => return Err(error),
                 // What it is made from comes before it.

@@ -106,6 +106,38 @@ fn orders_put_nan_where_torch_does() -> Result<(), InterpretError> {
 }
 
 #[test]
+fn scans_give_what_all_up_to_here_give() -> Result<(), InterpretError> {
+    let x = floats(&[2, 3], [1.0, f64::NAN, 3.0, -4.0, 5.0, -6.0]);
+    let scanned = |what: &str| -> Result<Vec<f64>, InterpretError> {
+        let text = format!(
+            "kernel k(i, j) {{\nin x: float32[i, j]\nout y: float32[i, j]\ny = {what}(x)\n}}"
+        );
+        Ok(run(&text, &[2, 3], &[x.clone(), zeros(Float32, &[2, 3])])?.floats())
+    };
+    let is_nan = |found: &[f64]| -> Vec<usize> {
+        (0..found.len()).filter(|&at| found[at].is_nan()).collect()
+    };
+    let sums = scanned("scan_sum<j>")?;
+    assert_eq!((sums[0], &sums[3..], is_nan(&sums)), (1.0, &[-4.0, 1.0, -5.0][..], vec![1, 2]));
+    let products = scanned("scan_product<i>")?;
+    assert_eq!((products[3], products[5], is_nan(&products)), (-4.0, -18.0, vec![1, 4]));
+    let largest = scanned("scan_max<i>")?;
+    assert_eq!((largest[3], largest[5], is_nan(&largest)), (1.0, 3.0, vec![1, 4]));
+    let powers = scanned("scan_logsumexp<j>")?;
+    let expected = ((-4.0_f64).exp() + 5.0_f64.exp() + (-6.0_f64).exp()).ln();
+    assert!((powers[5] - expected).abs() < 1e-6, "{powers:?}");
+    Ok(())
+}
+
+#[test]
+fn nothing_is_found_among_nothing() -> Result<(), InterpretError> {
+    let text = "kernel k(i, j) {\nin x: float32[i, j]\nout y: int64[i]\ny = argmax<j>(x)\n}";
+    let y = run(text, &[2, 0], &[zeros(Float32, &[2, 0]), zeros(Int64, &[2])])?;
+    assert_eq!(y.floats(), [-1.0, -1.0]);
+    Ok(())
+}
+
+#[test]
 fn stores_round_once_to_their_dtype() -> Result<(), InterpretError> {
     let text = "kernel k(i) {
         in x: float64[i]

@@ -58,6 +58,22 @@ kernel everything(n, c, h, w, k, r) {
 }
 
 #[test]
+fn what_goes_along_a_dim_is_printed_as_it_was_written() {
+    let text = "\
+kernel along(i, j) {
+    in x: float32[i, j]
+    out y: float32[i, j]
+    out n: int64[i, j]
+    scalar seed: i64
+    s = sort<j>(x) + sort_descending<i>(scan_logsumexp<j>(x))
+    y = scan_product<i>(s) - scan_min<j>(s) * scan_max<j>(s)
+    n = random(seed, 0, i * size(j) + j, 3) & 255 | order<j>(x) + argmin<j>(x)
+}
+";
+    assert_eq!(printed(text), text);
+}
+
+#[test]
 fn numbers_take_the_lane_of_what_they_are_used_with() {
     let text = "\
 kernel numbers(i) {
@@ -98,6 +114,28 @@ fn errors_say_where_and_why() {
         (
             "out y: float32[i]\ny = sum<j>(x) + n",
             "line 5, column 15: `add` takes two of one lane, not f32 and i64: cast one, as in `f32(..)`",
+        ),
+        (
+            "out y: int64[i]\ny = random(n, 0, n, 4)",
+            "line 5, column 5: a counter has the random words 0 to 3, and no word 4",
+        ),
+        (
+            "out y: int64[i]\ny = random(n, 0, n, -1)",
+            "line 5, column 5: a counter has the random words 0 to 3, and no word -1",
+        ),
+        (
+            "out y: int64[i]\ny = random(n, 0, n, n)",
+            "line 5, column 5: which random word it is, is a number",
+        ),
+        ("out y: int64[i]\ny = random(x, 0, n, 1)", "line 5, column 5: `random` does not take f32"),
+        (
+            "out y: int64[i]\ny = random(n, 1)",
+            "line 5, column 5: `random` takes three values and which word, not 2",
+        ),
+        ("out y: float32[i, j]\ny = sort<i, j>(x)", "line 5, column 5: `sort` goes over one dim"),
+        (
+            "out y: int64[i]\ny = sort<j>(n)",
+            "line 5, column 5: what `sort` goes over is the same everywhere along `j`",
         ),
         ("out y: float32[k]", "line 4, column 16: `k` is no dim of this kernel"),
         ("out y: float31[i]", "line 4, column 8: there is no dtype `float31`"),

@@ -2,8 +2,8 @@
 
 use spyre_artifact::samples::{self, Elements};
 use spyre_artifact::{
-    Access, CompareOp, CompilerOutput, Error, ExpectedSize, Lane, Program, ProgramBuilder,
-    ReduceOp, Role, TensorMetadata, UnaryOp,
+    Access, BinaryOp, CompareOp, CompilerOutput, Error, ExpectedSize, Lane, OrderOp, Program,
+    ProgramBuilder, ReduceOp, Role, ScanOp, SeekOp, TensorMetadata, UnaryOp,
 };
 use spyre_numerics::DType;
 use spyre_numerics::DataFormat::{IeeeFp16, IeeeFp32, IeeeInt64};
@@ -76,11 +76,20 @@ pub(crate) fn everything() -> Program {
             code.store(c, chosen);
         });
         let count = code.constant(Lane::I64, [m], 0_i64);
+        let [best, at] = [0, -1].map(|start: i64| code.constant(Lane::I64, [m], start));
+        let carry = code.constant(Lane::F64, [m], 0.0);
         code.each(k, 0, |code| {
             let tile = code.load(a);
-            let tile = code.convert(Lane::I64, tile);
-            code.reduce(ReduceOp::Max, count, tile);
+            let [places, sorted] = code.order(OrderOp::Descending, tile, k);
+            let summed = code.scan(ScanOp::Sum, sorted, carry, k);
+            let summed = code.convert(Lane::I64, summed);
+            let (length, index) = (code.extent(k), code.index(k));
+            let bits = code.random(1, summed, length, index);
+            let mixed = code.binary(BinaryOp::Xor, bits, places);
+            code.seek(SeekOp::ArgMax, best, at, mixed, k);
+            code.reduce(ReduceOp::Max, count, mixed);
         });
+        let count = code.add(count, at);
         code.store(counts, count);
     });
     code.build().expect("it follows the rules")

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use super::Lane;
 
@@ -69,6 +70,12 @@ impl PartialEq for Constant {
 }
 
 impl Eq for Constant {}
+
+impl Hash for Constant {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.code(), self.word()).hash(state);
+    }
+}
 
 impl From<f64> for Constant {
     fn from(value: f64) -> Self {

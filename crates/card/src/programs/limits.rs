@@ -1,6 +1,6 @@
 //! What a launch may take, checked before it starts: its code and its table are data.
 
-use spyre_artifact::{Instruction, MAX_DIMS, Program, Span, Tile};
+use spyre_artifact::{Instruction, MAX_DIMS, Program, RegisterType, Span, Tile};
 
 use super::Stop;
 
@@ -25,11 +25,12 @@ pub(super) fn check(
         return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
     }
     let longest = longest_tiles(program, extents);
-    let bytes = |span: Span| {
-        span.dims().fold(LANE_BYTES, |bytes, dim| bytes.saturating_mul(longest[dim.index()]))
+    let bytes = |span: Span, element: u128| {
+        span.dims().fold(element, |bytes, dim| bytes.saturating_mul(longest[dim.index()]))
     };
-    let registers: u128 = program.registers().iter().map(|register| bytes(register.span)).sum();
-    let operands = program.operands().iter().map(|operand| bytes(operand.span)).max();
+    let of_register = |&RegisterType { lane, span }| bytes(span, lane.element_bytes() as u128);
+    let registers: u128 = program.registers().iter().map(of_register).sum();
+    let operands = program.operands().iter().map(|operand| bytes(operand.span, LANE_BYTES)).max();
     let needed = registers.max(operands.unwrap_or(0));
     match needed <= MOST_TILE_BYTES {
         true => Ok(()),

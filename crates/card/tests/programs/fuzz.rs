@@ -1,8 +1,8 @@
 //! Hostile images and tables: whatever the bytes, a launch ends and nothing else is touched.
 
 use spyre_artifact::{
-    Access, CompareOp, CorrectionImage, CorrectionProgram, EntryImage, Lane, OPERAND_WORDS, Patch,
-    Program, ProgramBuilder, ReduceOp, UnaryOp,
+    Access, BinaryOp, CompareOp, CorrectionImage, CorrectionProgram, EntryImage, Lane,
+    OPERAND_WORDS, OrderOp, Patch, Program, ProgramBuilder, ReduceOp, ScanOp, SeekOp, UnaryOp,
 };
 use spyre_card::{SoftwareCard, handle_words};
 use spyre_hal::{DeviceHandle, DeviceRange, Fault, MemoryMode, Outcome};
@@ -66,11 +66,20 @@ fn everything() -> Program {
             code.store(c, chosen);
         });
         let count = code.constant(Lane::I64, [m], 0_i64);
+        let [best, at] = [0, -1].map(|start: i64| code.constant(Lane::I64, [m], start));
+        let carry = code.constant(Lane::F64, [m], 0.0);
         code.each(k, 0, |code| {
             let tile = code.load(a);
-            let tile = code.convert(Lane::I64, tile);
-            code.reduce(ReduceOp::Max, count, tile);
+            let [places, sorted] = code.order(OrderOp::Descending, tile, k);
+            let summed = code.scan(ScanOp::Sum, sorted, carry, k);
+            let summed = code.convert(Lane::I64, summed);
+            let (length, index) = (code.extent(k), code.index(k));
+            let bits = code.random(1, summed, length, index);
+            let mixed = code.binary(BinaryOp::Xor, bits, places);
+            code.seek(SeekOp::ArgMax, best, at, mixed, k);
+            code.reduce(ReduceOp::Max, count, mixed);
         });
+        let count = code.add(count, at);
         code.store(counts, count);
     });
     code.build().expect("it follows the rules")

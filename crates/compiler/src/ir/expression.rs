@@ -18,7 +18,7 @@ pub struct ScalarId(pub u32);
 pub struct ValueId(pub u32);
 
 /// How a value is made from others. All values that it names come before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Expression {
     /// The same everywhere.
@@ -125,6 +125,24 @@ impl Seek {
 }
 
 impl Expression {
+    /// The values that it reads, to be replaced.
+    pub(super) fn sources_mut(&mut self) -> Vec<&mut ValueId> {
+        match self {
+            Self::Constant(_) | Self::Scalar(_) | Self::Index(_) | Self::Size(_) => Vec::new(),
+            Self::Load { axes, otherwise, .. } => axes.iter_mut().chain(otherwise).collect(),
+            Self::Binary(_, left, right) | Self::Compare(_, left, right) => vec![left, right],
+            Self::Select(condition, yes, no) => vec![condition, yes, no],
+            Self::Unary(_, source)
+            | Self::Convert(_, source)
+            | Self::Round(_, source)
+            | Self::Reduce(_, _, source)
+            | Self::Scan(_, _, source)
+            | Self::Seek(_, _, source)
+            | Self::Sort(_, _, source) => vec![source],
+            Self::Random { seed, offset, index, .. } => vec![seed, offset, index],
+        }
+    }
+
     /// The values that it reads.
     pub fn sources(&self) -> Vec<ValueId> {
         match self {
