@@ -30,6 +30,7 @@
 //! # Ok::<(), spyre_artifact::Error>(())
 //! ```
 
+pub mod cost;
 mod error;
 mod image;
 mod isa;

@@ -20,6 +20,7 @@ mod machine;
 mod nest;
 mod operand;
 mod order;
+mod pattern;
 mod plan;
 mod product;
 mod random;
@@ -35,13 +36,13 @@ mod vector;
 
 use std::sync::Arc;
 
+use spyre_artifact::cost::Pattern;
 use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
 use spyre_hal::{DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
 use crate::handle_words::handle_from_words;
 use crate::memory::Way;
-use crate::model::Traffic;
 use crate::work::Work;
 use bound::Bound;
 use code::LoadedCode;
@@ -52,8 +53,8 @@ pub(crate) use spaces::Programs;
 use stop::Stop;
 
 impl Work<'_> {
-    /// Runs the program that lies at a handle.
-    pub(crate) fn launch(&self, program: DeviceHandle) -> Result<Traffic, Fault> {
+    /// Runs the program that lies at a handle. What that would take on a real card comes back.
+    pub(crate) fn launch(&self, program: DeviceHandle) -> Result<u64, Fault> {
         let run = || match self.loaded(program)?.image() {
             LoadedImage::Entry(instance) => self.compute(program, instance),
             LoadedImage::Correction(corrector) => self.correct(program, corrector),
@@ -64,7 +65,7 @@ impl Work<'_> {
         run().map_err(|stop| stop.fault(program))
     }
 
-    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<Traffic, Stop> {
+    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<u64, Stop> {
         // Two launches of one instance at once are somebody's mistake, and none of ours.
         let (mut kept, mut own) = (instance.bound.try_lock(), None);
         let bound = match kept.as_deref_mut() {
@@ -74,7 +75,7 @@ impl Work<'_> {
         let updated = bound.update(self, entry, &instance.header);
         let outcome = updated.and_then(|()| self.run_bound(bound, instance));
         bound.close();
-        outcome.map(|()| bound.traffic())
+        outcome.map(|()| bound.modelled_nanoseconds())
     }
 
     fn run_bound(&self, bound: &mut Bound, instance: &Instance) -> Result<(), Stop> {
@@ -87,7 +88,7 @@ impl Work<'_> {
     }
 
     /// Patches the word table of the entry image that a correction names, where it lies.
-    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<Traffic, Stop> {
+    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<u64, Stop> {
         let target = named(corrector.target, "entry image")?;
         let Patching { entry, words } = &mut *corrector.patching.lock();
         if !entry.as_ref().is_some_and(|entry| entry.is_current()) {
@@ -104,7 +105,7 @@ impl Work<'_> {
             let at = patch.target_word as usize * size_of::<u64>();
             table.write(at, words.as_bytes(), Way::Cached);
         }
-        Ok(corrector.traffic)
+        Ok(corrector.traffic.nanoseconds(Pattern::default()))
     }
 
     /// The entry image that a correction patches.

@@ -1,8 +1,8 @@
+use spyre_artifact::cost;
 use spyre_hal::{ControlBlock, Fault};
 
 use crate::engines::Turn;
 use crate::memory::Memory;
-use crate::model;
 use crate::programs::Programs;
 use crate::threads::Threads;
 use crate::watched::Watched;
@@ -21,27 +21,25 @@ impl Work<'_> {
     pub(crate) fn carry_out(&self, block: ControlBlock) -> Result<u64, Fault> {
         match block {
             ControlBlock::CopyToDevice(copy) => {
-                self.copy_to_device(&copy).map(|()| model::transfer(copy.target.bytes))
+                self.copy_to_device(&copy).map(|()| cost::transfer(copy.target.bytes))
             }
             ControlBlock::CopyStaged(copy) => {
                 let target = copy.target();
-                self.load(target, copy.bytes()).map(|()| model::transfer(target.bytes))
+                self.load(target, copy.bytes()).map(|()| cost::transfer(target.bytes))
             }
             ControlBlock::CopyFromDevice(mut copy) => {
-                self.copy_from_device(&mut copy).map(|()| model::transfer(copy.source.bytes))
+                self.copy_from_device(&mut copy).map(|()| cost::transfer(copy.source.bytes))
             }
             ControlBlock::CopyDevice(copy) => {
-                self.copy_on_device(&copy).map(|()| model::copy_on_device(copy.target.bytes))
+                self.copy_on_device(&copy).map(|()| cost::copy(copy.target.bytes))
             }
             ControlBlock::CopyPeer(copy) => {
-                self.copy_to_peer(&copy).map(|()| model::transfer(copy.source.bytes))
+                self.copy_to_peer(&copy).map(|()| cost::transfer(copy.source.bytes))
             }
             ControlBlock::Fill { pattern, target } => {
-                self.fill(target, pattern).map(|()| model::fill(target.bytes))
+                self.fill(target, pattern).map(|()| cost::fill(target.bytes))
             }
-            ControlBlock::Launch { program, .. } => {
-                self.launch(program).map(model::Traffic::nanoseconds)
-            }
+            ControlBlock::Launch { program, .. } => self.launch(program),
             ControlBlock::HostCallback(_)
             | ControlBlock::RecordEvent(_)
             | ControlBlock::WaitEvent(_) => {

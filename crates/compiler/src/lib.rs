@@ -22,6 +22,7 @@
 
 mod ir;
 mod lower;
+mod predict;
 mod text;
 
 pub use ir::{
@@ -29,6 +30,7 @@ pub use ir::{
     Refusal, Role, Scalar, ScalarId, Seek, Store, StoreMode, Value, ValueId,
 };
 pub use lower::{CompileError, CompileOptions};
+pub use predict::{PredictError, Prediction};
 pub use text::{ParseError, Place};
 
 /// The version of the compiler, and a digest of what it was built from. Plans of another one may differ.

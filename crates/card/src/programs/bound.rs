@@ -11,9 +11,8 @@ use super::limits;
 use super::loaded::{Loaded, LoadedImage};
 use super::operand::Tensor;
 use super::plan::Plan;
-use super::{Programs, Stop, named, traffic};
+use super::{Programs, Stop, named, pattern, traffic};
 use crate::memory::{Part, Place, Window};
-use crate::model::Traffic;
 use crate::work::Work;
 
 /// What a launch made of its instance's table. The next one makes anew what differs.
@@ -39,7 +38,8 @@ pub(super) struct Bound {
     ranges: Vec<DeviceRange>,
     /// The allocations for programs that stores were compared with.
     plain_as_of: Option<u64>,
-    traffic: Traffic,
+    /// What it takes on a real card.
+    modelled_nanoseconds: u64,
 }
 
 impl Bound {
@@ -104,9 +104,9 @@ impl Bound {
         }
     }
 
-    /// What a launch moves and multiplies.
-    pub(super) fn traffic(&self) -> Traffic {
-        self.traffic
+    /// What a launch would take on a real card.
+    pub(super) fn modelled_nanoseconds(&self) -> u64 {
+        self.modelled_nanoseconds
     }
 
     /// Lets device memory go.
@@ -188,7 +188,9 @@ impl Bound {
         let scalars = header.shape.words() - header.shape.scalars..;
         if has_changed || self.table.get(scalars.clone()) != self.found.get(scalars) {
             let scalar = |word| self.found[header.shape.scalar_word(word)];
-            self.traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
+            let traffic = traffic::of(code, &self.extents, &self.tensors, scalar);
+            let pattern = pattern::of(code.program(), &self.extents, &self.tensors);
+            self.modelled_nanoseconds = traffic.nanoseconds(pattern);
         }
         Ok(())
     }

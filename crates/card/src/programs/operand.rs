@@ -115,6 +115,12 @@ impl Tensor {
         DeviceRange::start_of(self.handle, self.limit_bytes as u64)
     }
 
+    /// The dim along which its sticks run.
+    pub(super) fn stick_dim(&self, span: Span) -> Option<Dim> {
+        let lane = self.layout.placing_map().last().copied().unwrap_or(0);
+        span.dims().find(|dim| lane > 0 && self.strides[dim.index()] == lane)
+    }
+
     /// The bytes of all sticks that it touches, about: each once, and all of a stick.
     pub(super) fn stick_bytes(&self, span: Span, extents: &[usize; MAX_DIMS]) -> u64 {
         let lane = self.layout.placing_map().last().copied().unwrap_or(0);
