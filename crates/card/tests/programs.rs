@@ -4,6 +4,8 @@
 mod bed;
 #[path = "programs/fuzz.rs"]
 mod fuzz;
+#[path = "programs/products.rs"]
+mod products;
 #[path = "programs/values.rs"]
 mod values;
 

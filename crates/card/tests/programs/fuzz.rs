@@ -70,6 +70,7 @@ fn everything() -> Program {
             let tile = code.load(a);
             let tile = code.convert(Lane::I64, tile);
             code.reduce(ReduceOp::Max, count, tile);
+            code.multiply(count, tile, tile);
         });
         code.store(counts, count);
     });
