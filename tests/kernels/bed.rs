@@ -184,6 +184,8 @@ impl Bed {
 pub(crate) enum Tolerance {
     /// A few units of the dtype's last place.
     OfDType,
+    /// What sums of inexact numbers may lose.
+    OfSums,
     /// Not at all.
     None,
 }
@@ -192,6 +194,7 @@ impl Tolerance {
     fn of(self, dtype: DType) -> f64 {
         match (self, dtype) {
             (Self::None, _) => 0.0,
+            (Self::OfSums, DType::Float32) => 2e-5,
             (_, DType::Float16) => 1e-3,
             (_, DType::BFloat16) => 8e-3,
             (_, DType::Float64) => 1e-12,

@@ -2,6 +2,7 @@
 
 mod along;
 mod bed;
+mod products;
 mod random;
 
 use std::fs;

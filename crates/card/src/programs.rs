@@ -28,10 +28,12 @@ mod reduce;
 mod registers;
 mod scan;
 mod seek;
+mod sides;
 mod spaces;
 mod stop;
 mod tiles;
 mod traffic;
+mod turn;
 mod vector;
 
 use std::sync::Arc;

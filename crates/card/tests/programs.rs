@@ -6,6 +6,8 @@ mod along;
 mod bed;
 #[path = "programs/fuzz.rs"]
 mod fuzz;
+#[path = "programs/products.rs"]
+mod products;
 #[path = "programs/values.rs"]
 mod values;
 

@@ -3,6 +3,7 @@
 mod along;
 mod error;
 mod nest;
+mod product;
 mod registers;
 mod scope;
 mod tiles;

@@ -321,6 +321,12 @@ impl ProgramBuilder {
         [places, values]
     }
 
+    /// Adds the product of two registers, over the dims that `target` does not span, to what it
+    /// holds.
+    pub fn multiply(&mut self, target: Register, left: Register, right: Register) {
+        self.emit(Instruction::Multiply { target, left, right });
+    }
+
     /// Any instruction, as it is: where the others do not say what is meant.
     pub fn emit(&mut self, instruction: Instruction) {
         self.draft.instructions.push(instruction);

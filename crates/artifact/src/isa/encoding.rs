@@ -34,6 +34,7 @@ const DOT: u8 = 0x31;
 const SCAN: u8 = 0x32;
 const SEEK: u8 = 0x33;
 const ORDER: u8 = 0x34;
+const MULTIPLY: u8 = 0x35;
 const PATCH: u8 = 0x40;
 
 /// The fields of one encoded instruction.
@@ -175,6 +176,13 @@ impl Instruction {
                 d: op as u32,
                 e: dim.0.into(),
             },
+            Self::Multiply { target, left, right } => Fields {
+                opcode: MULTIPLY,
+                a: target.code(),
+                b: left.code(),
+                c: right.code(),
+                ..zero
+            },
             Self::Patch { source_word, target_word, words } => {
                 let e = u64::from(words) << 32 | u64::from(target_word);
                 Fields { opcode: PATCH, d: source_word, e, ..zero }
@@ -272,6 +280,7 @@ impl Fields {
                 let (places, values, dim) = (target, source, Dim(self.last("dim", offset)?));
                 Instruction::Order { op, places, values, source: third, dim }
             }
+            MULTIPLY => Instruction::Multiply { target, left, right },
             PATCH => Instruction::Patch {
                 source_word: d,
                 target_word: e as u32,

@@ -84,6 +84,9 @@ pub enum Instruction {
     Seek { op: SeekOp, value: Register, place: Register, source: Register, dim: Dim },
     /// All elements along `dim` sorted, and the places that they had.
     Order { op: OrderOp, places: Register, values: Register, source: Register, dim: Dim },
+    /// Adds the matrix product of two registers to what `target` holds: the sum over the dims that
+    /// both span and `target` does not.
+    Multiply { target: Register, left: Register, right: Register },
     /// Passes over the next `instructions` if the word is zero.
     SkipUnless { scalar: ScalarWord, instructions: u32 },
     /// Correction only: copies words of the input area into the word table.
@@ -134,6 +137,9 @@ impl fmt::Display for Instruction {
             }
             Self::Order { op, places, values, source, dim } => {
                 write!(f, "{places} {values} = {op} {source} over {dim}")
+            }
+            Self::Multiply { target, left, right } => {
+                write!(f, "multiply {target} {left} {right}")
             }
             Self::SkipUnless { scalar, instructions } => {
                 write!(f, "skip {instructions} unless {scalar}")

@@ -24,8 +24,8 @@ use crate::{Error, Expected, TableShape};
 ///    elsewhere its tile has no size.
 /// 6. **Written before read.** On every path a register is written before it is read, so no program
 ///    sees what another left in LX. A loop may run zero times and a skip may be taken, so what they
-///    write counts inside them only. `Reduce` and `Dot` read their target, `Scan` its carry, `Seek`
-///    both of its results.
+///    write counts inside them only. `Reduce`, `Dot` and `Multiply` read their target, `Scan` its
+///    carry, `Seek` both of its results.
 /// 7. **Loads and stores.** They respect the operand's [`Access`] and need a lane that
 ///    [fits](Lane::fits) its format. A load's register spans at least what the operand does, and
 ///    broadcasts along the rest. A store's register spans at most what the operand does, and is
@@ -40,8 +40,10 @@ use crate::{Error, Expected, TableShape};
 ///    an `f32` source, in `f64`. The value of `Seek` has the source's lane and its place is `i64`,
 ///    both over all but the dim. The places of `Order` are `i64` and its values of the source's
 ///    lane, both over all of its span; the loop over the dim is one whole tile.
-/// 10. **Dot.** Both operands are readable floats that the `f32` or `f64` target can carry and span
-///     `k`; the target spans exactly their other dims.
+/// 10. **Products.** `Dot`: both operands are readable floats that the `f32` or `f64` target can carry
+///     and span `k`; the target spans exactly their other dims. `Multiply`: all three registers have
+///     one lane, `f32`, `f64` or `i64`; the target spans all dims of both sides but at least one
+///     that is summed over, which both sides span.
 /// 11. **Parallel loops.** Inside one, no register is written that held a value when the loop began,
 ///     and every operand that is stored spans its dim: tiles can then run in any order, each with
 ///     its own registers.

@@ -76,6 +76,11 @@ pub enum Refusal {
 
     #[error("rule 10: {k} is not spanned by both {left} and {right}")]
     DotDim { k: Dim, left: Operand, right: Operand },
+    #[error(
+        "rule 10: {target} spans {span}, expected all dims of {left} over {} and {right} over {} but some that both span",
+        .spans[0], .spans[1]
+    )]
+    MultiplySpan { target: Register, span: Span, left: Register, right: Register, spans: [Span; 2] },
 
     #[error("rule 11: {register} held a value before the parallel loop over {dim}")]
     ParallelWrite { register: Register, dim: Dim },

@@ -59,6 +59,10 @@ impl Instruction {
                 act(Touch::Update, target);
             }
             Self::Dot { target, .. } => act(Touch::Update, target),
+            Self::Multiply { target, left, right } => {
+                [left, right].into_iter().for_each(|source| act(Touch::Read, source));
+                act(Touch::Update, target);
+            }
         }
     }
 

@@ -119,6 +119,7 @@ impl<'a> Scope<'a> {
             Instruction::Order { places, values, source, dim, .. } => {
                 self.order(places, values, source, dim)
             }
+            Instruction::Multiply { target, left, right } => self.multiply(target, left, right),
             Instruction::Patch { .. } => Err(Refusal::PatchInProgram),
         }
     }
@@ -325,6 +326,28 @@ impl<'a> Scope<'a> {
             return Err(Refusal::DotDim { k, left, right });
         }
         self.result(target, (first.span | second.span).without(k), None)
+    }
+
+    fn multiply(
+        &mut self,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Refusal> {
+        let (first, second) = (self.read(left)?, self.read(right)?);
+        let held = self.read(target)?;
+        let is_number = held.lane.is_float() || held.lane == Lane::I64;
+        expect_lane(target, held.lane, is_number, "f32, f64 or i64")?;
+        for (side, of) in [(left, first), (right, second)] {
+            expect_lane(side, of.lane, of.lane == held.lane, held.lane.name())?;
+        }
+        let (all, both) = (first.span | second.span, first.span & second.span);
+        let summed = all.minus(held.span);
+        if summed.is_empty() || !summed.is_inside(both) || !held.span.is_inside(all) {
+            let spans = [first.span, second.span];
+            return Err(Refusal::MultiplySpan { target, span: held.span, left, right, spans });
+        }
+        self.write(target)
     }
 
     /// Writes `target`, which must span exactly this and have this lane, if it is known.

@@ -99,7 +99,7 @@ impl Author<'_> {
     }
 
     fn statement(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
-        match self.tape.below(18) {
+        match self.tape.below(19) {
             0..=2 => self.nest(code, place),
             3 => self.when(code, place),
             4 => self.constant(code, place),
@@ -115,7 +115,8 @@ impl Author<'_> {
             14 => self.scan(code, place),
             15 => self.seek(code, place),
             16 => self.order(code, place),
-            _ => self.dot(code, place),
+            17 => self.dot(code, place),
+            _ => self.multiply(code, place),
         }
     }
 
@@ -322,6 +323,24 @@ impl Author<'_> {
         let target = code.constant(Lane::F64, span, 0.0);
         code.dot(target, left, right, k);
         self.keep(place, target, Lane::F64, span);
+    }
+
+    fn multiply(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let Some((left, right)) = self.pair(place) else { return };
+        let both = left.span & right.span;
+        let summed = subset(&mut self.tape, both);
+        let start = match left.lane {
+            Lane::F32 | Lane::F64 => Constant::Float(0.0),
+            Lane::I64 => Constant::Int(0),
+            _ => return,
+        };
+        if summed.is_empty() {
+            return;
+        }
+        let span = (left.span | right.span).minus(summed);
+        let target = code.constant(left.lane, span, start);
+        code.multiply(target, left.register, right.register);
+        self.keep(place, target, left.lane, span);
     }
 
     fn readable(

@@ -77,6 +77,11 @@ fn dot(target: u8, left: u8, right: u8, k: Dim) -> Instruction {
     I::Dot { target: Register(target.into()), left: Operand(left), right: Operand(right), k }
 }
 
+fn multiply(target: u8, left: u8, right: u8) -> Instruction {
+    let (target, left, right) = (Register(target), Register(left), Register(right));
+    I::Multiply { target, left, right }
+}
+
 fn skip(instructions: u32) -> Instruction {
     I::SkipUnless { scalar: ScalarWord(0), instructions }
 }
@@ -301,6 +306,26 @@ fn rule_10_dot() {
     refused(wrong_lane, 4, "r4 has lane bool, expected f32 or f64");
     let sound = zeroed(dot(0, 3, 3, D1)).into_iter().chain([I::End, I::End]).collect();
     assert!(draft(sound).verify().is_ok());
+}
+
+#[test]
+fn rule_10_multiply() {
+    let zeroed = |last: Instruction| vec![begin(D0), begin(D1), zero(0), zero(2), zero(5), last];
+    refused(zeroed(multiply(5, 5, 5)), 5, "r5 spans [d0 d1], expected all dims of r5 over [d0 d1]");
+    refused(zeroed(multiply(2, 5, 0)), 5, "but some that both span");
+    refused(zeroed(multiply(5, 0, 0)), 5, "r5 spans [d0 d1]");
+    refused(zeroed(multiply(1, 5, 5)), 5, "r1 is read");
+    refused(zeroed(multiply(0, 5, 1)), 5, "r1 is read");
+    let mut mixed = zeroed(multiply(6, 5, 5));
+    mixed.insert(5, zero(6));
+    refused(mixed, 6, "r5 has lane f32, expected f64");
+    let mut truths = zeroed(multiply(4, 4, 4));
+    truths.insert(5, I::Constant { target: Register(4), value: Constant::Bool(false) });
+    refused(truths, 6, "r4 has lane bool, expected f32, f64 or i64");
+    for sound in [multiply(0, 5, 5), multiply(2, 0, 0), multiply(2, 5, 5)] {
+        let code = zeroed(sound).into_iter().chain([I::End, I::End]).collect();
+        assert!(draft(code).verify().is_ok(), "{sound}");
+    }
 }
 
 #[test]

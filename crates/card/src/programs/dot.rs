@@ -1,107 +1,171 @@
-use std::ops::{Add, Mul};
-
 use spyre_artifact::{Dim, Lane, Operand, Register, Span};
-use spyre_numerics::{Converter, Tier};
+use spyre_numerics::Tier;
 
 use super::Stop;
-use super::buffer::{Buffer, Element};
+use super::buffer::Element;
 use super::machine::Machine;
 use super::product::{Matrix, PANEL, Product};
-use super::reduce::fold_row;
+use super::reduce::LANES;
 use super::registers::spread;
+use super::sides::{Right, Roles, Side};
+use super::turn::Turn;
 use super::vector::vectorised;
 
 /// Rows of the left matrix between two looks whether the block is to end.
-const ROWS: usize = 64;
-/// With fewer rows, a panel is used too seldom to be worth a copy of its own.
-const LEAST_ROWS: usize = 6;
+const ROWS: usize = 224;
+/// Up to so many rows, columns of the right matrix that lie along k are used as they are: to turn
+/// them would take longer than to sum up each result by itself.
+const FEW_ROWS: usize = 4;
 
-/// A product of tiles: dims of both operands, of the left one, of the right one.
-#[derive(Clone, Copy, Debug)]
-struct Roles {
-    both: Span,
-    left: Span,
-    right: Span,
-    k: Dim,
-}
+/// What products are of.
+pub(super) trait Factor: Element + Product + Turn {}
+
+impl<T: Element + Product + Turn> Factor for T {}
 
 /// How many there are of each.
 #[derive(Clone, Copy, Debug)]
-struct Counts {
-    rows: usize,
-    columns: usize,
-    k: usize,
+pub(super) struct Counts {
+    pub(super) batches: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) k: usize,
 }
 
-impl Roles {
-    fn new(left: Span, right: Span, k: Dim) -> Self {
-        let both = Span::from_bits(left.bits() & right.bits()).without(k);
-        let only = |span: Span| Span::from_bits(span.bits() & !both.bits()).without(k);
-        Self { both, left: only(left), right: only(right), k }
-    }
-
-    fn of_left(self) -> impl Iterator<Item = Dim> + Clone {
-        self.both.dims().chain(self.left.dims()).chain([self.k])
-    }
-
-    fn of_right(self) -> impl Iterator<Item = Dim> + Clone {
-        self.both.dims().chain([self.k]).chain(self.right.dims())
-    }
-
-    fn of_result(self) -> impl Iterator<Item = Dim> + Clone {
-        self.both.dims().chain(self.left.dims()).chain(self.right.dims())
-    }
+/// Buffers of one product.
+#[derive(Debug, Default)]
+pub(super) struct Room<T> {
+    /// k rows of a panel.
+    pub(super) panel: Vec<T>,
+    /// A panel on its way, or its columns as rows.
+    pub(super) columns: Vec<T>,
 }
 
 impl Machine<'_> {
+    /// Adds the product of two operands' tiles.
     pub(super) fn dot(
-        &mut self,
-        at: usize,
-        target: Register,
-        operands: [Operand; 2],
-        k: Dim,
-    ) -> Result<(), Stop> {
-        match self.registers.type_of(target).lane {
-            Lane::F64 => self.dot_as::<f64>(at, target, operands, k),
-            _ => self.dot_as::<f32>(at, target, operands, k),
-        }
-    }
-
-    fn dot_as<T: Element + Product + Add<Output = T> + Mul<Output = T>>(
         &mut self,
         at: usize,
         target: Register,
         [left, right]: [Operand; 2],
         k: Dim,
     ) -> Result<(), Stop> {
-        let roles = Roles::new(self.span_of(left), self.span_of(right), k);
-        let code = self.code;
-        let a = self.matrix::<T>(left, code.converter(at, 0)?, roles.of_left())?;
-        let b = self.matrix::<T>(right, code.converter(at, 1)?, roles.of_right())?;
-        let mut sums = self.sums::<T>(target, roles);
-        let outcome = self.multiply(roles, T::of(&a), T::of(&b), &mut sums);
-        self.put_sums(target, roles, sums);
-        for mut tile in [a, b] {
-            self.registers.give(std::mem::take(T::of_mut(&mut tile)));
+        let roles = Roles::new(self.span_of(left), self.span_of(right), Span::NONE.with(k));
+        let sides = [Side::Tensor(left), Side::Tensor(right)];
+        match self.registers.type_of(target).lane {
+            Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
+            _ => self.add_products::<f32>(at, target, sides, roles),
         }
+    }
+
+    /// Adds the product of two registers.
+    pub(super) fn multiply(
+        &mut self,
+        at: usize,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Stop> {
+        let [of_left, of_right, of_target] =
+            [left, right, target].map(|register| self.registers.type_of(register).span);
+        let roles = Roles::new(of_left, of_right, (of_left | of_right).minus(of_target));
+        let sides = [Side::Register(left), Side::Register(right)];
+        match self.registers.type_of(target).lane {
+            Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
+            Lane::I64 => self.add_products::<i64>(at, target, sides, roles),
+            _ => self.add_products::<f32>(at, target, sides, roles),
+        }
+    }
+
+    fn add_products<T: Factor>(
+        &mut self,
+        at: usize,
+        target: Register,
+        [left, right]: [Side; 2],
+        roles: Roles,
+    ) -> Result<(), Stop> {
+        let counts = Counts {
+            batches: self.tiles.elements_of(roles.both),
+            rows: self.tiles.elements_of(roles.left),
+            columns: self.tiles.elements_of(roles.right),
+            k: self.tiles.elements_of(roles.k),
+        };
+        let right = self.right::<T>(at, right, left, roles)?;
+        let left = self.left::<T>(at, left, roles)?;
+        let mut sums = self.sums::<T>(target, roles);
+        let mut room = Room { panel: self.registers.take(), columns: self.registers.take() };
+        let outcome = (0..counts.batches).try_for_each(|batch| {
+            let Counts { rows, columns, k, .. } = counts;
+            let a = &left.elements[batch * rows * k..][..rows * k];
+            let sums = &mut sums[batch * rows * columns..][..rows * columns];
+            self.add_product(at, counts, a, (&right, batch), sums, &mut room)
+        });
+        self.put_sums(target, roles, sums);
+        self.put_back(left);
+        self.put_back_right(right);
+        [room.panel, room.columns].into_iter().for_each(|buffer| self.registers.give(buffer));
         outcome
     }
 
-    fn matrix<T: Element>(
+    /// Adds one product of two matrices, panel by panel of the right one.
+    fn add_product<T: Factor>(
         &mut self,
-        operand: Operand,
-        converter: &Converter,
-        dims: impl Iterator<Item = Dim> + Clone,
-    ) -> Result<Buffer, Stop> {
-        let mut tile = T::tile(self.registers.take());
-        self.load_tile(operand, converter, dims, None, &mut tile)?;
-        Ok(tile)
+        at: usize,
+        counts: Counts,
+        a: &[T],
+        (right, batch): (&Right<T>, usize),
+        sums: &mut [T],
+        room: &mut Room<T>,
+    ) -> Result<(), Stop> {
+        let Counts { rows, columns, k, .. } = counts;
+        let is_few = rows <= FEW_ROWS;
+        if let (1, Some(b)) = (columns, right.vector(batch, k)) {
+            vectorised(|| add_dots(k, b, a, sums, rows));
+            return self.check_turn();
+        }
+        let Room { panel, columns: lines } = room;
+        for first in (0..columns).step_by(PANEL) {
+            self.check_turn()?;
+            let width = PANEL.min(columns - first);
+            let place = [batch, first, width];
+            let columns_of_b = self.panel(at, counts, right, place, (panel, lines))?;
+            let sums = &mut sums[first..(rows - 1) * columns + first + width];
+            match columns_of_b {
+                Some(b) if is_few => vectorised(|| add_dots(k, a, b, sums, columns)),
+                Some(b) => {
+                    room_for(panel, k, width);
+                    T::turn(Tier::detected(), b, k, panel, PANEL);
+                    self.add_panel(counts, a, panel, sums, width)?;
+                }
+                None => self.add_panel(counts, a, panel, sums, width)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_panel<T: Factor>(
+        &self,
+        counts: Counts,
+        a: &[T],
+        panel: &[T],
+        sums: &mut [T],
+        width: usize,
+    ) -> Result<(), Stop> {
+        let Counts { rows, columns, k, .. } = counts;
+        let b = Matrix { elements: panel, pitch: PANEL };
+        for row in (0..rows).step_by(ROWS) {
+            self.check_turn()?;
+            let end = rows.min(row + ROWS);
+            let a = Matrix { elements: &a[row * k..end * k], pitch: k };
+            let sums = &mut sums[row * columns..(end - 1) * columns + width];
+            T::add_product(Tier::detected(), k, a, b, sums, columns, width);
+        }
+        Ok(())
     }
 
     /// What the target holds, in the order of the product.
     fn sums<T: Element>(&mut self, target: Register, roles: Roles) -> Vec<T> {
         let held = std::mem::take(T::of_mut(self.registers.tile_mut(target)));
-        if roles.of_result().is_sorted() {
+        if self.is_in_order(roles.of_result()) {
             return held;
         }
         let mut sums = self.registers.take();
@@ -113,7 +177,7 @@ impl Machine<'_> {
 
     fn put_sums<T: Element>(&mut self, target: Register, roles: Roles, sums: Vec<T>) {
         let mut held = sums;
-        if !roles.of_result().is_sorted() {
+        if !self.is_in_order(roles.of_result()) {
             let sums = std::mem::replace(&mut held, self.registers.take());
             held.resize(sums.len(), T::default());
             let span = self.registers.type_of(target).span;
@@ -129,84 +193,44 @@ impl Machine<'_> {
         }
         *T::of_mut(self.registers.tile_mut(target)) = held;
     }
-
-    fn multiply<T: Element + Product + Add<Output = T> + Mul<Output = T>>(
-        &mut self,
-        roles: Roles,
-        a: &[T],
-        b: &[T],
-        sums: &mut [T],
-    ) -> Result<(), Stop> {
-        let counts = Counts {
-            rows: self.tiles.elements_of(roles.left),
-            columns: self.tiles.elements_of(roles.right),
-            k: self.tiles.elements[roles.k.index()],
-        };
-        let Counts { rows, columns, k } = counts;
-        let mut panel = self.registers.take::<T>();
-        let products = sums.chunks_mut(rows * columns);
-        for ((sums, a), b) in products.zip(a.chunks(rows * k)).zip(b.chunks(k * columns)) {
-            match columns {
-                1 => vectorised(|| add_column(k, a, b, sums, &mut panel)),
-                _ => self.add_panels(counts, a, b, sums, &mut panel)?,
-            }
-        }
-        self.registers.give(panel);
-        Ok(())
-    }
-
-    /// Adds a product, panel by panel of the right matrix.
-    fn add_panels<T: Element + Product>(
-        &self,
-        counts: Counts,
-        a: &[T],
-        b: &[T],
-        sums: &mut [T],
-        panel: &mut Vec<T>,
-    ) -> Result<(), Stop> {
-        let Counts { rows, columns, k } = counts;
-        for first in (0..columns).step_by(PANEL) {
-            let width = PANEL.min(columns - first);
-            let b = match width == PANEL && rows < LEAST_ROWS {
-                true => Matrix { elements: &b[first..], pitch: columns },
-                false => {
-                    pack(b, columns, first, width, panel);
-                    Matrix { elements: &panel[..], pitch: PANEL }
-                }
-            };
-            for row in (0..rows).step_by(ROWS) {
-                self.check_turn()?;
-                let end = rows.min(row + ROWS);
-                let a = Matrix { elements: &a[row * k..end * k], pitch: k };
-                let sums = &mut sums[row * columns + first..(end - 1) * columns + first + width];
-                T::add_product(Tier::detected(), k, a, b, sums, columns, width);
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Copies some columns of all rows; what is left of the panel is zero.
-fn pack<T: Element>(b: &[T], columns: usize, first: usize, width: usize, panel: &mut Vec<T>) {
-    panel.clear();
-    for row in b.chunks_exact(columns) {
-        panel.extend_from_slice(&row[first..first + width]);
-        panel.resize(panel.len() + PANEL - width, T::default());
+/// Makes a panel as long as k; columns that nobody fills are zero.
+pub(super) fn room_for<T: Element>(panel: &mut Vec<T>, k: usize, width: usize) {
+    if width < PANEL {
+        panel.clear();
     }
+    panel.resize(k * PANEL, T::default());
 }
 
-/// A matrix times a vector: each result is one row's sum.
+/// Adds the product of rows of k and columns of k, which all lie along k, to rows of sums that are
+/// `pitch` apart. Each result is summed up in lanes, and the lanes then: in the same order always.
 #[inline(always)]
-fn add_column<T: Element + Add<Output = T> + Mul<Output = T>>(
-    k: usize,
-    a: &[T],
-    b: &[T],
-    sums: &mut [T],
-    products: &mut Vec<T>,
-) {
-    for (sum, a) in sums.iter_mut().zip(a.chunks_exact(k)) {
-        products.clear();
-        products.extend(a.iter().zip(b).map(|(&a, &b)| a * b));
-        *sum = *sum + fold_row(products, T::default(), |a, b| a + b);
+fn add_dots<T: Factor>(k: usize, a: &[T], b: &[T], sums: &mut [T], pitch: usize) {
+    for (column, b) in b.chunks_exact(k).enumerate() {
+        for (row, a) in a.chunks_exact(k).enumerate() {
+            let sum = &mut sums[row * pitch + column];
+            *sum = sum.plus(dot(a, b));
+        }
     }
+}
+
+#[inline(always)]
+fn dot<T: Factor>(a: &[T], b: &[T]) -> T {
+    let mut lanes = [T::default(); LANES];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a.iter().zip(b) {
+        for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane = T::fused(a, b, *lane);
+        }
+    }
+    for ((lane, &a), &b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
+        *lane = T::fused(a, b, *lane);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        (0..width).for_each(|at| lanes[at] = lanes[at].plus(lanes[at + width]));
+        width /= 2;
+    }
+    lanes[0]
 }

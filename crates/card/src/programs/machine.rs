@@ -183,6 +183,7 @@ impl<'a> Machine<'a> {
             Instruction::Order { op, places, values, source, dim } => {
                 self.order(op, places, values, source, dim)
             }
+            Instruction::Multiply { target, left, right } => self.multiply(at, target, left, right),
             _ => Err(Stop::refused(format!("`{instruction}` is not for this card"))),
         }
     }

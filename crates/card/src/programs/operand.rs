@@ -136,6 +136,16 @@ impl Tensor {
         sticks.saturating_mul(STICK_BYTES).min(self.layout.device_bytes() as u64)
     }
 
+    /// How far apart neighbours along a dim are: one along sticks, and forever where they are one.
+    pub(super) fn distance(&self, dim: Dim) -> u64 {
+        let lane = self.layout.placing_map().last().copied().unwrap_or(0);
+        match self.strides[dim.index()] {
+            0 => u64::MAX,
+            stride if stride == lane => 1,
+            stride => stride.unsigned_abs().saturating_add(1),
+        }
+    }
+
     /// Converts a piece into the tile in `target`, by way of `raw` if its elements lie apart.
     pub(super) fn load(
         &self,

@@ -17,7 +17,7 @@ pub(super) struct Matrix<'a, T> {
 
 /// Adds the product of `a`, rows of k, and `b`, k rows of a whole panel, to `width` columns of
 /// `sums`, whose rows are `pitch` apart.
-pub(super) trait Product: Sized {
+pub(super) trait Product: Copy {
     fn add_product(
         tier: Tier,
         k: usize,
@@ -27,6 +27,10 @@ pub(super) trait Product: Sized {
         pitch: usize,
         width: usize,
     );
+
+    fn plus(self, other: Self) -> Self;
+
+    fn fused(a: Self, b: Self, sum: Self) -> Self;
 }
 
 /// The shape of a product, once it was compared with its slices.
@@ -86,8 +90,18 @@ impl Product for f32 {
             Tier::Avx2 if tier.is_available() => unsafe {
                 x86::avx2(shape, a.elements.as_ptr(), b.elements.as_ptr(), sums.as_mut_ptr());
             },
-            _ => plain(shape, a.elements, b.elements, sums, Self::mul_add),
+            _ => plain(shape, a.elements, b.elements, sums, Self::fused),
         }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    #[inline(always)]
+    fn fused(a: Self, b: Self, sum: Self) -> Self {
+        a.mul_add(b, sum)
     }
 }
 
@@ -104,21 +118,96 @@ impl Product for f64 {
         let shape = Shape::check(k, a, b, sums, pitch, width);
         super::vector::vectorised(
             #[inline(always)]
-            || plain(shape, a.elements, b.elements, sums, Self::mul_add),
+            || plain(shape, a.elements, b.elements, sums, Self::fused),
         );
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    #[inline(always)]
+    fn fused(a: Self, b: Self, sum: Self) -> Self {
+        a.mul_add(b, sum)
     }
 }
 
+/// Whole numbers wrap.
+impl Product for i64 {
+    fn add_product(
+        _: Tier,
+        k: usize,
+        a: Matrix<'_, Self>,
+        b: Matrix<'_, Self>,
+        sums: &mut [Self],
+        pitch: usize,
+        width: usize,
+    ) {
+        let shape = Shape::check(k, a, b, sums, pitch, width);
+        super::vector::vectorised(
+            #[inline(always)]
+            || plain(shape, a.elements, b.elements, sums, Self::fused),
+        );
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn fused(a: Self, b: Self, sum: Self) -> Self {
+        sum.wrapping_add(a.wrapping_mul(b))
+    }
+}
+
+/// A few rows at a time, whose sums the compiler keeps in registers.
 #[inline(always)]
-fn plain<T: Copy>(shape: Shape, a: &[T], b: &[T], sums: &mut [T], fused: impl Fn(T, T, T) -> T) {
-    let Shape { rows, k, a_pitch, b_pitch, pitch, width } = shape;
-    for row in 0..rows {
-        let sums = &mut sums[row * pitch..][..width];
-        for at in 0..k {
-            let a = a[row * a_pitch + at];
-            let b = &b[at * b_pitch..][..width];
-            sums.iter_mut().zip(b).for_each(|(sum, &b)| *sum = fused(a, b, *sum));
+fn plain<T: Copy + Default>(
+    shape: Shape,
+    a: &[T],
+    b: &[T],
+    sums: &mut [T],
+    fused: impl Fn(T, T, T) -> T + Copy,
+) {
+    let mut row = 0;
+    while row + PLAIN_ROWS <= shape.rows {
+        plain_rows::<T, PLAIN_ROWS>(shape, row, a, b, sums, fused);
+        row += PLAIN_ROWS;
+    }
+    while row < shape.rows {
+        plain_rows::<T, 1>(shape, row, a, b, sums, fused);
+        row += 1;
+    }
+}
+
+/// Rows that plain code works on at a time.
+const PLAIN_ROWS: usize = 4;
+
+#[inline(always)]
+fn plain_rows<T: Copy + Default, const ROWS: usize>(
+    shape: Shape,
+    first: usize,
+    a: &[T],
+    b: &[T],
+    sums: &mut [T],
+    fused: impl Fn(T, T, T) -> T + Copy,
+) {
+    let Shape { k, a_pitch, b_pitch, pitch, width, .. } = shape;
+    let mut totals = [[T::default(); PANEL]; ROWS];
+    for (row, totals) in totals.iter_mut().enumerate() {
+        totals[..width].copy_from_slice(&sums[(first + row) * pitch..][..width]);
+    }
+    for at in 0..k {
+        let Some(b) = b[at * b_pitch..].first_chunk::<PANEL>() else { return };
+        for (row, totals) in totals.iter_mut().enumerate() {
+            let a = a[(first + row) * a_pitch + at];
+            totals.iter_mut().zip(b).for_each(|(total, &b)| *total = fused(a, b, *total));
         }
+    }
+    for (row, totals) in totals.iter().enumerate() {
+        sums[(first + row) * pitch..][..width].copy_from_slice(&totals[..width]);
     }
 }
 
@@ -132,25 +221,43 @@ mod x86 {
 
     use super::{PANEL, Shape};
 
+    /// Rows that go together: as many as their sums, two columns and one number of the left side
+    /// have registers for.
+    const MOST_ROWS_512: usize = 14;
+    const MOST_ROWS_256: usize = 6;
+
+    /// Calls `$rows` for groups of rows that are about equally many, and at most `$most`.
+    macro_rules! in_groups {
+        ($shape:expr, $most:expr, $rows:ident, $a:expr, $b:expr, $sums:expr, [$($count:literal)*]) => {{
+            let (shape, groups) = ($shape, $shape.rows.div_ceil($most));
+            let mut row = 0;
+            for group in 0..groups {
+                let count = (shape.rows - row).div_ceil(groups - group);
+                let (a, sums) = ($a.add(row * shape.a_pitch), $sums.add(row * shape.pitch));
+                match count {
+                    $($count => $rows::<$count>(shape, a, $b, sums),)*
+                    _ => unreachable!("a group has 1 to {} rows", $most),
+                }
+                row += count;
+            }
+        }};
+    }
+
     /// # Safety
     /// The CPU has AVX-512, and the pointers lead to what the shape says.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn avx512(shape: Shape, a: *const f32, b: *const f32, sums: *mut f32) {
-        let mut row = 0;
         // SAFETY: the rows are there, as the caller promises.
         unsafe {
-            while row + 8 <= shape.rows {
-                rows512::<8>(shape, a.add(row * shape.a_pitch), b, sums.add(row * shape.pitch));
-                row += 8;
-            }
-            while row + 4 <= shape.rows {
-                rows512::<4>(shape, a.add(row * shape.a_pitch), b, sums.add(row * shape.pitch));
-                row += 4;
-            }
-            while row < shape.rows {
-                rows512::<1>(shape, a.add(row * shape.a_pitch), b, sums.add(row * shape.pitch));
-                row += 1;
-            }
+            in_groups!(
+                shape,
+                MOST_ROWS_512,
+                rows512,
+                a,
+                b,
+                sums,
+                [1 2 3 4 5 6 7 8 9 10 11 12 13 14]
+            );
         }
     }
 
@@ -199,18 +306,10 @@ mod x86 {
     pub(super) unsafe fn avx2(shape: Shape, a: *const f32, b: *const f32, sums: *mut f32) {
         for half in (0..PANEL).step_by(16).filter(|half| *half < shape.width) {
             let part = Shape { width: (shape.width - half).min(16), ..shape };
-            let mut row = 0;
             // SAFETY: the rows and columns are there, as the caller promises.
             unsafe {
                 let (b, sums) = (b.add(half), sums.add(half));
-                while row + 6 <= shape.rows {
-                    rows256::<6>(part, a.add(row * shape.a_pitch), b, sums.add(row * shape.pitch));
-                    row += 6;
-                }
-                while row < shape.rows {
-                    rows256::<1>(part, a.add(row * shape.a_pitch), b, sums.add(row * shape.pitch));
-                    row += 1;
-                }
+                in_groups!(part, MOST_ROWS_256, rows256, a, b, sums, [1 2 3 4 5 6]);
             }
         }
     }

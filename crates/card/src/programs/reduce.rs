@@ -11,7 +11,7 @@ use super::vector::vectorised;
 
 /// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
 /// the result.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 impl Machine<'_> {
     pub(super) fn reduce(

@@ -36,6 +36,10 @@ pub(super) fn of(
                 let span = program.operand(left).span | program.operand(right).span;
                 products = products.saturating_add(repeated(span, extents, &open));
             }
+            Instruction::Multiply { left, right, .. } => {
+                let span = program.register(left).span | program.register(right).span;
+                products = products.saturating_add(repeated(span, extents, &open));
+            }
             _ => {}
         }
     }

@@ -78,6 +78,8 @@ fn everything() -> Program {
             let mixed = code.binary(BinaryOp::Xor, bits, places);
             code.seek(SeekOp::ArgMax, best, at, mixed, k);
             code.reduce(ReduceOp::Max, count, mixed);
+            let whole = code.convert(Lane::I64, tile);
+            code.multiply(count, whole, whole);
         });
         let count = code.add(count, at);
         code.store(counts, count);

@@ -58,7 +58,7 @@ impl<'a> Nest<'a> {
                 carries.push((value, self.carry(code, op, dim, value)));
             }
         }
-        let (purpose, dims) = (self.purpose(pending), DimSet::NONE.with(dim));
+        let (purpose, dims) = (self.purpose(goals, pending), DimSet::NONE.with(dim));
         let inner = rest.minus(dims) | reduced;
         self.within(code, dims, inner, purpose, false, &mut |nest, code| {
             carries.iter().for_each(|&(value, carry)| nest.scopes.set_carry(value, carry));

@@ -3,15 +3,16 @@
 //! over the same dim is computed before everything else, and kept in memory of the plan's own.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::BitOr;
 
 use spyre_artifact::{
-    BinaryOp, Dim, Lane, Operand, ProgramBuilder, ReduceOp, Register, ScalarWord, SeekOp, Span,
-    Tile,
+    Dim, Lane, Operand, ProgramBuilder, ReduceOp, Register, ScalarWord, SeekOp, Span, Tile,
 };
 use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
 use super::along::is_made_apart;
+use super::product::{Product, Roles};
 use super::scope::Scopes;
 use super::tiles::{Purpose, tile};
 use crate::ir::neutral;
@@ -63,6 +64,12 @@ pub(super) enum Goal<'a> {
         into: [Register; 2],
         source: ValueId,
         dim: DimId,
+    },
+    /// A matrix product goes into its register.
+    Multiply {
+        into: Register,
+        lane: Lane,
+        product: Product,
     },
 }
 
@@ -126,6 +133,12 @@ impl<'a> Nest<'a> {
             pending.iter().fold(DimSet::NONE, |dims, &value| dims | self.reduced_over(value));
         let scanned = self.scanned_along(&pending);
         let mut first = rest.minus(reduced).minus(scanned);
+        // What is reduced differs along these: the others are opened when it is there.
+        let needed = pending.iter().map(|&value| self.kernel.value(value).span);
+        let needed = needed.fold(DimSet::NONE, DimSet::bitor) & first;
+        if !needed.is_empty() {
+            first = needed;
+        }
         if first.is_empty() && scanned.meets(rest) {
             return self.open_scanned(code, rest, reduced, &pending, goals);
         }
@@ -137,25 +150,35 @@ impl<'a> Nest<'a> {
             }
             first = rest;
         }
-        let purpose = self.purpose(&pending);
-        let is_parallel =
-            !goals.iter().any(|goal| matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. }));
-        let inner = rest.minus(first) | reduced;
+        let is_parallel = !goals.iter().any(|goal| {
+            matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. } | Goal::Multiply { .. })
+        });
+        let (purpose, inner) = (self.purpose(goals, &pending), rest.minus(first) | reduced);
         self.within(code, first, inner, purpose, is_parallel, &mut |nest, code| {
             nest.reach(code, goals)
         })
     }
 
-    /// What the loops for values that are not there yet are good for.
-    pub(super) fn purpose(&self, pending: &[ValueId]) -> Purpose {
-        let sorted = self.sorted_along(pending);
+    /// What the loops for goals, and for values that are not there yet, are good for.
+    pub(super) fn purpose(&self, goals: &[Goal<'_>], pending: &[ValueId]) -> Purpose {
+        let (sorted, roles) = (self.sorted_along(pending), self.roles(goals, pending));
         match () {
             () if !sorted.is_empty() => Purpose::Rows(sorted),
-            () if pending.iter().any(|&value| self.product(value).is_some()) => {
-                Purpose::ProductSides
-            }
+            () if !roles.is_none() => Purpose::Products(roles),
             () => Purpose::Elements,
         }
+    }
+
+    /// How the dims that are opened for goals take part in their products, and in those before.
+    fn roles(&self, goals: &[Goal<'_>], pending: &[ValueId]) -> Roles {
+        let pending = pending.iter().filter_map(|&value| Product::of(self.kernel, value));
+        let mut roles = Roles::within(self.kernel, pending);
+        for goal in goals {
+            if let Goal::Multiply { product, .. } = goal {
+                roles.over = roles.over | product.over;
+            }
+        }
+        roles
     }
 
     /// Runs `body` inside loops over these dims.
@@ -223,15 +246,13 @@ impl<'a> Nest<'a> {
 
     /// Computes reductions; those over the same dims in the same loops.
     fn reduce(&mut self, code: &mut ProgramBuilder, values: &[ValueId]) -> Result<(), Stuck> {
-        let mut groups: BTreeMap<(bool, Vec<DimId>), Vec<ValueId>> = BTreeMap::new();
+        let mut groups: BTreeMap<Vec<DimId>, Vec<ValueId>> = BTreeMap::new();
         for &value in values {
-            let key = (self.product(value).is_some(), self.reduced_over(value).iter().collect());
-            groups.entry(key).or_default().push(value);
+            groups.entry(self.reduced_over(value).iter().collect()).or_default().push(value);
         }
-        for ((is_product, over), values) in groups {
-            match is_product {
-                _ if over.is_empty() => self.go_along(code, &values)?,
-                true => self.multiply(code, over[0], &values)?,
+        for (over, values) in groups {
+            match over.is_empty() {
+                true => self.go_along(code, &values)?,
                 false => self.reduce_over(code, over.into_iter().collect(), &values)?,
             }
         }
@@ -257,57 +278,15 @@ impl<'a> Nest<'a> {
             let Expression::Reduce(op, _, source) = known.expression else { continue };
             let start = neutral(op, known.lane);
             let start = start.ok_or(CompileError::Operation { name: op.name() })?;
-            let into = code.constant(known.lane, self.program_span(known.span), start);
-            goals.push(Goal::Reduce { op, into, source });
+            let lane = known.lane;
+            let into = code.constant(lane, self.program_span(known.span), start);
+            goals.push(match Product::of(self.kernel, value) {
+                Some(product) => Goal::Multiply { into, lane, product },
+                None => Goal::Reduce { op, into, source },
+            });
             self.scopes.keep(value, into);
         }
         self.reach(code, &goals)
-    }
-
-    /// Matrix products over one dim.
-    fn multiply(
-        &mut self,
-        code: &mut ProgramBuilder,
-        k: DimId,
-        values: &[ValueId],
-    ) -> Result<(), Stuck> {
-        let open = self.scopes.open();
-        if open.contains(k) {
-            return Err(Stuck::Keep(values[0]));
-        }
-        for &value in values {
-            let Some([left, right]) = self.product(value) else { continue };
-            let known = self.kernel.value(value);
-            let into = code.constant(known.lane, self.program_span(known.span), 0.0);
-            let depth = tile(Purpose::ProductDepth, k, DimSet::NONE.with(k), open, DimSet::NONE);
-            let (left, right) = (self.operand(left).0, self.operand(right).0);
-            let k = self.dim(k);
-            code.each(k, depth, |code| code.dot(into, left, right, k));
-            self.scopes.keep(value, into);
-        }
-        Ok(())
-    }
-
-    /// The two tensors whose matrix product a value is, if it is one.
-    fn product(&self, value: ValueId) -> Option<[OperandId; 2]> {
-        let known = self.kernel.value(value);
-        let Expression::Reduce(ReduceOp::Sum, over, source) = known.expression else { return None };
-        let source = &self.kernel.value(source).expression;
-        let &Expression::Binary(BinaryOp::Mul, left, right) = source else { return None };
-        let (left, right) = (self.kernel.value(left), self.kernel.value(right));
-        let (Expression::Load { operand: a, .. }, Expression::Load { operand: b, .. }) =
-            (&left.expression, &right.expression)
-        else {
-            return None;
-        };
-        let is_one = over.iter().count() == 1;
-        let is_in_both = over.is_inside(left.span) && over.is_inside(right.span);
-        // Each side has a dim of its own, and only what is summed over is in both.
-        let shared = left.span.minus(left.span.minus(right.span));
-        let has_sides = left.span != over && right.span != over;
-        let is_product =
-            is_one && is_in_both && shared == over && has_sides && known.lane.is_float();
-        is_product.then_some([*a, *b])
     }
 
     /// Everything that the goals need is in reach: no loop is missing.
@@ -322,6 +301,9 @@ impl<'a> Nest<'a> {
                 Goal::Seek { op, into: [value, place], source, dim } => {
                     let source = self.value(code, source)?;
                     code.seek(op, value, place, source, self.dim(dim));
+                }
+                Goal::Multiply { into, lane, product } => {
+                    self.add_product(code, into, product, lane)?;
                 }
                 Goal::Store(store) => stores.push((store, self.stored_value(code, store)?)),
                 Goal::Keep(value, operand) => {
@@ -447,14 +429,21 @@ impl<'a> Nest<'a> {
         operand: OperandId,
         lane: Lane,
     ) -> Result<Register, Stuck> {
+        self.check_unstored(operand)?;
         let known = self.kernel.operand(operand);
-        if self.stored.contains(&operand) {
-            return Err(CompileError::ReadAfterStore { operand: known.name.clone() }.into());
-        }
         let span = self.program_span(known.dims.iter().copied().collect());
         let register = code.register(lane, span);
         code.load_into(register, self.operand(operand).0);
         Ok(register)
+    }
+
+    /// Refuses to read what the kernel has stored to.
+    pub(super) fn check_unstored(&self, operand: OperandId) -> Result<(), CompileError> {
+        let operand = match self.stored.contains(&operand) {
+            true => self.kernel.operand(operand).name.clone(),
+            false => return Ok(()),
+        };
+        Err(CompileError::ReadAfterStore { operand })
     }
 
     /// Reductions that goals need and that are not computed.
@@ -466,6 +455,7 @@ impl<'a> Nest<'a> {
                     [Some(store.value), store.condition].into_iter().flatten().collect()
                 }
                 Goal::Reduce { source, .. } | Goal::Seek { source, .. } => vec![*source],
+                Goal::Multiply { product, .. } => vec![product.left, product.right],
                 Goal::Keep(value, _) => vec![*value],
             })
             .collect();
@@ -506,11 +496,18 @@ impl<'a> Nest<'a> {
             Goal::Reduce { source, .. } | Goal::Seek { source, .. } => {
                 self.kernel.value(source).span
             }
+            Goal::Multiply { product: Product { left, right, .. }, .. } => {
+                self.kernel.value(left).span | self.kernel.value(right).span
+            }
             Goal::Keep(value, _) => self.kernel.value(value).span,
         }
     }
 
-    fn operand(&self, operand: OperandId) -> (Operand, DataFormat) {
+    pub(super) fn kernel(&self) -> &'a Kernel {
+        self.kernel
+    }
+
+    pub(super) fn operand(&self, operand: OperandId) -> (Operand, DataFormat) {
         self.operands[operand.0 as usize]
     }
 

@@ -1,0 +1,114 @@
+//! Sums of products of two values: matrix products.
+//!
+//! The sides are tensors as they are, which the card loads while it multiplies, or values that were
+//! computed from anything: converted weights, probabilities, patches of an image.
+
+use spyre_artifact::{BinaryOp, Lane, Operand, ProgramBuilder, ReduceOp, Register};
+
+use super::nest::{Nest, Stuck};
+use super::{CompileError, is_own};
+use crate::{DimId, DimSet, Expression, Kernel, ValueId};
+
+/// A sum of products, each side of which differs along a dim that the other does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Product {
+    pub(super) left: ValueId,
+    pub(super) right: ValueId,
+    pub(super) over: DimSet,
+}
+
+/// How dims take part in the products of some loops. Those of both sides are in none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Roles {
+    pub(super) rows: DimSet,
+    pub(super) columns: DimSet,
+    /// Those that are summed over in these loops.
+    pub(super) over: DimSet,
+}
+
+impl Product {
+    /// The product that a value is, if it is one. Its columns lie beside each other in the result.
+    pub(super) fn of(kernel: &Kernel, value: ValueId) -> Option<Self> {
+        let known = kernel.value(value);
+        let Expression::Reduce(ReduceOp::Sum, over, source) = known.expression else { return None };
+        let source = &kernel.value(source).expression;
+        let &Expression::Binary(BinaryOp::Mul, left, right) = source else { return None };
+        let [first, second] = [left, right].map(|side| kernel.value(side).span);
+        let own = [first.minus(second), second.minus(first)];
+        let is_product = over.is_inside(first)
+            && over.is_inside(second)
+            && own.iter().all(|dims| !dims.is_empty())
+            && known.lane != Lane::Bool;
+        let is_turned = own[0].iter().last() > own[1].iter().last();
+        let (left, right) = if is_turned { (right, left) } else { (left, right) };
+        is_product.then_some(Self { left, right, over })
+    }
+}
+
+impl Roles {
+    /// Those of products that are computed inside of the loops.
+    pub(super) fn within(kernel: &Kernel, products: impl Iterator<Item = Product>) -> Self {
+        products.fold(Self::default(), |roles, Product { left, right, .. }| {
+            let [left, right] = [left, right].map(|side| kernel.value(side).span);
+            Self {
+                rows: roles.rows | left.minus(right),
+                columns: roles.columns | right.minus(left),
+                ..roles
+            }
+        })
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl Nest<'_> {
+    /// Adds the product of the tiles that the loops are at.
+    pub(super) fn add_product(
+        &mut self,
+        code: &mut ProgramBuilder,
+        into: Register,
+        product: Product,
+        lane: Lane,
+    ) -> Result<(), Stuck> {
+        let Product { left, right, over } = product;
+        let tensors = (self.tensor(left, lane)?, self.tensor(right, lane)?);
+        if let ((Some(left), Some(right)), Some(k)) = (tensors, single(over)) {
+            code.dot(into, left, right, self.dim(k));
+            return Ok(());
+        }
+        let (left, right) = (self.value(code, left)?, self.value(code, right)?);
+        code.multiply(into, left, right);
+        Ok(())
+    }
+
+    /// The tensor that one side of a product of floats is, as it is or in a wider lane.
+    fn tensor(&self, side: ValueId, lane: Lane) -> Result<Option<Operand>, CompileError> {
+        let kernel = self.kernel();
+        let load = match kernel.value(side).expression {
+            Expression::Convert(_, source) => kernel.value(source),
+            _ => kernel.value(side),
+        };
+        let Expression::Load { operand, ref axes, otherwise: None } = load.expression else {
+            return Ok(None);
+        };
+        let (tensor, format) = self.operand(operand);
+        let is_plain = load.lane.is_float()
+            && lane.is_float()
+            && lane.fits(format)
+            && is_own(kernel, axes, &kernel.operand(operand).dims);
+        if !is_plain {
+            return Ok(None);
+        }
+        self.check_unstored(operand)?;
+        Ok(Some(tensor))
+    }
+}
+
+/// The only dim of a set.
+fn single(dims: DimSet) -> Option<DimId> {
+    let mut all = dims.iter();
+    let first = all.next();
+    first.filter(|_| all.next().is_none())
+}

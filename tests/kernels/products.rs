@@ -1,0 +1,237 @@
+//! Matrix products in every form: what they are of, what is summed over, and what comes after.
+
+use spyre::artifact::{Code, Constant, Instruction, Program};
+use spyre::compiler::{CompileOptions, Kernel};
+
+use crate::bed::{Bed, Failure, Tolerance};
+
+const RAGGED: [usize; 5] = [1, 63, 64, 65, 129];
+
+/// The program that a kernel becomes.
+fn program(text: &str) -> Result<Program, Failure> {
+    let plan = text.parse::<Kernel>()?.compile(&CompileOptions::default())?;
+    match plan.images[plan.steps[0].compute.0 as usize].code() {
+        Code::Compute(program) => Ok(program.clone()),
+        Code::Correction(_) => Err("a correction".into()),
+    }
+}
+
+fn count(text: &str, is_wanted: impl Fn(&Instruction) -> bool) -> Result<usize, Failure> {
+    Ok(program(text)?.instructions().iter().filter(|instruction| is_wanted(instruction)).count())
+}
+
+fn is_product(instruction: &Instruction) -> bool {
+    matches!(instruction, Instruction::Dot { .. } | Instruction::Multiply { .. })
+}
+
+const BATCHED: &str = "kernel bmm(b, m, n, k) {
+    in x: float32[b, m, k]
+    in z: float32[b, k, n]
+    in bias: float32[n]
+    out y: float32[b, m, n]
+    y = sum<k>(x * z) + bias
+}";
+
+const TWO_SUMS: &str = "kernel two_sums(m, n, h, d) {
+    in x: float32[m, h, d]
+    in w: float32[h, d, n]
+    out y: float32[m, n]
+    y = sum<h, d>(x * w)
+}";
+
+const WEIGHT_ONLY: &str = "kernel weight_only(m, n, k) {
+    in x: float32[m, k]
+    in w: int8[n, k]
+    in scale: float32[n]
+    out y: float32[m, n]
+    y = sum<k>(x * (f32(w) * scale))
+}";
+
+const WHOLE_NUMBERS: &str = "kernel whole_numbers(m, n, k) {
+    in x: int32[m, k]
+    in w: int64[k, n]
+    out y: int64[m, n]
+    y = sum<k>(x * w)
+}";
+
+const DOUBLES: &str = "kernel doubles(m, n, k) {
+    in x: float32[m, k]
+    in w: float64[k, n]
+    out y: float64[m, n]
+    y = sum<k>(f64(x) * w)
+}";
+
+const MASKED: &str = "kernel masked(m, n, k) {
+    in x: float16[m, k]
+    in keep: bool[m, k]
+    in w: bfloat16[k, n]
+    in residual: float32[m, n]
+    out y: float32[m, n]
+    y = max(sum<k>(where(keep, x, 0) * w), 0) + residual
+}";
+
+const TURNED: &str = "kernel turned(m, n, k) {
+    in w: float32[n, k]
+    in x: float32[k, m]
+    out y: float32[m, n]
+    y = sum<k>(w * x)
+}";
+
+#[test]
+fn every_form_of_product_is_one() -> Result<(), Failure> {
+    for text in [BATCHED, TWO_SUMS, WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED] {
+        assert_eq!(count(text, is_product)?, 1, "{}", program(text)?);
+        let reduces = count(text, |one| matches!(one, Instruction::Reduce { .. }))?;
+        assert_eq!(reduces, 0, "{}", program(text)?);
+    }
+    Ok(())
+}
+
+#[test]
+fn products_of_ragged_sizes_are_those_of_the_interpreter() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    for size in RAGGED {
+        bed.check(BATCHED, &[3, size, 20, 33], &[])?;
+        bed.check(BATCHED, &[2, 9, size, 65], &[])?;
+        bed.check(TWO_SUMS, &[5, size, 3, 66], &[])?;
+        bed.check(TWO_SUMS, &[2, 33, size, 17], &[])?;
+        for text in [WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED] {
+            bed.check(text, &[size, 31, 40], &[])?;
+            bed.check(text, &[3, size, 70], &[])?;
+            bed.check(text, &[2, 5, size], &[])?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn products_of_several_tiles_on_every_side() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    for text in [WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED] {
+        bed.check(text, &[130, 258, 5], &[])?;
+        bed.check(text, &[1, 2, 1030], &[])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_sum_over_nothing_is_zero() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    bed.check(BATCHED, &[2, 3, 4, 0], &[])?;
+    bed.check(TWO_SUMS, &[3, 4, 0, 2], &[])?;
+    bed.check(WHOLE_NUMBERS, &[3, 4, 0], &[])?;
+    bed.check(BATCHED, &[2, 0, 4, 3], &[])
+}
+
+/// What a product is stored to differs along a dim that it does not.
+#[test]
+fn a_product_is_computed_once_for_what_it_is_repeated_along() -> Result<(), Failure> {
+    let text = "kernel outer(m, n, z, k) {
+        in x: float32[m, k]
+        in w: float32[k, n]
+        in c: float32[z]
+        out y: float32[m, n, z]
+        y = sum<k>(x * w) * c
+    }";
+    let lines = program(text)?.to_string();
+    let product = lines.find("dot").ok_or("a product")?;
+    let loop_over_z = lines.find("begin d2").ok_or("a loop over z")?;
+    assert!(product < loop_over_z, "{lines}");
+    Bed::open()?.check(text, &[5, 66, 7, 20], &[])
+}
+
+/// Attention with scores that a mask may have gone into.
+fn attention(operand: &str, scores: &str) -> String {
+    format!(
+        "kernel attention(b, h, q, t, d, e) {{
+            in query: float32[b, h, q, d]
+            in key: float32[b, h, t, d]
+            in value: float32[b, h, t, e]
+            {operand}
+            out y: float32[b, h, q, e]
+            s = {scores}
+            p = exp(s - max<t>(s))
+            y = sum<t>(p * value) / sum<t>(p)
+        }}"
+    )
+}
+
+fn attentions() -> [String; 4] {
+    let scores = "sum<d>(query * key) * 0.03";
+    [
+        attention("", scores),
+        attention("", &format!("where(t <= q, {scores}, -inf)")),
+        attention("in mask: float32[q, t]", &format!("{scores} + mask")),
+        attention("in keep: bool[b, q, t]", &format!("where(keep, {scores}, -10000.0)")),
+    ]
+}
+
+#[test]
+fn attention_keeps_no_scores_in_memory() -> Result<(), Failure> {
+    for text in attentions() {
+        let kernel: Kernel = text.parse()?;
+        let plan = kernel.compile(&CompileOptions::default())?;
+        assert!(plan.intermediates.is_empty(), "{:?}", plan.intermediates);
+        // Scores for the largest one, scores for the rest, and what they weigh.
+        assert_eq!(count(&text, is_product)?, 3, "{}", program(&text)?);
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_is_that_of_the_interpreter() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    for text in attentions() {
+        let kernel: Kernel = text.parse()?;
+        for extents in [[1, 2, 5, 7, 8, 6], [2, 1, 66, 65, 16, 33], [1, 1, 1, 300, 64, 64]] {
+            bed.check_kernel(&kernel, &extents, &[], Tolerance::OfSums)?;
+        }
+    }
+    Ok(())
+}
+
+/// The gradients of attention, from the logarithm of the sum that the forward kernel saved and from
+/// what the gradient and the result have in common. Tensors that are met along two dims come twice.
+#[test]
+fn the_gradients_of_attention_are_products_of_probabilities_that_are_computed_again()
+-> Result<(), Failure> {
+    let kernel: Kernel = "kernel attention_backward(h, q, t, d, e, c) {
+        in query: float32[h, q, d]
+        in key: float32[h, t, d]
+        in value: float32[h, t, e]
+        in grad: float32[h, q, e]
+        in query_again: float32[h, q, c]
+        in key_again: float32[h, t, c]
+        in grad_again: float32[h, q, c]
+        in logsumexp: float32[h, q]
+        in delta: float32[h, q]
+        out grad_query: float32[h, q, c]
+        out grad_key: float32[h, t, c]
+        out grad_value: float32[h, t, c]
+        p = exp(sum<d>(query * key) * 0.02 - logsumexp)
+        ds = p * (sum<e>(grad * value) - delta) * 0.02
+        grad_query = sum<t>(ds * key_again)
+        grad_key = sum<q>(ds * query_again)
+        grad_value = sum<q>(p * grad_again)
+    }"
+    .parse()?;
+    let plan = kernel.compile(&CompileOptions::default())?;
+    assert!(plan.intermediates.is_empty(), "{:?}", plan.intermediates);
+    let bed = Bed::open()?;
+    bed.check_kernel(&kernel, &[2, 5, 7, 8, 8, 8], &[], Tolerance::OfSums)?;
+    bed.check_kernel(&kernel, &[1, 33, 70, 16, 16, 16], &[], Tolerance::OfSums)
+}
+
+#[test]
+fn a_scalar_scales_a_product() -> Result<(), Failure> {
+    let text = "kernel addmm(m, n, k) {
+        in input: float32[m, n]
+        in x: float32[m, k]
+        in w: float32[k, n]
+        out y: float32[m, n]
+        scalar alpha: f32
+        scalar beta: f32
+        y = input * beta + sum<k>(x * w) * alpha
+    }";
+    Bed::open()?.check(text, &[9, 65, 40], &[Constant::Float(0.5), Constant::Float(2.0)])
+}
