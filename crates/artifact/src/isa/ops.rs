@@ -163,9 +163,9 @@ ops! {
         /// Logarithm of one plus e to the power.
         Softplus = 60 "softplus",
         /// The mantissa that C's `frexp` gives: 0.5 to 1 in magnitude.
-        Mantissa = 61 "mantissa",
+        Mantissa = 61 "frexp_mantissa",
         /// The exponent that C's `frexp` gives, as a float.
-        Exponent = 62 "exponent",
+        Exponent = 62 "frexp_exponent",
     }
 }
 
