@@ -3,6 +3,7 @@
 mod builder;
 mod dim_set;
 mod expression;
+mod functions;
 mod interpret;
 mod kernel;
 mod merge;

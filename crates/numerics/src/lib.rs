@@ -30,6 +30,7 @@ mod format;
 mod profile;
 mod scalar;
 mod sen169;
+pub mod special;
 mod tier;
 
 pub use convert::{Converter, Overflow};

@@ -106,6 +106,66 @@ ops! {
         Sigmoid = 31 "sigmoid",
         /// Whether it is an infinity.
         IsInf = 32 "is_inf",
+        /// Inverse hyperbolic sine.
+        Asinh = 33 "asinh",
+        /// Inverse hyperbolic cosine.
+        Acosh = 34 "acosh",
+        /// Inverse hyperbolic tangent.
+        Atanh = 35 "atanh",
+        /// One minus the error function.
+        Erfc = 36 "erfc",
+        /// The inverse of the error function.
+        Erfinv = 37 "erfinv",
+        /// `erfc` times e to the square.
+        Erfcx = 38 "erfcx",
+        /// Logarithm of the gamma function's magnitude.
+        Lgamma = 39 "lgamma",
+        /// Derivative of `lgamma`.
+        Digamma = 40 "digamma",
+        /// Modified Bessel function I of order 0.
+        BesselI0 = 41 "bessel_i0",
+        /// The same, times e to the minus magnitude.
+        BesselI0e = 42 "bessel_i0e",
+        /// Modified Bessel function I of order 1.
+        BesselI1 = 43 "bessel_i1",
+        /// The same, times e to the minus magnitude.
+        BesselI1e = 44 "bessel_i1e",
+        /// Bessel function J of order 0.
+        BesselJ0 = 45 "bessel_j0",
+        /// Bessel function J of order 1.
+        BesselJ1 = 46 "bessel_j1",
+        /// Bessel function Y of order 0.
+        BesselY0 = 47 "bessel_y0",
+        /// Bessel function Y of order 1.
+        BesselY1 = 48 "bessel_y1",
+        /// Modified Bessel function K of order 0.
+        BesselK0 = 49 "bessel_k0",
+        /// The same, times e to the power.
+        BesselK0e = 50 "bessel_k0e",
+        /// Modified Bessel function K of order 1.
+        BesselK1 = 51 "bessel_k1",
+        /// The same, times e to the power.
+        BesselK1e = 52 "bessel_k1e",
+        /// The Airy function Ai.
+        AiryAi = 53 "airy_ai",
+        /// The inverse of the normal distribution's cumulative function.
+        Ndtri = 54 "ndtri",
+        /// Logarithm of the normal distribution's cumulative function.
+        LogNdtr = 55 "log_ndtr",
+        /// Whether its sign is minus, zeros and NaN too.
+        SignBit = 56 "sign_bit",
+        /// Times its own `sigmoid`.
+        Silu = 57 "silu",
+        /// Times the normal distribution's cumulative function of it.
+        Gelu = 58 "gelu",
+        /// What `gelu` is approximated by with `tanh`.
+        GeluTanh = 59 "gelu_tanh",
+        /// Logarithm of one plus e to the power.
+        Softplus = 60 "softplus",
+        /// The mantissa that C's `frexp` gives: 0.5 to 1 in magnitude.
+        Mantissa = 61 "frexp_mantissa",
+        /// The exponent that C's `frexp` gives, as a float.
+        Exponent = 62 "frexp_exponent",
     }
 }
 
@@ -150,6 +210,38 @@ ops! {
         Fmin = 17 "fmin",
         /// The larger one; a number wins over NaN.
         Fmax = 18 "fmax",
+        /// Length of the vector of the two.
+        Hypot = 19 "hypot",
+        /// The float next to the first one on the way to the second.
+        NextAfter = 20 "next_after",
+        /// Logarithm of the sum of e to each power.
+        LogAddExp = 21 "log_add_exp",
+        /// Logarithm to base two of the sum of two to each power.
+        LogAddExp2 = 22 "log_add_exp2",
+        /// Hurwitz's zeta function: the exponent first.
+        Zeta = 23 "zeta",
+        /// The lower incomplete gamma function, as a part of one: the parameter first.
+        Igamma = 24 "igamma",
+        /// The upper incomplete gamma function, as a part of one: the parameter first.
+        Igammac = 25 "igammac",
+        /// The greatest common divisor; never negative, but for what wraps.
+        Gcd = 26 "gcd",
+        /// Chebyshev polynomial of the first kind: the degree second, rounded towards zero.
+        ChebyshevT = 27 "chebyshev_t",
+        /// Chebyshev polynomial of the second kind.
+        ChebyshevU = 28 "chebyshev_u",
+        /// Chebyshev polynomial of the third kind.
+        ChebyshevV = 29 "chebyshev_v",
+        /// Chebyshev polynomial of the fourth kind.
+        ChebyshevW = 30 "chebyshev_w",
+        /// Hermite polynomial, as physicists have it.
+        HermiteH = 31 "hermite_h",
+        /// Hermite polynomial, as statisticians have it.
+        HermiteHe = 32 "hermite_he",
+        /// Laguerre polynomial.
+        LaguerreL = 33 "laguerre_l",
+        /// Legendre polynomial.
+        LegendreP = 34 "legendre_p",
     }
 }
 
@@ -232,7 +324,7 @@ impl UnaryOp {
             Self::Neg | Self::Abs | Self::Sign | Self::Relu => number(source),
             Self::Not => (source == Lane::Bool).then_some(Lane::Bool),
             Self::BitNot => (source == Lane::I64).then_some(Lane::I64),
-            Self::IsNan | Self::IsInf => source.is_float().then_some(Lane::Bool),
+            Self::IsNan | Self::IsInf | Self::SignBit => source.is_float().then_some(Lane::Bool),
             _ => source.is_float().then_some(source),
         }
     }
@@ -243,11 +335,20 @@ impl BinaryOp {
     pub fn result(self, sources: Lane) -> Option<Lane> {
         match self {
             Self::And | Self::Or | Self::Xor => (!sources.is_float()).then_some(sources),
-            Self::ShiftLeft | Self::ShiftRight => (sources == Lane::I64).then_some(sources),
-            Self::Atan2 | Self::CopySign | Self::Fmin | Self::Fmax => {
-                sources.is_float().then_some(sources)
+            Self::ShiftLeft | Self::ShiftRight | Self::Gcd => {
+                (sources == Lane::I64).then_some(sources)
             }
-            _ => number(sources),
+            Self::Add
+            | Self::Sub
+            | Self::Mul
+            | Self::Div
+            | Self::Min
+            | Self::Max
+            | Self::Pow
+            | Self::Rem
+            | Self::FloorDiv
+            | Self::Modulo => number(sources),
+            _ => sources.is_float().then_some(sources),
         }
     }
 }

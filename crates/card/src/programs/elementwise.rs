@@ -6,8 +6,9 @@ use spyre_hal::Fault;
 
 use super::Stop;
 use super::buffer::Element;
-use super::erf::erf;
+use super::functions::Functions;
 use super::machine::Machine;
+use super::math::integer::{gcd, power};
 use super::vector::vectorised;
 
 /// A lane that operations take.
@@ -32,6 +33,12 @@ impl Machine<'_> {
             (UnaryOp::IsNan, Lane::F64) => registers.map(target, source, truth(f64::is_nan)),
             (UnaryOp::IsInf, Lane::F32) => registers.map(target, source, truth(f32::is_infinite)),
             (UnaryOp::IsInf, Lane::F64) => registers.map(target, source, truth(f64::is_infinite)),
+            (UnaryOp::SignBit, Lane::F32) => {
+                registers.map(target, source, truth(f32::is_sign_negative))
+            }
+            (UnaryOp::SignBit, Lane::F64) => {
+                registers.map(target, source, truth(f64::is_sign_negative))
+            }
             (_, Lane::F32) => {
                 registers.map(target, source, |s, t| vectorised(|| f32::unary(op, s, t)))
             }
@@ -126,14 +133,18 @@ fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut Vec<u8>) -> Resu
 }
 
 #[inline(always)]
-fn each<T: Copy, U>(source: &[T], target: &mut Vec<U>, act: impl Fn(T) -> U) -> Result<(), Stop> {
+pub(super) fn each<T: Copy, U>(
+    source: &[T],
+    target: &mut Vec<U>,
+    act: impl Fn(T) -> U,
+) -> Result<(), Stop> {
     target.clear();
     target.extend(source.iter().map(|&value| act(value)));
     Ok(())
 }
 
 #[inline(always)]
-fn both<T: Copy, U>(
+pub(super) fn both<T: Copy, U>(
     [left, right]: [&[T]; 2],
     target: &mut Vec<U>,
     act: impl Fn(T, T) -> U,
@@ -171,12 +182,6 @@ macro_rules! float_arithmetic {
                     UnaryOp::Sqrt => each(source, target, Self::sqrt),
                     UnaryOp::Rsqrt => each(source, target, |x| 1.0 / x.sqrt()),
                     UnaryOp::Reciprocal => each(source, target, |x| 1.0 / x),
-                    UnaryOp::Exp => each(source, target, Self::exp),
-                    UnaryOp::Log => each(source, target, Self::ln),
-                    UnaryOp::Tanh => each(source, target, Self::tanh),
-                    UnaryOp::Sin => each(source, target, Self::sin),
-                    UnaryOp::Cos => each(source, target, Self::cos),
-                    UnaryOp::Erf => each(source, target, |x| erf(f64::from(x)) as Self),
                     UnaryOp::Floor => each(source, target, Self::floor),
                     UnaryOp::Ceil => each(source, target, Self::ceil),
                     UnaryOp::Round => each(source, target, Self::round_ties_even),
@@ -188,19 +193,7 @@ macro_rules! float_arithmetic {
                         _ => 0.0,
                     }),
                     UnaryOp::Relu => each(source, target, |x| if x < 0.0 { 0.0 } else { x }),
-                    UnaryOp::Exp2 => each(source, target, Self::exp2),
-                    UnaryOp::Expm1 => each(source, target, Self::exp_m1),
-                    UnaryOp::Log2 => each(source, target, Self::log2),
-                    UnaryOp::Log10 => each(source, target, Self::log10),
-                    UnaryOp::Log1p => each(source, target, Self::ln_1p),
-                    UnaryOp::Tan => each(source, target, Self::tan),
-                    UnaryOp::Asin => each(source, target, Self::asin),
-                    UnaryOp::Acos => each(source, target, Self::acos),
-                    UnaryOp::Atan => each(source, target, Self::atan),
-                    UnaryOp::Sinh => each(source, target, Self::sinh),
-                    UnaryOp::Cosh => each(source, target, Self::cosh),
-                    UnaryOp::Sigmoid => each(source, target, |x| 1.0 / (1.0 + (-x).exp())),
-                    _ => Err(unknown(op.name())),
+                    _ => Self::function(op, source, target),
                 }
             }
 
@@ -217,7 +210,6 @@ macro_rules! float_arithmetic {
                     BinaryOp::Div => both(sources, target, |a, b| a / b),
                     BinaryOp::Min => both(sources, target, $type::smaller),
                     BinaryOp::Max => both(sources, target, $type::larger),
-                    BinaryOp::Pow => both(sources, target, Self::powf),
                     BinaryOp::Rem => both(sources, target, |a, b| a % b),
                     BinaryOp::FloorDiv => both(sources, target, |a, b| {
                         if b == 0.0 {
@@ -238,11 +230,10 @@ macro_rules! float_arithmetic {
                         let is_low = rest != 0.0 && (rest < 0.0) != (b < 0.0);
                         if is_low { rest + b } else { rest }
                     }),
-                    BinaryOp::Atan2 => both(sources, target, Self::atan2),
                     BinaryOp::CopySign => both(sources, target, Self::copysign),
                     BinaryOp::Fmin => both(sources, target, Self::min),
                     BinaryOp::Fmax => both(sources, target, Self::max),
-                    _ => Err(unknown(op.name())),
+                    _ => Self::function_of_two(op, sources, target),
                 }
             }
         }
@@ -296,6 +287,7 @@ impl Arithmetic for i64 {
             BinaryOp::Min => both(sources, target, Ord::min),
             BinaryOp::Max => both(sources, target, Ord::max),
             BinaryOp::Pow => both(sources, target, power),
+            BinaryOp::Gcd => both(sources, target, gcd),
             BinaryOp::Rem => both(sources, target, Self::wrapping_rem),
             BinaryOp::FloorDiv => both(sources, target, |a, b| {
                 let rest = a.wrapping_rem(b);
@@ -343,27 +335,6 @@ impl Arithmetic for u8 {
     }
 }
 
-/// Wraps; a negative power is what a whole number keeps of the fraction, as in PyTorch.
-fn power(base: i64, exponent: i64) -> i64 {
-    let Ok(mut exponent) = u64::try_from(exponent) else {
-        return match base {
-            1 => 1,
-            -1 if exponent % 2 == 0 => 1,
-            -1 => -1,
-            _ => 0,
-        };
-    };
-    let (mut result, mut square) = (1_i64, base);
-    while exponent > 0 {
-        if exponent % 2 == 1 {
-            result = result.wrapping_mul(square);
-        }
-        square = square.wrapping_mul(square);
-        exponent /= 2;
-    }
-    result
-}
-
-fn unknown(op: &str) -> Stop {
+pub(super) fn unknown(op: &str) -> Stop {
     Stop::refused(format!("{op} is not for this lane"))
 }

@@ -33,6 +33,12 @@ pub(super) fn vectorised<R>(act: impl FnOnce() -> R) -> R {
     run(Tier::detected(), Plain(act))
 }
 
+/// Runs a function with the instructions of a tier that this CPU has.
+#[cfg(test)]
+pub(super) fn at<R>(tier: Tier, act: impl FnOnce() -> R) -> R {
+    run(tier, Plain(act))
+}
+
 /// Runs a job with the instructions of a tier that this CPU has.
 #[inline]
 pub(super) fn run<J: Job>(tier: Tier, job: J) -> J::Output {

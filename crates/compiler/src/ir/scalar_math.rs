@@ -1,10 +1,16 @@
 //! One element at a time. Floats are computed in f64 and rounded to their lane: what the card's own
 //! arithmetic is compared with, and none of it.
+//!
+//! Arithmetic is exact, so results are equal. Functions are the host library's, which the card's may
+//! differ from in the last place; only special functions are shared with it, and have tables of their
+//! own to be compared with.
 
 use std::cmp::Ordering;
 
 use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, ReduceOp, UnaryOp};
 use spyre_numerics::{DType, Scalar};
+
+use super::functions;
 
 /// A value of its lane.
 pub(super) fn in_lane(lane: Lane, value: f64) -> Constant {
@@ -66,7 +72,8 @@ fn float_unary(op: UnaryOp, lane: Lane, x: f64) -> Option<Constant> {
         UnaryOp::Sinh => x.sinh(),
         UnaryOp::Cosh => x.cosh(),
         UnaryOp::Sigmoid => (1.0 + (-x).exp()).recip(),
-        _ => return None,
+        UnaryOp::SignBit => return Some(Constant::Bool(x.is_sign_negative())),
+        _ => functions::unary(op)?(x),
     };
     Some(in_lane(lane, result))
 }
@@ -79,7 +86,14 @@ pub(super) fn binary(
     right: Constant,
 ) -> Option<Constant> {
     match (left, right) {
-        (Constant::Float(a), Constant::Float(b)) => Some(in_lane(lane, float_binary(op, a, b)?)),
+        (Constant::Float(a), Constant::Float(b)) => {
+            let result = match (op, lane) {
+                // The only one that depends on how wide a float is.
+                (BinaryOp::NextAfter, Lane::F32) => libm::nextafterf(a as f32, b as f32).into(),
+                _ => float_binary(op, a, b)?,
+            };
+            Some(in_lane(lane, result))
+        }
         (Constant::Int(a), Constant::Int(b)) => Some(Constant::Int(int_binary(op, a, b)?)),
         (Constant::Bool(a), Constant::Bool(b)) => Some(Constant::Bool(match op {
             BinaryOp::And => a & b,
@@ -107,7 +121,7 @@ fn float_binary(op: BinaryOp, a: f64, b: f64) -> Option<f64> {
         BinaryOp::Modulo => modulo(a, b),
         BinaryOp::Atan2 => a.atan2(b),
         BinaryOp::CopySign => a.copysign(b),
-        _ => return None,
+        _ => functions::binary(op)?(a, b),
     })
 }
 
@@ -141,6 +155,7 @@ fn int_binary(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
         BinaryOp::Min => a.min(b),
         BinaryOp::Max => a.max(b),
         BinaryOp::Pow => power(a, b),
+        BinaryOp::Gcd => functions::gcd(a, b),
         BinaryOp::And => a & b,
         BinaryOp::Or => a | b,
         BinaryOp::Xor => a ^ b,

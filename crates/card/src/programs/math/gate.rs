@@ -1,0 +1,43 @@
+//! Functions that let a number through, more or less.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
+
+use super::error::erfc_wide;
+use super::exponential::exp_wide;
+
+#[inline(always)]
+pub(in super::super) fn sigmoid(x: f32) -> f32 {
+    (1.0 / (1.0 + exp_wide(-f64::from(x)))) as f32
+}
+
+#[inline(always)]
+pub(in super::super) fn silu(x: f32) -> f32 {
+    gated(x, 1.0 + exp_wide(-f64::from(x)))
+}
+
+/// x times the normal distribution's cumulative function, whose small end is not one minus the
+/// large one: that would cancel.
+#[inline(always)]
+pub(in super::super) fn gelu(x: f32) -> f32 {
+    let wide = f64::from(x);
+    let tail = 0.5 * erfc_wide(wide.abs() * FRAC_1_SQRT_2, 0.5 * wide * wide);
+    let below = if wide < 0.0 { tail } else { 1.0 - tail };
+    let result = (wide * below) as f32;
+    if x == f32::NEG_INFINITY { f32::NAN } else { result }
+}
+
+/// `0.5 x (1 + tanh(u))` is x over `1 + e^(-2 u)`.
+#[inline(always)]
+pub(in super::super) fn gelu_tanh(x: f32) -> f32 {
+    const SCALE: f64 = -2.0 * 0.5 * SQRT_2 * FRAC_2_SQRT_PI;
+    let wide = f64::from(x);
+    let cubic = wide * (wide * wide).mul_add(0.044_715, 1.0);
+    gated(x, 1.0 + exp_wide(SCALE * cubic))
+}
+
+/// A number over what grows without end below zero: PyTorch has no value at the end.
+#[inline(always)]
+fn gated(x: f32, by: f64) -> f32 {
+    let result = (f64::from(x) / by) as f32;
+    if x == f32::NEG_INFINITY { f32::NAN } else { result }
+}
