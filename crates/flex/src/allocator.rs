@@ -3,6 +3,7 @@ mod blocks;
 mod cache;
 mod commit;
 mod epoch;
+mod familiars;
 mod held;
 mod known;
 mod pages;
@@ -21,6 +22,7 @@ use blocks::Block;
 pub use blocks::BlockState;
 use cache::Cache;
 pub(crate) use commit::{UsedWith, Uses};
+pub(crate) use familiars::Familiars;
 use pool::Pool;
 pub use statistics::{BlockInfo, Statistics};
 
@@ -110,6 +112,7 @@ impl FlexAllocator {
         self.check_process()?;
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
+        state.estrange(slot);
         let block = state.blocks.block_mut(slot);
         block.generation = block.generation.wrapping_add(1);
         block.state = Some(BlockState::Cached);
@@ -170,6 +173,7 @@ impl FlexAllocator {
         }
         let state = &mut *self.pool.state.lock();
         self.pool.surrender(state);
+        state.familiars.iter().for_each(|familiars| familiars.clear());
         let old = std::mem::take(state);
         state.life = old.life.ended();
         state.statistics = old.statistics.totals();

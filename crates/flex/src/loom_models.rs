@@ -4,6 +4,7 @@
 mod bell;
 mod combining;
 mod delisting;
+mod familiars;
 mod lease;
 mod ring;
 mod shutdown;

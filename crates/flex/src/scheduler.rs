@@ -331,7 +331,7 @@ impl Scheduler {
         self.check_lane(lane, count)?;
         loop {
             let reserve = || lane.ring.reserve(count).map(|r| (r, r.first));
-            match self.allocator.commit(uses, lane.index, reserve)? {
+            match self.allocator.commit(uses, lane, reserve)? {
                 Ok((reservation, _)) => return Ok(reservation),
                 Err(Full) => self.make_room(lane, count)?,
             }

@@ -3,6 +3,7 @@ use std::sync::{Arc, OnceLock};
 use spyre_hal::{ControlBlock, StagingPool, StreamIndex, StreamPoint};
 
 use crate::Priority;
+use crate::allocator::Familiars;
 use crate::ring::{Line, Ring, RingSizes};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::timeline::Timelines;
@@ -36,6 +37,8 @@ pub(crate) struct Lane {
     pub(crate) ring: Ring<Entry>,
     /// The number of the last block that has ended: all before it have, too.
     completed: Line<AtomicU64>,
+    /// Allocations whose uses are noted here.
+    pub(crate) familiars: Arc<Familiars>,
     /// Buffers for small copies.
     pub(crate) staging: Arc<StagingPool>,
     /// Whether the scheduler knows that there may be something in the ring.
@@ -145,6 +148,7 @@ impl Lane {
             priority,
             ring: Ring::new(sizes),
             completed: Line(AtomicU64::new(0)),
+            familiars: Arc::default(),
             staging: StagingPool::new(),
             is_listed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),

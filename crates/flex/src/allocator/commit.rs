@@ -1,8 +1,17 @@
-use spyre_hal::{ControlBlock, DeviceRange, StreamIndex};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use spyre_hal::{ControlBlock, DeviceHandle, DeviceRange, StreamIndex};
 
 use super::FlexAllocator;
+use super::familiars::{Familiar, Familiars};
 use super::pool::{Pool, State};
+use crate::stream_table::Lane;
 use crate::{BLOCK_BYTES, Error, LastUse};
+
+/// In the place of a use's number: it is with the stream, among its familiars. As a number it would
+/// mean that the use is never done.
+const WITH_STREAM: u64 = u64::MAX;
 
 /// The ranges that blocks name, each with the place of its block among them.
 pub(crate) trait Uses {
@@ -10,10 +19,19 @@ pub(crate) trait Uses {
     fn is_empty(&self) -> bool;
 
     /// Calls `use_range` for each until one fails.
-    fn try_each(
+    fn try_each<E>(
         &self,
-        use_range: impl FnMut(u64, &DeviceRange) -> Result<(), Error>,
-    ) -> Result<(), Error>;
+        use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+    ) -> Result<(), E>;
+
+    /// Calls `use_range` for each.
+    #[inline]
+    fn each(&self, mut use_range: impl FnMut(u64, &DeviceRange)) {
+        let Ok(()) = self.try_each(|nth, range| {
+            use_range(nth, range);
+            Ok::<(), Infallible>(())
+        });
+    }
 }
 
 impl Uses for [ControlBlock] {
@@ -23,10 +41,10 @@ impl Uses for [ControlBlock] {
     }
 
     #[inline]
-    fn try_each(
+    fn try_each<E>(
         &self,
-        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+    ) -> Result<(), E> {
         for (nth, block) in (0..).zip(self) {
             for range in block.ranges().iter().flatten() {
                 use_range(nth, range)?;
@@ -41,10 +59,10 @@ impl Uses for [(u64, DeviceRange)] {
         <[_]>::is_empty(self)
     }
 
-    fn try_each(
+    fn try_each<E>(
         &self,
-        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.iter().try_for_each(|(nth, range)| use_range(*nth, range))
     }
 }
@@ -62,10 +80,10 @@ impl Uses for UsedWith<'_> {
     }
 
     #[inline]
-    fn try_each(
+    fn try_each<E>(
         &self,
-        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.blocks.try_each(&mut use_range)?;
         let last = self.blocks.len().saturating_sub(1) as u64;
         self.others.iter().try_for_each(|range| use_range(last, range))
@@ -80,21 +98,35 @@ impl FlexAllocator {
     pub(crate) fn commit<R, E>(
         &self,
         uses: &(impl Uses + ?Sized),
-        stream: StreamIndex,
-        reserve: impl FnOnce() -> Result<(R, u64), E>,
+        lane: &Lane,
+        reserve: impl Fn() -> Result<(R, u64), E>,
     ) -> Result<Result<(R, u64), E>, Error> {
         if uses.is_empty() {
             return Ok(reserve());
         }
+        match lane.familiars.commit(uses, &reserve) {
+            Some(reserved) => Ok(reserved),
+            None => self.commit_strangers(uses, lane, reserve),
+        }
+    }
+
+    /// The same, where not every allocation is familiar to the stream.
+    fn commit_strangers<R, E>(
+        &self,
+        uses: &(impl Uses + ?Sized),
+        lane: &Lane,
+        reserve: impl Fn() -> Result<(R, u64), E>,
+    ) -> Result<Result<(R, u64), E>, Error> {
         let mut state = self.pool.state.lock();
         uses.try_each(|_, range| self.pool.check_range(&state, range))?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
-            uses.try_each(|nth, range| {
-                let last_use = LastUse { stream, sequence: first + nth };
-                state.note_use(range.handle.tag().slot, last_use);
-                Ok(())
-            })?;
+            uses.each(|nth, range| {
+                let last_use = LastUse { stream: lane.index, sequence: first + nth };
+                if state.note_use(range.handle.tag().slot, last_use) {
+                    state.make_familiar(range.handle, last_use, &lane.familiars);
+                }
+            });
         }
         Ok(reserved)
     }
@@ -114,12 +146,63 @@ impl Pool {
 }
 
 impl State {
+    /// Says whether the stream has used the allocation before, and notes it here.
     #[inline]
-    pub(super) fn note_use(&mut self, slot: u32, last_use: LastUse) {
+    pub(super) fn note_use(&mut self, slot: u32, last_use: LastUse) -> bool {
+        let LastUse { stream, sequence } = last_use;
         let uses = &mut self.blocks.block_mut(slot).uses;
-        match uses.iter_mut().find(|known| known.stream == last_use.stream) {
-            Some(known) => known.sequence = known.sequence.max(last_use.sequence),
-            None => uses.push(last_use),
+        match uses.iter_mut().find(|known| known.stream == stream) {
+            Some(known) if known.sequence == WITH_STREAM => {
+                self.familiars_of(stream).note(slot, sequence);
+                false
+            }
+            Some(known) => {
+                known.sequence = known.sequence.max(sequence);
+                true
+            }
+            None => {
+                uses.push(last_use);
+                false
+            }
         }
+    }
+
+    /// Leaves it to a stream to check a handle and to note its uses. The last one is noted here.
+    fn make_familiar(&mut self, handle: DeviceHandle, last_use: LastUse, own: &Arc<Familiars>) {
+        let (stream, slot) = (last_use.stream, handle.tag().slot);
+        let at = usize::from(stream.0);
+        if self.familiars.len() <= at {
+            self.familiars.resize_with(at + 1, Arc::default);
+        }
+        if !Arc::ptr_eq(&self.familiars[at], own) {
+            self.familiars[at] = Arc::clone(own);
+        }
+        let bytes = self.blocks.block(slot).units * BLOCK_BYTES;
+        let last = self.exchange_use(slot, stream, WITH_STREAM);
+        if let Some(gone) = own.add(Familiar { handle, bytes, last }) {
+            self.exchange_use(gone.handle.tag().slot, stream, gone.last);
+        }
+    }
+
+    /// Has streams forget an allocation that is familiar to them: all its uses are noted here then.
+    #[inline]
+    pub(super) fn estrange(&mut self, slot: u32) {
+        let (blocks, familiars) = (&mut self.blocks, &self.familiars);
+        let uses = blocks.block_mut(slot).uses.iter_mut();
+        for known in uses.filter(|known| known.sequence == WITH_STREAM) {
+            let last = familiars[usize::from(known.stream.0)].remove(slot);
+            known.sequence = last.unwrap_or(WITH_STREAM);
+        }
+    }
+
+    /// Replaces the number of a stream's use, and returns what it was.
+    fn exchange_use(&mut self, slot: u32, stream: StreamIndex, sequence: u64) -> u64 {
+        let mut uses = self.blocks.block_mut(slot).uses.iter_mut();
+        let known = uses.find(|known| known.stream == stream).expect("a use that was noted");
+        std::mem::replace(&mut known.sequence, sequence)
+    }
+
+    fn familiars_of(&self, stream: StreamIndex) -> &Familiars {
+        &self.familiars[usize::from(stream.0)]
     }
 }

@@ -6,6 +6,7 @@ use spyre_hal::{DeviceHandle, HandleTag, MemoryMode, PFDeviceHandle, Regions, VF
 use super::blocks::{BlockState, Blocks};
 use super::cache::Cache;
 use super::epoch::Life;
+use super::familiars::Familiars;
 use super::held::Held;
 use super::pages::Pages;
 use super::{Settings, Statistics};
@@ -30,6 +31,8 @@ pub(super) struct State {
     pub(super) regions: Held,
     pub(super) statistics: Statistics,
     pub(super) life: Life,
+    /// Those of every stream that has some, by its number.
+    pub(super) familiars: Vec<Arc<Familiars>>,
 }
 
 impl Pool {

@@ -1,0 +1,107 @@
+use spyre_hal::{DeviceHandle, DeviceRange};
+
+use super::Uses;
+use crate::ring::Line;
+use crate::sync::{Mutex, often};
+
+/// How many a stream has at once: each slot has one place where it may be.
+const PLACES: usize = often(32, 2) as usize;
+
+/// Allocations that a stream uses again and again, each with the last use.
+///
+/// To check such a handle and to note its use takes the stream's own lock and not the allocator's,
+/// so that streams do not wait for each other. Only handles that are live are here: whoever frees an
+/// allocation takes it out first, and its last use with it. Places change with the allocator's lock
+/// held, which comes before this one.
+#[derive(Debug, Default)]
+pub(crate) struct Familiars {
+    places: Line<Mutex<Places>>,
+}
+
+type Places = [Option<Familiar>; PLACES];
+
+/// A live allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Familiar {
+    pub(super) handle: DeviceHandle,
+    /// How long it is.
+    pub(super) bytes: u64,
+    /// The number of the last block of the stream that uses it.
+    pub(super) last: u64,
+}
+
+/// A handle that is not here: it may be live, or not.
+struct Stranger;
+
+impl Familiars {
+    /// Takes places in a queue and notes the uses, if every range lies inside a familiar allocation;
+    /// `None` if one does not, and then nothing was reserved.
+    #[inline]
+    pub(super) fn commit<R, E>(
+        &self,
+        uses: &(impl Uses + ?Sized),
+        reserve: impl FnOnce() -> Result<(R, u64), E>,
+    ) -> Option<Result<(R, u64), E>> {
+        let places = &mut *self.places.0.lock();
+        let check = |_, range: &DeviceRange| match &places[place(range.handle)] {
+            Some(familiar) if familiar.holds(range) => Ok(()),
+            _ => Err(Stranger),
+        };
+        uses.try_each(check).ok()?;
+        let reserved = reserve();
+        if let Ok((_, first)) = &reserved {
+            uses.each(|nth, range| {
+                if let Some(familiar) = &mut places[place(range.handle)] {
+                    familiar.last = familiar.last.max(first + nth);
+                }
+            });
+        }
+        Some(reserved)
+    }
+
+    /// Takes an allocation in, and returns the one that had its place.
+    pub(super) fn add(&self, familiar: Familiar) -> Option<Familiar> {
+        self.places.0.lock()[place(familiar.handle)].replace(familiar)
+    }
+
+    /// Notes a use of the allocation in a slot, which is here.
+    pub(super) fn note(&self, slot: u32, sequence: u64) {
+        if let Some(familiar) = &mut self.places.0.lock()[at(slot)] {
+            debug_assert_eq!(familiar.handle.tag().slot, slot);
+            familiar.last = familiar.last.max(sequence);
+        }
+    }
+
+    /// Takes out the allocation in a slot, which is here, and returns its last use.
+    pub(super) fn remove(&self, slot: u32) -> Option<u64> {
+        let familiar = self.places.0.lock()[at(slot)].take();
+        debug_assert!(familiar.is_some_and(|familiar| familiar.handle.tag().slot == slot));
+        familiar.map(|familiar| familiar.last)
+    }
+
+    /// Takes all out.
+    pub(super) fn clear(&self) {
+        *self.places.0.lock() = Places::default();
+    }
+}
+
+impl Familiar {
+    #[inline]
+    fn holds(&self, range: &DeviceRange) -> bool {
+        let end = range.offset.checked_add(range.bytes);
+        self.handle == range.handle && end.is_some_and(|end| end <= self.bytes)
+    }
+}
+
+#[inline]
+fn place(handle: DeviceHandle) -> usize {
+    at(handle.tag().slot)
+}
+
+#[inline]
+fn at(slot: u32) -> usize {
+    slot as usize % PLACES
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests;
