@@ -45,6 +45,12 @@ impl Span {
         Self(self.0 & !Self::NONE.with(dim).0)
     }
 
+    /// The dims that are not in `other`.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether this dim is in it.
     pub fn contains(self, dim: Dim) -> bool {
         Self::NONE.with(dim).0 & self.0 != 0
