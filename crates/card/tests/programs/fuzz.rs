@@ -182,6 +182,7 @@ fn check_outcome(outcome: &Outcome) {
             | Err(Fault::BadProgram { .. }
                 | Fault::BadOperand { .. }
                 | Fault::IllegalAccess { .. }
+                | Fault::IndexOutOfRange { .. }
                 | Fault::DivisionByZero)
     );
     assert!(is_known, "{outcome:?}");
