@@ -24,9 +24,9 @@ pub(super) fn check(
             _ => walked,
         });
     let steps = program.instructions().iter().map(steps).sum();
-    let work = walked.dims().fold(steps, |work: u128, dim| {
-        work.saturating_mul(extents[dim.index()].max(1) as u128)
-    });
+    let work = walked
+        .dims()
+        .fold(steps, |work: u128, dim| work.saturating_mul(extents[dim.index()].max(1) as u128));
     if work > most_work.into() {
         return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
     }

@@ -11,6 +11,7 @@ use spyre_artifact::{
 use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
+use super::access::{Axes, is_scatter, is_walked, meeting_dims, must_follow};
 use super::along::is_made_apart;
 use super::scope::Scopes;
 use super::tiles::{Purpose, tile};
@@ -21,12 +22,12 @@ use crate::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
 pub(super) struct Nest<'a> {
     pub(super) kernel: &'a Kernel,
     profile: Profile,
-    dims: [Option<Dim>; DimSet::MOST],
+    pub(super) axes: Axes,
     operands: Vec<(Operand, DataFormat)>,
     scalars: Vec<ScalarWord>,
     pub(super) scopes: Scopes,
     /// Operands that hold what the kernel has stored.
-    stored: HashSet<OperandId>,
+    pub(super) stored: HashSet<OperandId>,
     /// Values that are kept in memory, and where.
     kept: BTreeMap<ValueId, Operand>,
 }
@@ -66,16 +67,37 @@ pub(super) enum Goal<'a> {
     },
 }
 
+/// In which order the tiles of some loops run.
+#[derive(Clone, Copy)]
+pub(super) enum Turns {
+    /// One after the other.
+    One,
+    /// Any, but along these dims exactly as the dims are.
+    Any { but: DimSet },
+}
+
+impl Turns {
+    fn is_parallel(self, dim: DimId) -> bool {
+        matches!(self, Self::Any { but } if !but.contains(dim))
+    }
+
+    /// Whether a tile must be one step long, as the steps inside come before the next one.
+    fn is_single(self, dim: DimId) -> bool {
+        let Self::Any { but } = self else { return false };
+        but.contains(dim) && but.iter().last() != Some(dim)
+    }
+}
+
 impl<'a> Nest<'a> {
     pub(super) fn new(
         kernel: &'a Kernel,
         profile: Profile,
-        dims: [Option<Dim>; DimSet::MOST],
+        axes: Axes,
         operands: Vec<(Operand, DataFormat)>,
         scalars: Vec<ScalarWord>,
     ) -> Self {
         let (scopes, stored, kept) = (Scopes::new(), HashSet::new(), BTreeMap::new());
-        Self { kernel, profile, dims, operands, scalars, scopes, stored, kept }
+        Self { kernel, profile, axes, operands, scalars, scopes, stored, kept }
     }
 
     /// Writes what is to be kept, each after what it needs, and then all of the kernel's stores.
@@ -88,8 +110,22 @@ impl<'a> Nest<'a> {
             self.reach(code, &[Goal::Keep(value, operand)])?;
             self.kept.insert(value, operand);
         }
-        let goals: Vec<Goal<'a>> = self.kernel.stores().iter().map(Goal::Store).collect();
-        self.reach(code, &goals)
+        let mut rest = self.kernel.stores();
+        while !rest.is_empty() {
+            let (together, behind) = rest.split_at(self.together(rest));
+            let goals: Vec<Goal<'a>> = together.iter().map(Goal::Store).collect();
+            self.reach(code, &goals)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// How many of these stores may share loops.
+    fn together(&self, stores: &[Store]) -> usize {
+        let follows = |&at: &usize| {
+            stores[..at].iter().any(|before| must_follow(self.kernel, before, &stores[at]))
+        };
+        (1..stores.len()).find(follows).unwrap_or(stores.len())
     }
 
     /// Reaches goals in the loops that are open, and in more.
@@ -122,9 +158,13 @@ impl<'a> Nest<'a> {
         goals: &[Goal<'a>],
     ) -> Result<(), Stuck> {
         let pending = self.pending(goals);
+        let meeting = self.meeting(goals);
         let reduced =
             pending.iter().fold(DimSet::NONE, |dims, &value| dims | self.reduced_over(value));
         let scanned = self.scanned_along(&pending);
+        if let Some(&value) = pending.iter().find(|&&value| self.disorders(value, meeting, rest)) {
+            return Err(Stuck::Keep(value));
+        }
         let mut first = rest.minus(reduced).minus(scanned);
         if first.is_empty() && scanned.meets(rest) {
             return self.open_scanned(code, rest, reduced, &pending, goals);
@@ -138,11 +178,30 @@ impl<'a> Nest<'a> {
             first = rest;
         }
         let purpose = self.purpose(&pending);
-        let is_parallel =
-            !goals.iter().any(|goal| matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. }));
         let inner = rest.minus(first) | reduced;
-        self.within(code, first, inner, purpose, is_parallel, &mut |nest, code| {
-            nest.reach(code, goals)
+        let is_gathered = |goal: &Goal<'_>| matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. });
+        let turns = match goals.iter().any(is_gathered) {
+            true => Turns::One,
+            false => Turns::Any { but: meeting },
+        };
+        self.within(code, first, inner, purpose, turns, &mut |nest, code| nest.reach(code, goals))
+    }
+
+    /// Whether loops for a value that is not there yet would be between those over `rest`, which must
+    /// follow each other as values that meet do.
+    fn disorders(&self, value: ValueId, meeting: DimSet, rest: DimSet) -> bool {
+        let dims =
+            self.reduced_over(value) | self.scanned_along(&[value]) | self.sorted_along(&[value]);
+        !meeting.is_empty() && dims.meets(rest)
+    }
+
+    /// The dims along which values that are stored may meet in one place.
+    fn meeting(&self, goals: &[Goal<'a>]) -> DimSet {
+        goals.iter().fold(DimSet::NONE, |dims, goal| match goal {
+            Goal::Store(store) if is_scatter(self.kernel, store) => {
+                dims | meeting_dims(self.kernel, store)
+            }
+            _ => dims,
         })
     }
 
@@ -165,15 +224,18 @@ impl<'a> Nest<'a> {
         dims: DimSet,
         rest: DimSet,
         purpose: Purpose,
-        is_parallel: bool,
+        turns: Turns,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
     ) -> Result<(), Stuck> {
         let open = self.scopes.open();
-        let loops: Vec<(DimId, _)> =
-            dims.iter().map(|dim| (dim, tile(purpose, dim, dims, open, rest))).collect();
+        let tile_of = |dim: DimId| match turns.is_single(dim) {
+            true => 1.into(),
+            false => tile(purpose, dim, dims, open, rest),
+        };
+        let loops: Vec<(DimId, Tile)> = dims.iter().map(|dim| (dim, tile_of(dim))).collect();
         let whole = loops.iter().filter(|(_, tile)| *tile == Tile::All).map(|(dim, _)| *dim);
         self.scopes.enter(dims, whole.collect());
-        let result = self.nested(code, &loops, is_parallel, body);
+        let result = self.nested(code, &loops, turns, body);
         self.scopes.leave();
         result
     }
@@ -182,14 +244,14 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         loops: &[(DimId, Tile)],
-        is_parallel: bool,
+        turns: Turns,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
     ) -> Result<(), Stuck> {
         let Some((&(dim, tile), inner)) = loops.split_first() else { return body(self, code) };
-        let dim = self.dim(dim);
+        let (dim, is_parallel) = (self.dim(dim), turns.is_parallel(dim));
         let mut result = Ok(());
         let run = |code: &mut ProgramBuilder| {
-            result = self.nested(code, inner, is_parallel, body);
+            result = self.nested(code, inner, turns, body);
         };
         match is_parallel {
             true => code.each_parallel(dim, tile, run),
@@ -293,13 +355,22 @@ impl<'a> Nest<'a> {
         let known = self.kernel.value(value);
         let Expression::Reduce(ReduceOp::Sum, over, source) = known.expression else { return None };
         let source = &self.kernel.value(source).expression;
-        let &Expression::Binary(BinaryOp::Mul, left, right) = source else { return None };
-        let (left, right) = (self.kernel.value(left), self.kernel.value(right));
-        let (Expression::Load { operand: a, .. }, Expression::Load { operand: b, .. }) =
-            (&left.expression, &right.expression)
+        let &Expression::Binary(BinaryOp::Mul, first, second) = source else { return None };
+        let (left, right) = (self.kernel.value(first), self.kernel.value(second));
+        let (
+            Expression::Load { operand: a, axes: a_axes, .. },
+            Expression::Load { operand: b, axes: b_axes, .. },
+        ) = (&left.expression, &right.expression)
         else {
             return None;
         };
+        let is_there = |operand: OperandId, axes: &[ValueId], value: ValueId| {
+            let is_changed = self.stored.contains(&operand) || self.kept.contains_key(&value);
+            is_walked(self.kernel, operand, axes) && !is_changed
+        };
+        if !is_there(*a, a_axes, first) || !is_there(*b, b_axes, second) {
+            return None;
+        }
         let is_one = over.iter().count() == 1;
         let is_in_both = over.is_inside(left.span) && over.is_inside(right.span);
         // Each side has a dim of its own, and only what is summed over is in both.
@@ -332,9 +403,15 @@ impl<'a> Nest<'a> {
         }
         // What is read is read before anything is stored.
         for (store, register) in stores {
-            code.store(self.operand(store.operand).0, register);
-            self.stored.insert(store.operand);
+            match is_scatter(self.kernel, store) {
+                true => self.scatter(code, store, register)?,
+                false => code.store(self.operand(store.operand).0, register),
+            }
         }
+        self.stored.extend(goals.iter().filter_map(|goal| match goal {
+            Goal::Store(store) => Some(store.operand),
+            _ => None,
+        }));
         Ok(())
     }
 
@@ -352,10 +429,18 @@ impl<'a> Nest<'a> {
         if target != lane {
             register = code.convert(target, register);
         }
-        if let Some(condition) = store.condition {
-            let condition = self.value(code, condition)?;
-            let old = self.load(code, store.operand, target)?;
-            register = code.select(condition, register, old);
+        if is_scatter(self.kernel, store) {
+            return Ok(register);
+        }
+        if store.condition.is_some() || store.mode.step().is_some() {
+            let old = self.load(code, store.operand, target);
+            if let Some(op) = store.mode.step() {
+                register = code.binary(op, old, register);
+            }
+            if let Some(condition) = store.condition {
+                let condition = self.value(code, condition)?;
+                register = code.select(condition, register, old);
+            }
         }
         Ok(register)
     }
@@ -400,7 +485,7 @@ impl<'a> Nest<'a> {
             Expression::Constant(constant) => code.constant(known.lane, Span::NONE, *constant),
             Expression::Scalar(scalar) => code.scalar(known.lane, self.scalars[scalar.0 as usize]),
             Expression::Index(dim) => code.index(self.dim(*dim)),
-            Expression::Load { operand, .. } => self.load(code, *operand, known.lane)?,
+            Expression::Load { .. } => self.load_at(code, value)?,
             Expression::Unary(op, source) => {
                 let source = self.value(code, *source)?;
                 code.unary(*op, source)
@@ -441,29 +526,14 @@ impl<'a> Nest<'a> {
         Ok(register)
     }
 
-    fn load(
-        &self,
-        code: &mut ProgramBuilder,
-        operand: OperandId,
-        lane: Lane,
-    ) -> Result<Register, Stuck> {
-        let known = self.kernel.operand(operand);
-        if self.stored.contains(&operand) {
-            return Err(CompileError::ReadAfterStore { operand: known.name.clone() }.into());
-        }
-        let span = self.program_span(known.dims.iter().copied().collect());
-        let register = code.register(lane, span);
-        code.load_into(register, self.operand(operand).0);
-        Ok(register)
-    }
-
     /// Reductions that goals need and that are not computed.
     fn pending(&self, goals: &[Goal<'_>]) -> Vec<ValueId> {
         let roots: Vec<ValueId> = goals
             .iter()
             .flat_map(|goal| match goal {
                 Goal::Store(store) => {
-                    [Some(store.value), store.condition].into_iter().flatten().collect()
+                    let others = store.axes.iter().chain(&store.condition).copied();
+                    others.chain([store.value]).collect()
                 }
                 Goal::Reduce { source, .. } | Goal::Seek { source, .. } => vec![*source],
                 Goal::Keep(value, _) => vec![*value],
@@ -510,12 +580,12 @@ impl<'a> Nest<'a> {
         }
     }
 
-    fn operand(&self, operand: OperandId) -> (Operand, DataFormat) {
+    pub(super) fn operand(&self, operand: OperandId) -> (Operand, DataFormat) {
         self.operands[operand.0 as usize]
     }
 
     pub(super) fn dim(&self, dim: DimId) -> Dim {
-        self.dims[usize::from(dim.0)].expect("every dim that a value has is an operand's")
+        self.axes.dims[usize::from(dim.0)].expect("every dim that a value has is an operand's")
     }
 
     pub(super) fn program_span(&self, dims: DimSet) -> Span {
