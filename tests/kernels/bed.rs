@@ -148,6 +148,27 @@ impl Bed {
         self.check_arrays(kernel, extents, scalars, arrays_of(kernel, extents), tolerance)
     }
 
+    /// The same of a text, with integers of some operands that are coordinates below a bound.
+    pub(crate) fn check_at(
+        &self,
+        text: &str,
+        extents: &[usize],
+        scalars: &[Constant],
+        bounds: &[(&str, usize)],
+    ) -> Result<(), Failure> {
+        let kernel: Kernel = text.parse()?;
+        let mut arrays = arrays_of(&kernel, extents);
+        for (operand, array) in kernel.operands().iter().zip(&mut arrays) {
+            let Some(&(_, bound)) = bounds.iter().find(|(known, _)| *known == operand.name) else {
+                continue;
+            };
+            for (at, element) in array.elements.iter_mut().enumerate() {
+                *element = Constant::Int(((at * 29 + at / 3 * 5 + 2) % bound.max(1)) as i64);
+            }
+        }
+        self.check_arrays(&kernel, extents, scalars, arrays, Tolerance::OfDType)
+    }
+
     /// The same with tensors that hold something special.
     pub(crate) fn check_arrays(
         &self,

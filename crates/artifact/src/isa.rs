@@ -9,6 +9,7 @@
 
 mod builder;
 mod constant;
+mod coordinates;
 mod correction;
 mod disassembly;
 mod encoding;
@@ -26,11 +27,12 @@ pub use builder::ProgramBuilder;
 pub(crate) use encoding::format_from_code;
 
 pub use constant::Constant;
+pub use coordinates::{Coordinate, Coordinates, MAX_COORDINATES};
 pub use correction::{CorrectionProgram, Patch};
 pub use ids::{Dim, Operand, Register, ScalarWord};
 pub use instruction::{INSTRUCTION_BYTES, Instruction, Tile};
 pub use lane::Lane;
-pub use ops::{BinaryOp, CompareOp, OrderOp, ReduceOp, ScanOp, SeekOp, UnaryOp};
+pub use ops::{BinaryOp, CompareOp, OrderOp, ReduceOp, ScanOp, ScatterOp, SeekOp, UnaryOp};
 pub use program::{Access, Draft, OperandType, Program, RegisterType};
 pub use refusal::Refusal;
 pub use span::Span;

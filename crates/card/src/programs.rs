@@ -5,7 +5,9 @@
 //! other blocks may change the original meanwhile. Programs are data: whatever the bytes are, a
 //! launch ends, takes bounded memory, and touches only what its operands name.
 
+mod access;
 mod along;
+mod axes;
 mod bound;
 mod buffer;
 mod code;
@@ -14,6 +16,7 @@ mod desk;
 mod dot;
 mod elementwise;
 mod functions;
+mod gather;
 mod limits;
 mod loaded;
 mod machine;
@@ -28,6 +31,7 @@ mod random;
 mod reduce;
 mod registers;
 mod scan;
+mod scatter;
 mod seek;
 mod sides;
 mod spaces;

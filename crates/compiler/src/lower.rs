@@ -1,5 +1,6 @@
 //! From a kernel to a plan.
 
+mod access;
 mod along;
 mod error;
 mod nest;
@@ -14,8 +15,9 @@ use spyre_artifact::{
 };
 use spyre_numerics::{DataFormat, Profile};
 
-use crate::{DimId, DimSet, Expression, Kernel, Operand, Role, Store, StoreMode, ValueId};
+use crate::{DimId, DimSet, Expression, Kernel, OperandId, Role, ValueId};
 
+use access::Axes;
 pub use error::CompileError;
 use nest::Stuck;
 
@@ -44,7 +46,7 @@ impl Kernel {
     pub fn compile(&self, options: &CompileOptions) -> Result<CompilerOutput, CompileError> {
         check_plain(self)?;
         let merged = self.merged();
-        let mut keep = Vec::new();
+        let mut keep = access::overtaken(&merged);
         loop {
             match merged.compile_keeping(options, &keep) {
                 Ok(plan) => return Ok(plan),
@@ -65,23 +67,18 @@ impl Kernel {
         keep: &[ValueId],
     ) -> Result<CompilerOutput, Stuck> {
         let mut code = ProgramBuilder::with_registers_to_share();
-        let used = used_dims(self);
-        let mut dims = [None; DimSet::MOST];
-        used.iter().for_each(|dim| dims[usize::from(dim.0)] = Some(code.dim()));
+        let axes = Axes::of(self, used_dims(self), &mut code);
+        let mut operands = Vec::new();
+        for (at, operand) in self.operands().iter().enumerate() {
+            let format = options.profile.supported_format(operand.dtype)?;
+            let id = OperandId(at as u32);
+            let span = Span::of(axes.of_operand(id));
+            operands.push((code.operand(format, access::access(self, id), span), format));
+        }
+        let dims = axes.dims;
         let span = |own: &mut dyn Iterator<Item = DimId>| {
             Span::of(&own.filter_map(|dim| dims[usize::from(dim.0)]).collect::<Vec<_>>())
         };
-        let mut operands = Vec::new();
-        for operand in self.operands() {
-            let format = options.profile.supported_format(operand.dtype)?;
-            let access = match operand.role {
-                Role::In => Access::Read,
-                Role::Out => Access::Write,
-                Role::InOut => Access::Both,
-            };
-            let span = span(&mut operand.dims.iter().copied());
-            operands.push((code.operand(format, access, span), format));
-        }
         let mut kept = Vec::new();
         let mut intermediates = Vec::new();
         for &value in keep {
@@ -93,11 +90,13 @@ impl Kernel {
             intermediates.push(Intermediate { name: format!("kept {}", value.0), format, dims });
         }
         let scalars = self.scalars().iter().map(|_| code.scalar_word()).collect();
-        let nest = nest::Nest::new(self, options.profile, dims, operands, scalars);
-        nest.write(&mut code, &kept)?;
-        let names: Vec<&str> = used.iter().map(|dim| self.dim_name(dim)).collect();
-        let tensors = self.operands().iter().map(|operand| self.metadata(operand, options));
+        let names = axes.names.clone();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tensors = (0..self.operands().len() as u32).map(OperandId);
+        let tensors = tensors.map(|operand| self.metadata(operand, &axes, options));
         let tensors = tensors.collect::<Result<Vec<_>, CompileError>>()?;
+        let nest = nest::Nest::new(self, options.profile, axes, operands, scalars);
+        nest.write(&mut code, &kept)?;
         let mut draft = code.draft()?;
         registers::share(&mut draft);
         let program = draft.verify()?;
@@ -109,12 +108,13 @@ impl Kernel {
 
     fn metadata(
         &self,
-        operand: &Operand,
+        operand: OperandId,
+        axes: &Axes,
         options: &CompileOptions,
     ) -> Result<TensorMetadata, CompileError> {
+        let dims: Vec<_> = axes.names_of(operand).map(|name| (name, ExpectedSize::Any)).collect();
+        let operand = self.operand(operand);
         let format = options.profile.supported_format(operand.dtype)?;
-        let dims: Vec<_> =
-            operand.dims.iter().map(|&dim| (self.dim_name(dim), ExpectedSize::Any)).collect();
         let role = match operand.role {
             Role::In => spyre_artifact::Role::Input,
             Role::Out => spyre_artifact::Role::Output,
@@ -148,40 +148,11 @@ fn check_plain(kernel: &Kernel) -> Result<(), CompileError> {
             return Err(CompileError::Extent { dim: kernel.dim_name(dim).to_owned() });
         }
         match &value.expression {
-            Expression::Load { operand, axes, otherwise } => {
-                let known = kernel.operand(*operand);
-                if otherwise.is_some() || !is_own(kernel, axes, &known.dims) {
-                    return Err(CompileError::Access { operand: known.name.clone() });
-                }
-            }
             Expression::Size(dim) if !used.contains(*dim) => {
                 return Err(CompileError::Extent { dim: kernel.dim_name(*dim).to_owned() });
             }
             _ => {}
         }
     }
-    kernel.stores().iter().try_for_each(|store| check_store(kernel, store))
-}
-
-fn check_store(kernel: &Kernel, store: &Store) -> Result<(), CompileError> {
-    let known = kernel.operand(store.operand);
-    let operand = || known.name.clone();
-    if !is_own(kernel, &store.axes, &known.dims) {
-        return Err(CompileError::Access { operand: operand() });
-    }
-    if store.mode != StoreMode::Set {
-        return Err(CompileError::Operation { name: store.mode.sign() });
-    }
-    match store.condition.is_some() && known.role != Role::InOut {
-        true => Err(CompileError::Condition { operand: operand() }),
-        false => Ok(()),
-    }
-}
-
-/// Whether coordinates are those of the tensor's own dims, each of which it has once.
-fn is_own(kernel: &Kernel, axes: &[ValueId], dims: &[DimId]) -> bool {
-    let is_once = dims.iter().copied().collect::<DimSet>().iter().count() == dims.len();
-    let is_index =
-        |(&axis, &dim): (&ValueId, &DimId)| kernel.value(axis).expression == Expression::Index(dim);
-    is_once && axes.iter().zip(dims).all(is_index)
+    Ok(())
 }

@@ -14,7 +14,7 @@ use spyre_hal::{Behaviour, BlockKind, ControlBlock, DeviceRange, Fault, NullCard
 use support::{Clock, Stepped, fault, on_each_card, program, read, until, whole};
 
 fn data_fault() -> Behaviour {
-    Behaviour::Fault(Fault::IndexOutOfRange { index: 9, size: 3 })
+    Behaviour::Fault(Fault::IndexOutOfRange { operand: 1, dimension: 0, index: 9, size: 3 })
 }
 
 #[test]

@@ -10,8 +10,10 @@ pub enum Fault {
     CallbackFailed { message: Box<str> },
 
     /// An index that came with the data.
-    #[error("index {index} is out of range for {size} entries")]
-    IndexOutOfRange { index: i64, size: u64 },
+    #[error(
+        "index {index} is out of range for dimension {dimension} with size {size} (of operand o{operand})"
+    )]
+    IndexOutOfRange { operand: u8, dimension: u8, index: i64, size: u64 },
 
     /// A divisor that came with the data.
     #[error("an integer was divided by zero")]

@@ -18,7 +18,11 @@ const ENDINGS: &[Ending] = &[Ending::Well, Ending::Fault, Ending::Hang, Ending::
 fn program(card: &ScriptedCard, ending: Ending, program: DeviceHandle) -> Vec<u8> {
     let behaviour = match ending {
         Ending::Well => None,
-        Ending::Fault => Some(Behaviour::Fault(Fault::IndexOutOfRange { index: -1, size: 5 })),
+        Ending::Fault => {
+            let (operand, dimension) = (1, 0);
+            let fault = Fault::IndexOutOfRange { operand, dimension, index: -1, size: 5 };
+            Some(Behaviour::Fault(fault))
+        }
         Ending::Hang => Some(Behaviour::Hang),
         Ending::Lose => Some(Behaviour::Lose),
     };

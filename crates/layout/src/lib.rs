@@ -26,6 +26,7 @@
 //! ```
 
 mod arrangement;
+mod axis_offsets;
 mod copy;
 mod crew;
 mod device_run;
@@ -37,6 +38,7 @@ mod tensor_layout;
 mod view;
 
 pub use arrangement::ElementArrangement;
+pub use axis_offsets::AxisOffsets;
 pub use copy::{STREAM_BYTES, copy_past_cache};
 pub use crew::{Crew, Solo};
 pub use device_run::DeviceRun;

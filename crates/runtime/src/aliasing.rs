@@ -6,6 +6,7 @@ use spyre_layout::View;
 
 use crate::cpu_tensor::element_bytes;
 use crate::definition::Definition;
+use crate::recipe::OperandRecipe;
 use crate::{Error, SpyreTensor};
 
 /// Refuses results that share memory with another tensor, or whose elements do with each other. A
@@ -37,12 +38,15 @@ pub(crate) fn check(definition: &Definition, tensors: &[SpyreTensor]) -> Result<
     Ok(())
 }
 
-/// Whether programs walk over two tensors in one way.
+/// Whether programs walk over two tensors in one way, and leave it nowhere.
 fn moves_alike(definition: &Definition, one: usize, other: usize) -> bool {
     let binding = |at: usize| Binding::Tensor(at as u32);
     definition.recipes().iter().all(|recipe| {
         let of = |at| recipe.operands.iter().filter(move |operand| operand.binding == binding(at));
-        of(one).all(|left| of(other).all(|right| left.moves == right.moves))
+        let is_alike = |left: &OperandRecipe, right: &OperandRecipe| {
+            left.moves == right.moves && !left.is_indexed && !right.is_indexed
+        };
+        of(one).all(|left| of(other).all(|right| is_alike(left, right)))
     })
 }
 

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 use spyre_artifact::{
-    Binding, CompilerOutput, CorrectionWord, Dim, Intermediate, IntermediateDim, MAX_DIMS,
-    ScalarWord, Span, Step, TableShape, TensorMetadata, TileFlag,
+    Binding, CompilerOutput, CorrectionWord, Dim, Instruction, Intermediate, IntermediateDim,
+    MAX_DIMS, Operand, Program, ScalarWord, Span, Step, TableShape, TensorMetadata, TileFlag,
 };
 use spyre_hal::Label;
 
@@ -50,6 +50,8 @@ pub(crate) struct OperandRecipe {
     pub(crate) is_written: bool,
     /// Memory that lives within one tile, and does not move.
     pub(crate) is_local: bool,
+    /// Whether the program goes to coordinates of its own, anywhere in the tensor.
+    pub(crate) is_indexed: bool,
 }
 
 /// Some words of a correction's input.
@@ -87,12 +89,14 @@ impl StepRecipe {
             .bindings
             .iter()
             .zip(program.operands())
-            .map(|(&binding, operand)| OperandRecipe {
+            .enumerate()
+            .map(|(at, (&binding, operand))| OperandRecipe {
                 binding,
                 moves: moves(output, step, binding, operand.span),
                 span: operand.span,
                 is_written: operand.access.writes(),
                 is_local: is_local(steps, binding),
+                is_indexed: is_indexed(program, Operand(at as u8)),
             })
             .collect();
         let input = input_runs(words, table);
@@ -126,6 +130,14 @@ impl StepRecipe {
 /// An intermediate that only one step names holds nothing from tile to tile but partial sums.
 fn is_local(steps: &[u32], binding: Binding) -> bool {
     matches!(binding, Binding::Intermediate(at) if steps[at as usize] == 1)
+}
+
+fn is_indexed(program: &Program, operand: Operand) -> bool {
+    program.instructions().iter().any(|instruction| match *instruction {
+        Instruction::Gather { source, .. } => source == operand,
+        Instruction::Scatter { target, .. } => target == operand,
+        _ => false,
+    })
 }
 
 /// Per intermediate, how many steps name it.

@@ -308,7 +308,7 @@ impl Pending {
         let why = || format!("planned for block {sequence} of stream {}", stream.0).into();
         match (self.fault?, &self.block) {
             (BlockFault::Data, ControlBlock::Launch { .. }) => {
-                Some(Fault::IndexOutOfRange { index: -1, size: sequence })
+                Some(Fault::IndexOutOfRange { operand: 0, dimension: 0, index: -1, size: sequence })
             }
             (BlockFault::Data | BlockFault::ShortCopy, _) => Some(Fault::CopyFailed { why: why() }),
             (BlockFault::Structural, ControlBlock::Launch { program, .. }) => {

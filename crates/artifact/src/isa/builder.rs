@@ -1,9 +1,9 @@
 use spyre_numerics::DataFormat;
 
 use super::{
-    Access, BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, Operand, OperandType,
-    OrderOp, Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, ScanOp, SeekOp, Span,
-    Tile, UnaryOp,
+    Access, BinaryOp, CompareOp, Constant, Coordinates, Dim, Draft, Instruction, Lane, Operand,
+    OperandType, OrderOp, Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, ScanOp,
+    ScatterOp, SeekOp, Span, Tile, UnaryOp,
 };
 use crate::Error;
 
@@ -173,6 +173,40 @@ impl ProgramBuilder {
     /// Writes the register's tile to device memory.
     pub fn store(&mut self, target: Operand, source: Register) {
         self.emit(Instruction::Store { target, source });
+    }
+
+    /// The operand's elements at these coordinates, in its format's own lane.
+    pub fn gather(&mut self, source: Operand, at: Coordinates) -> Register {
+        let operand = self.draft.operands.get(source.index()).copied();
+        let lane = operand.and_then(|operand| Lane::of(operand.format)).unwrap_or(Lane::F32);
+        let own = operand.map_or(Span::NONE, |operand| operand.span).minus(at.dims());
+        let span =
+            at.given().iter().fold(own, |span, one| span | self.type_or_default(one.register).span);
+        let target = self.register(lane, span);
+        self.gather_into(target, source, at);
+        target
+    }
+
+    /// The operand's elements at these coordinates, in a register that there is.
+    pub fn gather_into(&mut self, target: Register, source: Operand, at: Coordinates) {
+        self.emit(Instruction::Gather { target, source, at, keeps_outside: false });
+    }
+
+    /// The same, where coordinates are inside; elsewhere the register stays as it is.
+    pub fn gather_inside(&mut self, target: Register, source: Operand, at: Coordinates) {
+        self.emit(Instruction::Gather { target, source, at, keeps_outside: true });
+    }
+
+    /// Combines a register's elements with those at these coordinates.
+    pub fn scatter(
+        &mut self,
+        op: ScatterOp,
+        target: Operand,
+        source: Register,
+        at: Coordinates,
+        mask: Option<Register>,
+    ) {
+        self.emit(Instruction::Scatter { op, target, source, at, mask });
     }
 
     /// The same value everywhere.

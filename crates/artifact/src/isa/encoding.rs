@@ -7,8 +7,8 @@
 use spyre_numerics::DataFormat;
 
 use super::{
-    BinaryOp, CompareOp, Constant, Dim, INSTRUCTION_BYTES, Instruction, Operand, OrderOp, ReduceOp,
-    Register, ScalarWord, ScanOp, SeekOp, Tile, UnaryOp,
+    BinaryOp, CompareOp, Constant, Coordinates, Dim, INSTRUCTION_BYTES, Instruction, Operand,
+    OrderOp, ReduceOp, Register, ScalarWord, ScanOp, ScatterOp, SeekOp, Tile, UnaryOp,
 };
 use crate::wire::Reader;
 use crate::{Error, Expected};
@@ -18,6 +18,8 @@ const END: u8 = 0x02;
 const SKIP_UNLESS: u8 = 0x03;
 const LOAD: u8 = 0x10;
 const STORE: u8 = 0x11;
+const GATHER: u8 = 0x12;
+const SCATTER: u8 = 0x13;
 const CONSTANT: u8 = 0x18;
 const SCALAR: u8 = 0x19;
 const INDEX: u8 = 0x1A;
@@ -36,6 +38,11 @@ const SEEK: u8 = 0x33;
 const ORDER: u8 = 0x34;
 const MULTIPLY: u8 = 0x35;
 const PATCH: u8 = 0x40;
+
+/// Coordinates take c, most of d and most of e. This is where what else there is to say begins: how
+/// it is done, in d; and one more than the mask's register, in e.
+const HOW_BIT: u32 = 28;
+const MASK_BIT: u32 = 56;
 
 /// The fields of one encoded instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +88,18 @@ impl Instruction {
             }
             Self::Store { target, source } => {
                 Fields { opcode: STORE, a: target.0, b: source.code(), ..zero }
+            }
+            Self::Gather { target, source, at, keeps_outside } => {
+                let (c, dims, e) = at.fields();
+                let d = dims | u32::from(keeps_outside) << HOW_BIT;
+                Fields { opcode: GATHER, a: target.code(), b: source.0, c, d, e }
+            }
+            Self::Scatter { op, target, source, at, mask } => {
+                let (c, dims, registers) = at.fields();
+                let d = dims | (op as u32) << HOW_BIT;
+                let mask = mask.map_or(0, |mask| u64::from(mask.code().saturating_add(1)));
+                let e = registers | mask << MASK_BIT;
+                Fields { opcode: SCATTER, a: target.0, b: source.code(), c, d, e }
             }
             Self::Constant { target, value } => Fields {
                 opcode: CONSTANT,
@@ -225,6 +244,18 @@ impl Fields {
             SKIP_UNLESS => Instruction::SkipUnless { scalar: ScalarWord(a), instructions: d },
             LOAD => Instruction::Load { target, source: Operand(b) },
             STORE => Instruction::Store { target: Operand(a), source },
+            GATHER => {
+                let (at, how) = self.coordinates(offset)?;
+                let keeps_outside = how == 1;
+                Instruction::Gather { target, source: Operand(b), at, keeps_outside }
+            }
+            SCATTER => {
+                let (at, how) = self.coordinates(offset)?;
+                let unknown = || refuse("scatter", offset + 7, how.into(), "a known code");
+                let op = ScatterOp::from_code(how).ok_or_else(unknown)?;
+                let mask = ((e >> MASK_BIT) as u8).checked_sub(1).map(|mask| Register(mask.into()));
+                Instruction::Scatter { op, target: Operand(a), source, at, mask }
+            }
             CONSTANT => Instruction::Constant { target, value: self.constant(offset)? },
             SCALAR => Instruction::Scalar { target, scalar: ScalarWord(b) },
             INDEX => Instruction::Index { target, dim: Dim(b) },
@@ -295,6 +326,14 @@ impl Fields {
             0 | 1 => Ok(self.b == 1),
             found => Err(refuse("loop flags", offset + 2, found.into(), "0 or 1 (parallel)")),
         }
+    }
+
+    /// Where registers say, and how.
+    fn coordinates(self, offset: usize) -> Result<(Coordinates, u8), Error> {
+        let (dims, registers) = (self.d & ((1 << HOW_BIT) - 1), self.e & ((1 << MASK_BIT) - 1));
+        let at = Coordinates::from_fields(self.c, dims, registers);
+        let at = at.ok_or_else(|| refuse("axes", offset + 3, self.c.into(), "at most 7 axes"))?;
+        Ok((at, (self.d >> HOW_BIT) as u8))
     }
 
     fn constant(self, offset: usize) -> Result<Constant, Error> {

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use spyre_numerics::DataFormat;
 
 use super::{
-    BinaryOp, CompareOp, Constant, Dim, Operand, OrderOp, ReduceOp, Register, ScalarWord, ScanOp,
-    SeekOp, UnaryOp,
+    BinaryOp, CompareOp, Constant, Coordinates, Dim, Operand, OrderOp, ReduceOp, Register,
+    ScalarWord, ScanOp, ScatterOp, SeekOp, UnaryOp,
 };
 
 /// Bytes of one encoded instruction.
@@ -50,6 +50,20 @@ pub enum Instruction {
     Load { target: Register, source: Operand },
     /// The register's tile, rounded once to the operand's format.
     Store { target: Operand, source: Register },
+    /// The operand's elements at coordinates that registers hold, converted to the target's lane.
+    /// Past either end of an axis is a data fault; with `keeps_outside`, the target keeps what it
+    /// holds there.
+    Gather { target: Register, source: Operand, at: Coordinates, keeps_outside: bool },
+    /// The register's elements to coordinates that registers hold, where the mask is true, one after
+    /// the other in the order of the source's dims: each is combined with what is there, and rounded
+    /// to the operand's format. Past either end of an axis is a data fault.
+    Scatter {
+        op: ScatterOp,
+        target: Operand,
+        source: Register,
+        at: Coordinates,
+        mask: Option<Register>,
+    },
     /// The same value everywhere.
     Constant { target: Register, value: Constant },
     /// A patched word everywhere, read as a [`Constant`] of the register's lane.
@@ -106,6 +120,14 @@ impl fmt::Display for Instruction {
             Self::End => f.write_str("end"),
             Self::Load { target, source } => write!(f, "{target} = load {source}"),
             Self::Store { target, source } => write!(f, "store {target} {source}"),
+            Self::Gather { target, source, at, keeps_outside } => {
+                let rest = if keeps_outside { " else keep" } else { "" };
+                write!(f, "{target} = gather {source} {at}{rest}")
+            }
+            Self::Scatter { op, target, source, at, mask } => {
+                write!(f, "scatter {op} {target} {at} {source}")?;
+                mask.map_or(Ok(()), |mask| write!(f, " where {mask}"))
+            }
             Self::Constant { target, value } => write!(f, "{target} = constant {value}"),
             Self::Scalar { target, scalar } => write!(f, "{target} = scalar {scalar}"),
             Self::Index { target, dim } => write!(f, "{target} = index {dim}"),

@@ -317,6 +317,22 @@ ops! {
     }
 }
 
+ops! {
+    /// What becomes of what is in a place when a value comes.
+    ScatterOp {
+        /// It is gone.
+        Set = 0 "set",
+        /// They are added.
+        Add = 1 "add",
+        /// They are multiplied.
+        Multiply = 2 "multiply",
+        /// The smaller one stays; NaN wins.
+        Min = 3 "min",
+        /// The larger one stays; NaN wins.
+        Max = 4 "max",
+    }
+}
+
 impl UnaryOp {
     /// What it gives for a source of this lane; `None` if it does not take it.
     pub fn result(self, source: Lane) -> Option<Lane> {
@@ -390,6 +406,24 @@ impl ScanOp {
     }
 }
 
+impl ScatterOp {
+    /// How the two are combined; `None` if only one stays whatever they are.
+    pub fn step(self) -> Option<BinaryOp> {
+        match self {
+            Self::Set => None,
+            Self::Add => Some(BinaryOp::Add),
+            Self::Multiply => Some(BinaryOp::Mul),
+            Self::Min => Some(BinaryOp::Min),
+            Self::Max => Some(BinaryOp::Max),
+        }
+    }
+
+    /// Whether it takes values of this lane.
+    pub fn takes(self, lane: Lane) -> bool {
+        self.step().is_none_or(|op| op.result(lane).is_some())
+    }
+}
+
 fn number(lane: Lane) -> Option<Lane> {
     (lane != Lane::Bool).then_some(lane)
 }
@@ -407,6 +441,7 @@ mod tests {
             assert_eq!((op as usize, BinaryOp::from_code(at as u8)), (at, Some(op)));
         }
         assert_eq!((CompareOp::ALL.len(), ReduceOp::ALL.len()), (6, 6));
+        assert_eq!(ScatterOp::ALL.len(), 5);
         assert_eq!(UnaryOp::from_code(200), None);
     }
 

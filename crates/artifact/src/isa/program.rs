@@ -49,6 +49,12 @@ use crate::{Error, Expected, TableShape};
 ///     its own registers.
 /// 12. **Patches** stay inside the input area and the word table, move at least one word, and write
 ///     no table word twice: their order does not matter.
+/// 13. **Coordinates.** `Gather` and `Scatter` have `i64` registers for some of the operand's dims,
+///     one for each; these dims need not be open. The register that is filled or stored spans at
+///     least the operand's other dims and all that coordinates and mask span. A gather that keeps
+///     what is outside reads its target; a scatter that combines needs an operand that is read, too.
+///     For parallel loops, the part of an operand that is scattered to is that of its other dims, and
+///     what is gathered along the loop's dim is stored nowhere inside of it.
 ///
 /// The text form is stable: declarations, then one instruction per line.
 ///

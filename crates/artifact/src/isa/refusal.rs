@@ -82,6 +82,15 @@ pub enum Refusal {
     )]
     MultiplySpan { target: Register, span: Span, left: Register, right: Register, spans: [Span; 2] },
 
+    #[error("rule 13: {operand} spans {span}, and {dim} is not part of it or has two coordinates")]
+    CoordinateDim { operand: Operand, span: Span, dim: Dim },
+    #[error("rule 13: {register} spans {span}, which is not all of the {needed} that it needs")]
+    CoordinateSpan { register: Register, span: Span, needed: Span },
+    #[error(
+        "rule 13: tiles of the parallel loop over {dim} would read what others write of {operand}"
+    )]
+    ParallelGather { operand: Operand, dim: Dim },
+
     #[error("rule 11: {register} held a value before the parallel loop over {dim}")]
     ParallelWrite { register: Register, dim: Dim },
     #[error("rule 11: tiles of the parallel loop over {dim} would all write one part of {operand}")]

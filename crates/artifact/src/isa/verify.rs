@@ -1,5 +1,6 @@
 //! The rules of [`Program`](super::Program), checked in one pass over the code.
 
+mod access;
 mod along;
 
 use spyre_numerics::DataFormat;
@@ -10,6 +11,7 @@ use super::{
     Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
 };
 use crate::Error;
+use access::Traces;
 
 /// Refuses a draft that breaks a rule, naming the first instruction that does.
 pub(super) fn check(draft: &Draft) -> Result<(), Error> {
@@ -72,7 +74,7 @@ struct Block {
 
 #[derive(Clone, Copy, Debug)]
 enum BlockKind {
-    Loop { dim: Dim, is_parallel: bool, is_whole: bool },
+    Loop { dim: Dim, is_parallel: bool, is_whole: bool, traces: Traces },
     Skip { to: usize },
 }
 
@@ -91,6 +93,13 @@ impl<'a> Scope<'a> {
             Instruction::SkipUnless { scalar, instructions } => self.skip(at, scalar, instructions),
             Instruction::Load { target, source } => self.load(target, source),
             Instruction::Store { target, source } => self.store(target, source),
+            Instruction::Gather { target, source, ref at, keeps_outside } => {
+                self.gather(target, source, at, keeps_outside)
+            }
+            Instruction::Scatter { op, target, source, ref at, mask } => {
+                let mask = mask.map(|mask| self.mask(mask)).transpose()?;
+                self.scatter(op, target, source, at, mask)
+            }
             Instruction::Constant { target, value } => self.constant(target, value),
             Instruction::Scalar { target, scalar } => self.scalar(target, scalar),
             Instruction::Index { target, dim } => self.index(target, dim),
@@ -138,7 +147,8 @@ impl<'a> Scope<'a> {
             return Err(Refusal::DimOpenTwice { dim });
         }
         self.open = self.open.with(dim);
-        self.enter(BlockKind::Loop { dim, is_parallel, is_whole });
+        let traces = Traces::default();
+        self.enter(BlockKind::Loop { dim, is_parallel, is_whole, traces });
         Ok(())
     }
 
@@ -200,7 +210,7 @@ impl<'a> Scope<'a> {
         self.write(target)
     }
 
-    fn store(&self, target: Operand, source: Register) -> Result<(), Refusal> {
+    fn store(&mut self, target: Operand, source: Register) -> Result<(), Refusal> {
         let (operand, register) = (self.known_operand(target)?, self.read(source)?);
         if !operand.access.writes() {
             return Err(Refusal::Access { operand: target, access: operand.access.name() });
@@ -208,7 +218,10 @@ impl<'a> Scope<'a> {
         self.opened(|| target.to_string(), operand.span)?;
         transfer(source, register, target, operand, register.span.is_inside(operand.span))?;
         let shared = self.parallel().find(|(dim, _)| !operand.span.contains(*dim));
-        shared.map_or(Ok(()), |(dim, _)| Err(Refusal::ParallelStore { operand: target, dim }))
+        if let Some((dim, _)) = shared {
+            return Err(Refusal::ParallelStore { operand: target, dim });
+        }
+        self.stored(target)
     }
 
     fn constant(&mut self, target: Register, value: Constant) -> Result<(), Refusal> {
@@ -408,6 +421,13 @@ impl<'a> Scope<'a> {
     fn parallel(&self) -> impl Iterator<Item = (Dim, u64)> {
         self.blocks.iter().filter_map(|block| match block.kind {
             BlockKind::Loop { dim, is_parallel: true, .. } => Some((dim, block.written)),
+            _ => None,
+        })
+    }
+
+    fn parallel_traces(&mut self) -> impl Iterator<Item = (Dim, &mut Traces)> {
+        self.blocks.iter_mut().filter_map(|block| match &mut block.kind {
+            BlockKind::Loop { dim, is_parallel: true, traces, .. } => Some((*dim, traces)),
             _ => None,
         })
     }

@@ -77,7 +77,7 @@ fn dot(target: u8, left: u8, right: u8, k: Dim) -> Instruction {
     I::Dot { target: Register(target.into()), left: Operand(left), right: Operand(right), k }
 }
 
-fn multiply(target: u8, left: u8, right: u8) -> Instruction {
+fn multiply(target: u16, left: u16, right: u16) -> Instruction {
     let (target, left, right) = (Register(target), Register(left), Register(right));
     I::Multiply { target, left, right }
 }

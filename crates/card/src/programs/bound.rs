@@ -177,6 +177,9 @@ impl Bound {
             let is_moved = is_as_long && tensor.as_mut().is_some_and(|known| known.move_to(words));
             if !is_moved {
                 *tensor = Tensor::bind(at, of, words, &extents)?;
+                if let Some(tensor) = tensor.as_mut().filter(|_| code.is_indexed(at)) {
+                    tensor.prepare_axes(of.span, &extents);
+                }
                 has_changed = true;
             }
             self.ranges.extend(tensor.as_ref().map(Tensor::range));

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use spyre_artifact::{Code, Instruction, Lane, Program};
+use spyre_artifact::{Code, Instruction, Lane, Program, Span};
 use spyre_numerics::{Converter, DataFormat};
 
 use super::Stop;
@@ -10,6 +10,10 @@ use super::buffer::format_of;
 pub(super) struct LoadedCode {
     program: Program,
     steps: Vec<Step>,
+    /// Bit i: operand i is accessed at coordinates that registers hold.
+    indexed: u32,
+    /// The dims that loops go over.
+    walked: Span,
 }
 
 /// What is known of an instruction beside itself.
@@ -34,9 +38,11 @@ impl LoadedCode {
         // Whether each open loop, and the program around them, has written registers so far. What a
         // loop has written does not count after its end.
         let (mut open, mut has_values) = (Vec::new(), vec![false]);
+        let (mut indexed, mut walked) = (0_u32, Span::NONE);
         for (at, &instruction) in program.instructions().iter().enumerate() {
             match instruction {
-                Instruction::Begin { .. } => {
+                Instruction::Begin { dim, .. } => {
+                    walked = walked.with(dim);
                     steps[at].may_fork = !has_values.contains(&true);
                     open.push(at);
                     has_values.push(false);
@@ -46,15 +52,29 @@ impl LoadedCode {
                     has_values.pop();
                 }
                 Instruction::SkipUnless { .. } | Instruction::Store { .. } => {}
+                Instruction::Scatter { target, .. } => indexed |= 1 << target.index(),
                 _ => has_values.iter_mut().last().into_iter().for_each(|has| *has = true),
+            }
+            if let Instruction::Gather { source, .. } = instruction {
+                indexed |= 1 << source.index();
             }
             steps[at].converters = converters(&program, instruction)?;
         }
-        Ok(Self { program, steps })
+        Ok(Self { program, steps, indexed, walked })
     }
 
     pub(super) fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Whether an operand is accessed at coordinates that registers hold.
+    pub(super) fn is_indexed(&self, operand: usize) -> bool {
+        self.indexed >> operand & 1 == 1
+    }
+
+    /// The dims that loops go over: others are only as long as some tensor.
+    pub(super) fn walked(&self) -> Span {
+        self.walked
     }
 
     /// Where the loop that begins here ends.
@@ -89,9 +109,14 @@ fn converters(
     let between = |from, to| Converter::new(from, to).map(Some);
     let load = |format: DataFormat, lane: Lane| between(format, format_of(lane));
     Ok(match instruction {
-        Instruction::Load { target, source } => [load(format(source), lane(target))?, None],
+        Instruction::Load { target, source } | Instruction::Gather { target, source, .. } => {
+            [load(format(source), lane(target))?, None]
+        }
         Instruction::Store { target, source } => {
             [between(format_of(lane(source)), format(target))?, None]
+        }
+        Instruction::Scatter { target, source, .. } => {
+            [between(format_of(lane(source)), format(target))?, load(format(target), lane(source))?]
         }
         Instruction::Convert { target, source } => {
             [between(format_of(lane(source)), format_of(lane(target)))?, None]

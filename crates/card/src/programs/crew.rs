@@ -14,8 +14,9 @@ impl Machine<'_> {
     /// Whether the tiles of the parallel loop at a place are worth dividing among threads.
     pub(super) fn is_worth_sharing(&self, begin: usize, dim: Dim, tile: Tile) -> bool {
         let extent = self.bound.extents[dim.index()];
-        let dims = &self.bound.extents[..self.code.program().dims()];
-        let work = || dims.iter().fold(1_usize, |all, &extent| all.saturating_mul(extent.max(1)));
+        let extents = self.code.walked().dims().map(|dim| self.bound.extents[dim.index()]);
+        let work =
+            || extents.clone().fold(1_usize, |all, extent| all.saturating_mul(extent.max(1)));
         self.code.may_fork(begin)
             && !self.is_helper
             && tile_elements(tile, extent) < extent

@@ -18,9 +18,15 @@ pub(super) fn check(
     most_work: u64,
 ) -> Result<(), Stop> {
     let dims = &extents[..program.dims()];
+    let walked =
+        program.instructions().iter().fold(Span::NONE, |walked, instruction| match *instruction {
+            Instruction::Begin { dim, .. } => walked.with(dim),
+            _ => walked,
+        });
     let steps = program.instructions().iter().map(steps).sum();
-    let work =
-        dims.iter().fold(steps, |work: u128, &extent| work.saturating_mul(extent.max(1) as u128));
+    let work = walked
+        .dims()
+        .fold(steps, |work: u128, dim| work.saturating_mul(extents[dim.index()].max(1) as u128));
     if work > most_work.into() {
         return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
     }

@@ -33,7 +33,7 @@ pub(super) struct Machine<'a> {
     open: OpenLoops,
     pub(super) tiles: Tiles,
     pub(super) registers: Registers,
-    raw: Vec<u8>,
+    pub(super) raw: Vec<u8>,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -155,6 +155,12 @@ impl<'a> Machine<'a> {
         match instruction {
             Instruction::Load { target, source } => self.load(at, target, source),
             Instruction::Store { target, source } => self.store(at, target, source),
+            Instruction::Gather { target, source, at: place, keeps_outside } => {
+                self.gather(at, target, source, &place, keeps_outside)
+            }
+            Instruction::Scatter { op, target, source, at: place, mask } => {
+                self.scatter(at, op, target, (source, mask), &place)
+            }
             Instruction::Constant { target, value } => self.fill(target, value),
             Instruction::Scalar { target, scalar } => self.fill_scalar(target, scalar),
             Instruction::Index { target, dim } => self.index(target, dim),

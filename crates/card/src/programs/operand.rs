@@ -3,6 +3,7 @@ use spyre_hal::{DeviceHandle, DeviceRange};
 use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
+use super::axes::Axes;
 use super::nest::{Nest, Row};
 use super::tiles::Tiles;
 use super::{Stop, named};
@@ -23,6 +24,8 @@ pub(super) struct Tensor {
     element_bytes: usize,
     offset: i64,
     strides: [i64; MAX_DIMS],
+    /// For a program that goes to coordinates of its own.
+    axes: Option<Axes>,
 }
 
 /// Elements of a tile that lie in rows at one stride, each at one stride, in device memory.
@@ -84,9 +87,63 @@ impl Tensor {
             element_bytes: of.format.element_bytes().unwrap_or(1),
             offset,
             strides,
+            axes: None,
         };
         tensor.reach_bytes = tensor.check_ends(extents)?;
         Ok(Some(tensor))
+    }
+
+    /// Gets ready for coordinates that registers hold.
+    pub(super) fn prepare_axes(&mut self, span: Span, extents: &[usize; MAX_DIMS]) {
+        let device_bytes = self.layout.device_bytes();
+        self.axes = Some(match device_bytes <= self.limit_bytes {
+            true => Axes::of(&self.layout, self.offset, &self.strides, span, extents),
+            false => Axes::Joined,
+        });
+        if matches!(self.axes, Some(Axes::Apart(_))) {
+            self.reach_bytes = self.reach_bytes.max(device_bytes);
+        }
+    }
+
+    /// Whether steps add up to bytes of the device, so that runs stay runs wherever they begin.
+    pub(super) fn is_apart(&self) -> bool {
+        matches!(self.axes, Some(Axes::Apart(_)))
+    }
+
+    pub(super) fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// Where coordinates of zero are.
+    pub(super) fn first_step(&self) -> i64 {
+        if self.is_apart() { 0 } else { self.offset }
+    }
+
+    /// What a coordinate inside of its dim adds to where an element is.
+    #[inline]
+    pub(super) fn step(&self, dim: Dim, coordinate: usize) -> i64 {
+        match &self.axes {
+            Some(Axes::Apart(axes)) => match &axes[dim.index()] {
+                Some(axis) => (axis.offset(&self.layout, coordinate) * self.element_bytes) as i64,
+                None => 0,
+            },
+            _ => coordinate as i64 * self.strides[dim.index()],
+        }
+    }
+
+    /// The byte at which an element lies whose steps have this sum, and all of it is inside.
+    #[inline]
+    pub(super) fn byte(&self, sum: i64) -> Result<usize, Stop> {
+        if self.is_apart() {
+            return Ok(sum as usize);
+        }
+        let element = usize::try_from(sum).ok();
+        let byte = element.and_then(|element| self.layout.device_byte(element));
+        let byte = byte.ok_or_else(|| self.illegal(self.limit_bytes))?;
+        match byte + self.element_bytes <= self.limit_bytes {
+            true => Ok(byte),
+            false => Err(self.illegal(byte)),
+        }
     }
 
     /// Makes it the tensor of these words, if it differs in its place only and fits there.

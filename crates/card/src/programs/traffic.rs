@@ -15,6 +15,8 @@ pub(super) fn of(
     let program = code.program();
     let (mut read, mut written, mut products) = (0_u32, 0_u32, 0_u64);
     let (mut open, mut at) = (Vec::new(), 0);
+    // Bytes at coordinates that registers hold: read, and written.
+    let mut picked = [0_u64; 2];
     while let Some(&instruction) = program.instructions().get(at) {
         at += 1;
         match instruction {
@@ -31,6 +33,21 @@ pub(super) fn of(
             }
             Instruction::Load { source, .. } => read |= bit(source),
             Instruction::Store { target, .. } => written |= bit(target),
+            Instruction::Gather { target, source, .. } => {
+                let span = program.register(target).span;
+                let places = repeated(span, extents, &open);
+                let bytes = some_bytes(program, tensors, extents, source, places);
+                picked[0] = picked[0].saturating_add(bytes);
+            }
+            Instruction::Scatter { op, target, source, .. } => {
+                let span = program.register(source).span;
+                let places = repeated(span, extents, &open);
+                let bytes = some_bytes(program, tensors, extents, target, places);
+                picked[1] = picked[1].saturating_add(bytes);
+                if op.step().is_some() {
+                    picked[0] = picked[0].saturating_add(bytes);
+                }
+            }
             Instruction::Dot { left, right, .. } => {
                 read |= bit(left) | bit(right);
                 let span = program.operand(left).span | program.operand(right).span;
@@ -44,7 +61,22 @@ pub(super) fn of(
         }
     }
     let bytes = |chosen: u32| sum(program, tensors, extents, chosen);
-    Traffic { read_bytes: bytes(read), written_bytes: bytes(written), products }
+    let read_bytes = bytes(read).saturating_add(picked[0]);
+    let written_bytes = bytes(written).saturating_add(picked[1]);
+    Traffic { read_bytes, written_bytes, products }
+}
+
+/// The bytes of so many elements, or of the whole tensor if that is less: the rest is in LX by then.
+fn some_bytes(
+    program: &Program,
+    tensors: &[Option<Tensor>],
+    extents: &[usize; MAX_DIMS],
+    operand: Operand,
+    elements: u64,
+) -> u64 {
+    let Some(tensor) = &tensors[operand.index()] else { return 0 };
+    let whole = tensor.stick_bytes(program.operand(operand).span, extents);
+    elements.saturating_mul(tensor.element_bytes() as u64).min(whole)
 }
 
 /// Elements over a span, as often as loops over other dims repeat them.

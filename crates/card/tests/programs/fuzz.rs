@@ -193,6 +193,7 @@ fn check_outcome(outcome: &Outcome) {
             | Err(Fault::BadProgram { .. }
                 | Fault::BadOperand { .. }
                 | Fault::IllegalAccess { .. }
+                | Fault::IndexOutOfRange { .. }
                 | Fault::DivisionByZero)
     );
     assert!(is_known, "{outcome:?}");

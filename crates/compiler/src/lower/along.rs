@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use spyre_artifact::{Constant, Lane, OrderOp, ProgramBuilder, Register, ScanOp};
 
-use super::nest::{Goal, Nest, Stuck};
+use super::nest::{Goal, Nest, Stuck, Turns};
 use crate::{DimId, DimSet, Expression, Seek, ValueId};
 
 /// Whether a value is made once, at its place among the loops, for all who need it.
@@ -60,7 +60,7 @@ impl<'a> Nest<'a> {
         }
         let (purpose, dims) = (self.purpose(goals, pending), DimSet::NONE.with(dim));
         let inner = rest.minus(dims) | reduced;
-        self.within(code, dims, inner, purpose, false, &mut |nest, code| {
+        self.within(code, dims, inner, purpose, Turns::One, &mut |nest, code| {
             carries.iter().for_each(|&(value, carry)| nest.scopes.set_carry(value, carry));
             nest.reach(code, goals)
         })

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum CompileError {
     #[error(
-        "`{operand}` is read or written at other coordinates than its own dims: no program does that yet"
+        "`{operand}` has eight axes with coordinates other than its own dims: at most seven do"
     )]
     Access { operand: String },
     #[error("no tensor has the dim `{dim}`, so a launch does not know how long it is")]
@@ -15,14 +15,6 @@ pub enum CompileError {
     Nest,
     #[error("no program does `{name}` yet")]
     Operation { name: &'static str },
-    #[error(
-        "`{operand}` is stored where a condition holds: it must be `inout`, so that the rest stays"
-    )]
-    Condition { operand: String },
-    #[error(
-        "`{operand}` is read again after it was stored to: put the value into a tensor of its own"
-    )]
-    ReadAfterStore { operand: String },
     #[error(transparent)]
     Element(#[from] spyre_numerics::Error),
     #[error(transparent)]

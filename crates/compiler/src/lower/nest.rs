@@ -11,6 +11,7 @@ use spyre_artifact::{
 use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
+use super::access::{Axes, is_scatter, meeting_dims, must_follow};
 use super::along::is_made_apart;
 use super::product::{Product, Roles};
 use super::scope::Scopes;
@@ -22,14 +23,14 @@ use crate::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
 pub(super) struct Nest<'a> {
     pub(super) kernel: &'a Kernel,
     profile: Profile,
-    dims: [Option<Dim>; DimSet::MOST],
+    pub(super) axes: Axes,
     operands: Vec<(Operand, DataFormat)>,
     scalars: Vec<ScalarWord>,
     pub(super) scopes: Scopes,
     /// Operands that hold what the kernel has stored.
-    stored: HashSet<OperandId>,
+    pub(super) stored: HashSet<OperandId>,
     /// Values that are kept in memory, and where.
-    kept: BTreeMap<ValueId, Operand>,
+    pub(super) kept: BTreeMap<ValueId, Operand>,
 }
 
 /// Why loops do not come about.
@@ -73,16 +74,37 @@ pub(super) enum Goal<'a> {
     },
 }
 
+/// In which order the tiles of some loops run.
+#[derive(Clone, Copy)]
+pub(super) enum Turns {
+    /// One after the other.
+    One,
+    /// Any, but along these dims exactly as the dims are.
+    Any { but: DimSet },
+}
+
+impl Turns {
+    fn is_parallel(self, dim: DimId) -> bool {
+        matches!(self, Self::Any { but } if !but.contains(dim))
+    }
+
+    /// Whether a tile must be one step long, as the steps inside come before the next one.
+    fn is_single(self, dim: DimId) -> bool {
+        let Self::Any { but } = self else { return false };
+        but.contains(dim) && but.iter().last() != Some(dim)
+    }
+}
+
 impl<'a> Nest<'a> {
     pub(super) fn new(
         kernel: &'a Kernel,
         profile: Profile,
-        dims: [Option<Dim>; DimSet::MOST],
+        axes: Axes,
         operands: Vec<(Operand, DataFormat)>,
         scalars: Vec<ScalarWord>,
     ) -> Self {
         let (scopes, stored, kept) = (Scopes::new(), HashSet::new(), BTreeMap::new());
-        Self { kernel, profile, dims, operands, scalars, scopes, stored, kept }
+        Self { kernel, profile, axes, operands, scalars, scopes, stored, kept }
     }
 
     /// Writes what is to be kept, each after what it needs, and then all of the kernel's stores.
@@ -95,8 +117,22 @@ impl<'a> Nest<'a> {
             self.reach(code, &[Goal::Keep(value, operand)])?;
             self.kept.insert(value, operand);
         }
-        let goals: Vec<Goal<'a>> = self.kernel.stores().iter().map(Goal::Store).collect();
-        self.reach(code, &goals)
+        let mut rest = self.kernel.stores();
+        while !rest.is_empty() {
+            let (together, behind) = rest.split_at(self.together(rest));
+            let goals: Vec<Goal<'a>> = together.iter().map(Goal::Store).collect();
+            self.reach(code, &goals)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// How many of these stores may share loops.
+    fn together(&self, stores: &[Store]) -> usize {
+        let follows = |&at: &usize| {
+            stores[..at].iter().any(|before| must_follow(self.kernel, before, &stores[at]))
+        };
+        (1..stores.len()).find(follows).unwrap_or(stores.len())
     }
 
     /// Reaches goals in the loops that are open, and in more.
@@ -129,9 +165,13 @@ impl<'a> Nest<'a> {
         goals: &[Goal<'a>],
     ) -> Result<(), Stuck> {
         let pending = self.pending(goals);
+        let meeting = self.meeting(goals);
         let reduced =
             pending.iter().fold(DimSet::NONE, |dims, &value| dims | self.reduced_over(value));
         let scanned = self.scanned_along(&pending);
+        if let Some(&value) = pending.iter().find(|&&value| self.disorders(value, meeting, rest)) {
+            return Err(Stuck::Keep(value));
+        }
         let mut first = rest.minus(reduced).minus(scanned);
         // What is reduced differs along these: the others are opened when it is there.
         let needed = pending.iter().map(|&value| self.kernel.value(value).span);
@@ -150,12 +190,33 @@ impl<'a> Nest<'a> {
             }
             first = rest;
         }
-        let is_parallel = !goals.iter().any(|goal| {
+        let purpose = self.purpose(goals, &pending);
+        let inner = rest.minus(first) | reduced;
+        let is_gathered = |goal: &Goal<'_>| {
             matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. } | Goal::Multiply { .. })
-        });
-        let (purpose, inner) = (self.purpose(goals, &pending), rest.minus(first) | reduced);
-        self.within(code, first, inner, purpose, is_parallel, &mut |nest, code| {
-            nest.reach(code, goals)
+        };
+        let turns = match goals.iter().any(is_gathered) {
+            true => Turns::One,
+            false => Turns::Any { but: meeting },
+        };
+        self.within(code, first, inner, purpose, turns, &mut |nest, code| nest.reach(code, goals))
+    }
+
+    /// Whether loops for a value that is not there yet would be between those over `rest`, which must
+    /// follow each other as values that meet do.
+    fn disorders(&self, value: ValueId, meeting: DimSet, rest: DimSet) -> bool {
+        let dims =
+            self.reduced_over(value) | self.scanned_along(&[value]) | self.sorted_along(&[value]);
+        !meeting.is_empty() && dims.meets(rest)
+    }
+
+    /// The dims along which values that are stored may meet in one place.
+    fn meeting(&self, goals: &[Goal<'a>]) -> DimSet {
+        goals.iter().fold(DimSet::NONE, |dims, goal| match goal {
+            Goal::Store(store) if is_scatter(self.kernel, store) => {
+                dims | meeting_dims(self.kernel, store)
+            }
+            _ => dims,
         })
     }
 
@@ -188,15 +249,18 @@ impl<'a> Nest<'a> {
         dims: DimSet,
         rest: DimSet,
         purpose: Purpose,
-        is_parallel: bool,
+        turns: Turns,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
     ) -> Result<(), Stuck> {
         let open = self.scopes.open();
-        let loops: Vec<(DimId, _)> =
-            dims.iter().map(|dim| (dim, tile(purpose, dim, dims, open, rest))).collect();
+        let tile_of = |dim: DimId| match turns.is_single(dim) {
+            true => 1.into(),
+            false => tile(purpose, dim, dims, open, rest),
+        };
+        let loops: Vec<(DimId, Tile)> = dims.iter().map(|dim| (dim, tile_of(dim))).collect();
         let whole = loops.iter().filter(|(_, tile)| *tile == Tile::All).map(|(dim, _)| *dim);
         self.scopes.enter(dims, whole.collect());
-        let result = self.nested(code, &loops, is_parallel, body);
+        let result = self.nested(code, &loops, turns, body);
         self.scopes.leave();
         result
     }
@@ -205,14 +269,14 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         loops: &[(DimId, Tile)],
-        is_parallel: bool,
+        turns: Turns,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
     ) -> Result<(), Stuck> {
         let Some((&(dim, tile), inner)) = loops.split_first() else { return body(self, code) };
-        let dim = self.dim(dim);
+        let (dim, is_parallel) = (self.dim(dim), turns.is_parallel(dim));
         let mut result = Ok(());
         let run = |code: &mut ProgramBuilder| {
-            result = self.nested(code, inner, is_parallel, body);
+            result = self.nested(code, inner, turns, body);
         };
         match is_parallel {
             true => code.each_parallel(dim, tile, run),
@@ -314,9 +378,15 @@ impl<'a> Nest<'a> {
         }
         // What is read is read before anything is stored.
         for (store, register) in stores {
-            code.store(self.operand(store.operand).0, register);
-            self.stored.insert(store.operand);
+            match is_scatter(self.kernel, store) {
+                true => self.scatter(code, store, register)?,
+                false => code.store(self.operand(store.operand).0, register),
+            }
         }
+        self.stored.extend(goals.iter().filter_map(|goal| match goal {
+            Goal::Store(store) => Some(store.operand),
+            _ => None,
+        }));
         Ok(())
     }
 
@@ -334,10 +404,18 @@ impl<'a> Nest<'a> {
         if target != lane {
             register = code.convert(target, register);
         }
-        if let Some(condition) = store.condition {
-            let condition = self.value(code, condition)?;
-            let old = self.load(code, store.operand, target)?;
-            register = code.select(condition, register, old);
+        if is_scatter(self.kernel, store) {
+            return Ok(register);
+        }
+        if store.condition.is_some() || store.mode.step().is_some() {
+            let old = self.load(code, store.operand, target);
+            if let Some(op) = store.mode.step() {
+                register = code.binary(op, old, register);
+            }
+            if let Some(condition) = store.condition {
+                let condition = self.value(code, condition)?;
+                register = code.select(condition, register, old);
+            }
         }
         Ok(register)
     }
@@ -382,7 +460,7 @@ impl<'a> Nest<'a> {
             Expression::Constant(constant) => code.constant(known.lane, Span::NONE, *constant),
             Expression::Scalar(scalar) => code.scalar(known.lane, self.scalars[scalar.0 as usize]),
             Expression::Index(dim) => code.index(self.dim(*dim)),
-            Expression::Load { operand, .. } => self.load(code, *operand, known.lane)?,
+            Expression::Load { .. } => self.load_at(code, value)?,
             Expression::Unary(op, source) => {
                 let source = self.value(code, *source)?;
                 code.unary(*op, source)
@@ -423,36 +501,14 @@ impl<'a> Nest<'a> {
         Ok(register)
     }
 
-    fn load(
-        &self,
-        code: &mut ProgramBuilder,
-        operand: OperandId,
-        lane: Lane,
-    ) -> Result<Register, Stuck> {
-        self.check_unstored(operand)?;
-        let known = self.kernel.operand(operand);
-        let span = self.program_span(known.dims.iter().copied().collect());
-        let register = code.register(lane, span);
-        code.load_into(register, self.operand(operand).0);
-        Ok(register)
-    }
-
-    /// Refuses to read what the kernel has stored to.
-    pub(super) fn check_unstored(&self, operand: OperandId) -> Result<(), CompileError> {
-        let operand = match self.stored.contains(&operand) {
-            true => self.kernel.operand(operand).name.clone(),
-            false => return Ok(()),
-        };
-        Err(CompileError::ReadAfterStore { operand })
-    }
-
     /// Reductions that goals need and that are not computed.
     fn pending(&self, goals: &[Goal<'_>]) -> Vec<ValueId> {
         let roots: Vec<ValueId> = goals
             .iter()
             .flat_map(|goal| match goal {
                 Goal::Store(store) => {
-                    [Some(store.value), store.condition].into_iter().flatten().collect()
+                    let others = store.axes.iter().chain(&store.condition).copied();
+                    others.chain([store.value]).collect()
                 }
                 Goal::Reduce { source, .. } | Goal::Seek { source, .. } => vec![*source],
                 Goal::Multiply { product, .. } => vec![product.left, product.right],
@@ -503,16 +559,12 @@ impl<'a> Nest<'a> {
         }
     }
 
-    pub(super) fn kernel(&self) -> &'a Kernel {
-        self.kernel
-    }
-
     pub(super) fn operand(&self, operand: OperandId) -> (Operand, DataFormat) {
         self.operands[operand.0 as usize]
     }
 
     pub(super) fn dim(&self, dim: DimId) -> Dim {
-        self.dims[usize::from(dim.0)].expect("every dim that a value has is an operand's")
+        self.axes.dims[usize::from(dim.0)].expect("every dim that a value has is an operand's")
     }
 
     pub(super) fn program_span(&self, dims: DimSet) -> Span {

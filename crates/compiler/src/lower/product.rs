@@ -5,8 +5,8 @@
 
 use spyre_artifact::{BinaryOp, Lane, Operand, ProgramBuilder, ReduceOp, Register};
 
+use super::access::is_walked;
 use super::nest::{Nest, Stuck};
-use super::{CompileError, is_own};
 use crate::{DimId, DimSet, Expression, Kernel, ValueId};
 
 /// A sum of products, each side of which differs along a dim that the other does not.
@@ -73,7 +73,7 @@ impl Nest<'_> {
         lane: Lane,
     ) -> Result<(), Stuck> {
         let Product { left, right, over } = product;
-        let tensors = (self.tensor(left, lane)?, self.tensor(right, lane)?);
+        let tensors = (self.tensor(left, lane), self.tensor(right, lane));
         if let ((Some(left), Some(right)), Some(k)) = (tensors, single(over)) {
             code.dot(into, left, right, self.dim(k));
             return Ok(());
@@ -84,25 +84,24 @@ impl Nest<'_> {
     }
 
     /// The tensor that one side of a product of floats is, as it is or in a wider lane.
-    fn tensor(&self, side: ValueId, lane: Lane) -> Result<Option<Operand>, CompileError> {
-        let kernel = self.kernel();
-        let load = match kernel.value(side).expression {
-            Expression::Convert(_, source) => kernel.value(source),
-            _ => kernel.value(side),
+    fn tensor(&self, side: ValueId, lane: Lane) -> Option<Operand> {
+        let kernel = self.kernel;
+        let source = match kernel.value(side).expression {
+            Expression::Convert(_, source) => source,
+            _ => side,
         };
+        let load = kernel.value(source);
         let Expression::Load { operand, ref axes, otherwise: None } = load.expression else {
-            return Ok(None);
+            return None;
         };
         let (tensor, format) = self.operand(operand);
+        let is_changed = self.stored.contains(&operand) || self.kept.contains_key(&source);
         let is_plain = load.lane.is_float()
             && lane.is_float()
             && lane.fits(format)
-            && is_own(kernel, axes, &kernel.operand(operand).dims);
-        if !is_plain {
-            return Ok(None);
-        }
-        self.check_unstored(operand)?;
-        Ok(Some(tensor))
+            && is_walked(kernel, operand, axes)
+            && !is_changed;
+        is_plain.then_some(tensor)
     }
 }
 

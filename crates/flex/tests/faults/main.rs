@@ -10,5 +10,5 @@ mod told;
 use spyre_hal::Fault;
 
 fn data_fault() -> Fault {
-    Fault::IndexOutOfRange { index: 9, size: 3 }
+    Fault::IndexOutOfRange { operand: 1, dimension: 0, index: 9, size: 3 }
 }

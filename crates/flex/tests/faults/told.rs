@@ -200,7 +200,7 @@ fn an_error_says_what_happened_where_and_what_to_do() {
         stream.copy_staged(&[1], whole(junk, 1))?;
         assert_eq!(
             stream.synchronize().expect_err("a data fault").to_string(),
-            "stream 0, block 4 (copy to device): index 9 is out of range for 3 entries"
+            "stream 0, block 4 (copy to device): index 9 is out of range for dimension 0 with size 3 (of operand o1)"
         );
         card.scripted().script(Trigger::Nth(1), Behaviour::Lose);
         stream.launch(junk)?;
