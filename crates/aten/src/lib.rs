@@ -32,6 +32,8 @@
 mod call;
 mod decline;
 mod dtypes;
+mod generated;
+mod indexing;
 mod nest;
 mod op;
 mod outputs;
@@ -46,6 +48,7 @@ mod views;
 pub use call::{Argument, Call, Number, Tensor};
 pub use decline::Decline;
 pub use dtypes::{Category, promoted};
+pub use generated::Generated;
 pub use op::Op;
 pub use pointwise::Pointwise;
 pub use recipe::{KernelSource, Launch, OperandView, Place, Recipe, ResultShape};

@@ -1,6 +1,7 @@
 use smallvec::SmallVec;
 use spyre_numerics::DType;
 
+use crate::generated::Generated;
 use crate::pointwise::Pointwise;
 use crate::template::Written;
 
@@ -32,6 +33,8 @@ pub enum KernelSource {
     Pointwise(Pointwise),
     /// A template.
     Written(Written),
+    /// What a function writes.
+    Generated(Generated),
 }
 
 impl KernelSource {
@@ -40,6 +43,7 @@ impl KernelSource {
         match self {
             Self::Pointwise(kernel) => kernel.text(),
             Self::Written(kernel) => kernel.text(),
+            Self::Generated(kernel) => kernel.text(),
         }
     }
 }

@@ -1,0 +1,493 @@
+//! Ops that go where indices say.
+
+use smallvec::{SmallVec, smallvec};
+use spyre_numerics::DType;
+
+use crate::generated::{AtLeastOne, Generated, Text};
+use crate::op::Function;
+use crate::outputs::{Outputs, Wanted};
+use crate::recipe::{Launch, Place, Recipe};
+use crate::reductions::source;
+use crate::views::{Numbers, broadcast, expanded};
+use crate::{Argument, Call, Decline, Tensor};
+
+/// Every op of this kind.
+pub(crate) const OPS: &[(&str, Function)] = &[
+    ("gather.out", gather),
+    ("index_select", index_select),
+    ("index_select.out", index_select),
+    ("index.Tensor_out", index),
+    ("scatter.src_out", |call| scatter(call, "=")),
+    ("scatter_add.out", |call| scatter(call, "+=")),
+    ("index_add.out", index_add),
+    ("_index_put_impl_", index_put),
+    ("embedding_dense_backward", embedding_backward),
+];
+
+/// Dims that kernels have.
+const MOST_DIMS: usize = 8;
+
+fn dim_of(call: &Call<'_>, argument: usize, rank: usize) -> Result<usize, Decline> {
+    let wrong = Decline::Argument { argument, expected: "a dim" };
+    let dim = call.whole(argument).ok_or(wrong.clone())?;
+    let dim = if dim < 0 { dim + rank.max(1) as i64 } else { dim };
+    usize::try_from(dim).ok().filter(|&dim| dim < rank.max(1)).ok_or(wrong)
+}
+
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+    call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })
+}
+
+fn indices<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+    let index = tensor(call, argument)?;
+    match index.dtype {
+        DType::Int64 | DType::Int32 => Ok(index),
+        dtype => Err(Decline::DType { dtype }),
+    }
+}
+
+fn check_dims(dims: usize) -> Result<(), Decline> {
+    if dims > MOST_DIMS { Err(Decline::Rank { dims }) } else { Ok(()) }
+}
+
+fn finish(outputs: Outputs<'_>, launches: impl IntoIterator<Item = Launch>) -> Recipe {
+    let mut recipe = outputs.into_recipe();
+    recipe.launches.extend(launches);
+    recipe
+}
+
+/// `gather(x, dim, index)`.
+fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let (x, index) = (source(call)?, indices(call, 2)?);
+    let dim = dim_of(call, 1, x.size.len())?;
+    check_dims(2 * x.size.len().max(1))?;
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, index.size)])?;
+    let launch = {
+        let (place, y) = outputs.get(0);
+        if y.size.contains(&0) {
+            None
+        } else {
+            let [x, index, y] = [&x, &index, &y].map(AtLeastOne::of);
+            let (rank, dim) = (x.tensor().size.len() as u32, dim as u32);
+            let tensors = [
+                (Place::Argument(0), x.tensor()),
+                (Place::Argument(2), index.tensor()),
+                (place, y.tensor()),
+            ];
+            Some(Generated::launch("gather", write_gather, smallvec![rank, dim], &tensors)?)
+        }
+    };
+    Ok(finish(outputs, launch))
+}
+
+fn write_gather(kernel: &Generated) -> String {
+    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let mut text = Text::default();
+    let (own, of_x) = (text.dims("i", rank), text.dims("x", rank));
+    text.operand("in", "x", kernel.dtypes[0], &of_x);
+    text.operand("in", "index", kernel.dtypes[1], &own);
+    text.operand("out", "y", kernel.dtypes[2], &own);
+    let mut axes = own.clone();
+    axes[dim] = "index".to_owned();
+    text.line(format_args!("y = x[{}]", axes.join(", ")));
+    text.kernel(kernel.name)
+}
+
+/// `index_select(x, dim, index)`.
+fn index_select(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let (x, index) = (source(call)?, indices(call, 2)?);
+    let dim = dim_of(call, 1, x.size.len())?;
+    check_dims(x.size.len() + 2)?;
+    let mut size = Numbers::from(x.size);
+    let count = index.size.iter().product();
+    if let Some(size) = size.get_mut(dim) {
+        *size = count;
+    }
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    let launch = {
+        let (place, y) = outputs.get(0);
+        if y.size.contains(&0) {
+            None
+        } else {
+            let [x, index, y] = [&x, &index, &y].map(AtLeastOne::of);
+            let (rank, dim) = (x.tensor().size.len() as u32, dim as u32);
+            let tensors = [
+                (Place::Argument(0), x.tensor()),
+                (Place::Argument(2), index.tensor()),
+                (place, y.tensor()),
+            ];
+            let numbers = smallvec![rank, dim];
+            Some(Generated::launch("index_select", write_index_select, numbers, &tensors)?)
+        }
+    };
+    Ok(finish(outputs, launch))
+}
+
+fn write_index_select(kernel: &Generated) -> String {
+    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let mut text = Text::default();
+    let (own, along) = (text.dims("i", rank), text.dims("n", 1));
+    let mut of_x = own.clone();
+    of_x[dim] = along[0].clone();
+    text.operand("in", "x", kernel.dtypes[0], &of_x);
+    text.operand("in", "index", kernel.dtypes[1], &own[dim..=dim]);
+    text.operand("out", "y", kernel.dtypes[2], &own);
+    let mut axes = own;
+    axes[dim] = "index".to_owned();
+    text.line(format_args!("y = x[{}]", axes.join(", ")));
+    text.kernel(kernel.name)
+}
+
+/// What `scatter(x, dim, index, values)` does to its result, once that is what x is.
+fn scatter(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
+    let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
+    let dim = dim_of(call, 1, x.size.len())?;
+    check_dims(2 * x.size.len().max(1))?;
+    if values.dtype != x.dtype {
+        return Err(Decline::DType { dtype: values.dtype });
+    }
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
+    let launches = {
+        let (place, y) = outputs.get(0);
+        let mut launches: SmallVec<[Launch; 2]> = smallvec![];
+        if !y.size.contains(&0) {
+            launches.push(copy(Place::Argument(0), &x, place, &y)?);
+        }
+        if !index.size.contains(&0) {
+            let values = Tensor { size: index.size, ..values };
+            let [y, index, values] = [&y, &index, &values].map(AtLeastOne::of);
+            let rank = y.tensor().size.len() as u32;
+            let tensors = [
+                (Place::Argument(2), index.tensor()),
+                (Place::Argument(3), values.tensor()),
+                (place, y.tensor()),
+            ];
+            let numbers = smallvec![rank, dim as u32, u32::from(mode == "+=")];
+            launches.push(Generated::launch("scatter", write_scatter, numbers, &tensors)?);
+        }
+        launches
+    };
+    Ok(finish(outputs, launches))
+}
+
+fn write_scatter(kernel: &Generated) -> String {
+    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let mut text = Text::default();
+    let (own, of_y) = (text.dims("i", rank), text.dims("y", rank));
+    text.operand("in", "index", kernel.dtypes[0], &own);
+    text.operand("in", "values", kernel.dtypes[1], &own);
+    text.operand("inout", "y", kernel.dtypes[2], &of_y);
+    let mut axes = own;
+    axes[dim] = "index".to_owned();
+    let mode = if kernel.numbers[2] == 1 { "+=" } else { "=" };
+    text.line(format_args!("y[{}] {mode} values", axes.join(", ")));
+    text.kernel(kernel.name)
+}
+
+/// `index_add(x, dim, index, values, alpha)`.
+fn index_add(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
+    let dim = dim_of(call, 1, x.size.len())?;
+    check_dims(x.size.len() + 2)?;
+    if values.dtype != x.dtype || values.size.len() != x.size.len() || call.whole(4) != Some(1) {
+        return Err(Decline::Shapes);
+    }
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
+    let launches = {
+        let (place, y) = outputs.get(0);
+        let mut launches: SmallVec<[Launch; 2]> = smallvec![];
+        if !y.size.contains(&0) {
+            launches.push(copy(Place::Argument(0), &x, place, &y)?);
+        }
+        if !values.size.contains(&0) {
+            let [y, index, values] = [&y, &index, &values].map(AtLeastOne::of);
+            let rank = y.tensor().size.len() as u32;
+            let tensors = [
+                (Place::Argument(2), index.tensor()),
+                (Place::Argument(3), values.tensor()),
+                (place, y.tensor()),
+            ];
+            let numbers = smallvec![rank, dim as u32];
+            launches.push(Generated::launch("index_add", write_index_add, numbers, &tensors)?);
+        }
+        launches
+    };
+    Ok(finish(outputs, launches))
+}
+
+fn write_index_add(kernel: &Generated) -> String {
+    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let mut text = Text::default();
+    let (own, along) = (text.dims("i", rank), text.dims("n", 1));
+    let mut of_y = own.clone();
+    of_y[dim] = along[0].clone();
+    text.operand("in", "index", kernel.dtypes[0], &own[dim..=dim]);
+    text.operand("in", "values", kernel.dtypes[1], &own);
+    text.operand("inout", "y", kernel.dtypes[2], &of_y);
+    let mut axes = own;
+    axes[dim] = "index".to_owned();
+    text.line(format_args!("y[{}] += values", axes.join(", ")));
+    text.kernel(kernel.name)
+}
+
+/// How `x[indices]` lies: which dims are indexed, the shape of all indices together, and where that
+/// is in the result.
+struct Indexed {
+    /// Per dim of x, the place of its index in the list.
+    at: SmallVec<[Option<usize>; 8]>,
+    shape: Numbers,
+    /// How many dims of the result come before those of the indices.
+    before: usize,
+}
+
+impl Indexed {
+    fn of(call: &Call<'_>, x: &Tensor<'_>) -> Result<Self, Decline> {
+        let Argument::Tensors(list) = call.argument(1) else {
+            return Err(Decline::Argument { argument: 1, expected: "indices" });
+        };
+        let mut at: SmallVec<[Option<usize>; 8]> = smallvec![None; x.size.len()];
+        for (nth, index) in list.iter().enumerate() {
+            let Some(index) = index else { continue };
+            if !matches!(index.dtype, DType::Int64 | DType::Int32) {
+                return Err(Decline::DType { dtype: index.dtype });
+            }
+            *at.get_mut(nth).ok_or(Decline::Shapes)? = Some(nth);
+        }
+        let sizes = list.iter().flatten().map(|index| index.size);
+        let shape = broadcast(sizes).ok_or(Decline::Shapes)?;
+        let first = at.iter().position(Option::is_some).ok_or(Decline::Shapes)?;
+        let last = at.iter().rposition(Option::is_some).unwrap_or(first);
+        let is_together = at[first..=last].iter().all(Option::is_some);
+        Ok(Self { at, shape, before: if is_together { first } else { 0 } })
+    }
+
+    fn result_size(&self, x: &Tensor<'_>) -> Numbers {
+        let free = x.size.iter().zip(&self.at).filter(|(_, index)| index.is_none());
+        let mut size: Numbers = free.map(|(&size, _)| size).collect();
+        size.insert_many(self.before, self.shape.iter().copied());
+        size
+    }
+
+    fn numbers(&self) -> SmallVec<[u32; 8]> {
+        let mask = self.at.iter().enumerate().filter(|(_, index)| index.is_some());
+        let mask = mask.fold(0, |mask, (dim, _)| mask | 1 << dim);
+        smallvec![self.at.len() as u32, self.shape.len() as u32, mask, self.before as u32]
+    }
+
+    /// The index tensors, each as large as all together.
+    fn tensors<'a>(
+        &'a self,
+        call: &Call<'a>,
+        strides: &'a mut Vec<Numbers>,
+    ) -> Result<Vec<(Place, Tensor<'a>)>, Decline> {
+        let Argument::Tensors(list) = call.argument(1) else { return Ok(Vec::new()) };
+        for index in list.iter().flatten() {
+            strides.push(expanded(index, &self.shape).ok_or(Decline::Shapes)?);
+        }
+        let places =
+            list.iter().enumerate().filter_map(|(nth, index)| Some((nth, index.as_ref()?)));
+        let tensors = places.zip(strides.iter()).map(|((nth, index), stride)| {
+            let tensor = Tensor { dtype: index.dtype, size: &self.shape, stride };
+            (Place::Item(1, nth), tensor)
+        });
+        Ok(tensors.collect())
+    }
+}
+
+/// `x[indices]`.
+fn index(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let x = source(call)?;
+    let indexed = Indexed::of(call, &x)?;
+    check_dims(x.size.len() + indexed.shape.len())?;
+    let size = indexed.result_size(&x);
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    let launch = {
+        let (place, y) = outputs.get(0);
+        if y.size.contains(&0) {
+            None
+        } else {
+            let mut strides = Vec::new();
+            let mut tensors = vec![(Place::Argument(0), x)];
+            tensors.extend(indexed.tensors(call, &mut strides)?);
+            tensors.push((place, y));
+            Some(Generated::launch("index", write_index, indexed.numbers(), &tensors)?)
+        }
+    };
+    Ok(finish(outputs, launch))
+}
+
+/// `x[indices] = values`, or `+=`.
+fn index_put(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let (x, values) = (source(call)?, tensor(call, 2)?);
+    let indexed = Indexed::of(call, &x)?;
+    check_dims(x.size.len() + indexed.shape.len())?;
+    if values.dtype != x.dtype {
+        return Err(Decline::DType { dtype: values.dtype });
+    }
+    let adds = call.truth(3).unwrap_or(false);
+    let size = indexed.result_size(&x);
+    let stride = expanded(&values, &size).ok_or(Decline::Shapes)?;
+    let mut recipe = Recipe::default();
+    if !size.contains(&0) {
+        let mut strides = Vec::new();
+        let mut tensors = indexed.tensors(call, &mut strides)?;
+        tensors.push((
+            Place::Argument(2),
+            Tensor { dtype: values.dtype, size: &size, stride: &stride },
+        ));
+        tensors.push((Place::Argument(0), x));
+        let mut numbers = indexed.numbers();
+        numbers.push(u32::from(adds));
+        recipe.launches.push(Generated::launch("index_put", write_index_put, numbers, &tensors)?);
+    }
+    Ok(recipe)
+}
+
+/// Names for the dims of an indexed tensor and of what it is indexed to.
+struct IndexNames {
+    text: Text,
+    of_x: Vec<String>,
+    of_index: Vec<String>,
+    result: Vec<String>,
+    axes: Vec<String>,
+    indices: usize,
+}
+
+impl IndexNames {
+    fn of(kernel: &Generated) -> Self {
+        let [rank, shape, mask, before] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
+        let mut text = Text::default();
+        let (of_x, of_index) = (text.dims("x", rank), text.dims("n", shape));
+        let is_indexed = |dim: usize| mask >> dim & 1 == 1;
+        let free = (0..rank).filter(|&dim| !is_indexed(dim));
+        let mut result: Vec<String> = free.map(|dim| of_x[dim].clone()).collect();
+        result.splice(before..before, of_index.iter().cloned());
+        let mut indices = 0;
+        let mut axes = Vec::new();
+        for (dim, name) in of_x.iter().enumerate() {
+            if is_indexed(dim) {
+                axes.push(format!("at{indices}"));
+                indices += 1;
+            } else {
+                axes.push(name.clone());
+            }
+        }
+        Self { text, of_x, of_index, result, axes, indices }
+    }
+
+    /// Indices count from the end if they are negative.
+    fn wrap(&mut self) {
+        let mut nth = 0;
+        for (axis, dim) in self.axes.iter().zip(&self.of_x) {
+            if axis.starts_with("at") {
+                self.text.line(format_args!(
+                    "{axis} = where(index{nth} < 0, index{nth} + size({dim}), index{nth})"
+                ));
+                nth += 1;
+            }
+        }
+    }
+}
+
+fn write_index(kernel: &Generated) -> String {
+    let mut names = IndexNames::of(kernel);
+    names.text.operand("in", "x", kernel.dtypes[0], &names.of_x);
+    for nth in 0..names.indices {
+        let name = format!("index{nth}");
+        names.text.operand("in", &name, kernel.dtypes[1 + nth], &names.of_index);
+    }
+    names.text.operand("out", "y", kernel.dtypes[1 + names.indices], &names.result);
+    names.wrap();
+    names.text.line(format_args!("y = x[{}]", names.axes.join(", ")));
+    names.text.kernel(kernel.name)
+}
+
+fn write_index_put(kernel: &Generated) -> String {
+    let mut names = IndexNames::of(kernel);
+    for nth in 0..names.indices {
+        let name = format!("index{nth}");
+        names.text.operand("in", &name, kernel.dtypes[nth], &names.of_index);
+    }
+    names.text.operand("in", "values", kernel.dtypes[names.indices], &names.result);
+    names.text.operand("inout", "x", kernel.dtypes[names.indices + 1], &names.of_x);
+    names.wrap();
+    let mode = if kernel.numbers[4] == 1 { "+=" } else { "=" };
+    names.text.line(format_args!("x[{}] {mode} values", names.axes.join(", ")));
+    names.text.kernel(kernel.name)
+}
+
+/// `embedding_dense_backward(grad, indices, rows, padding, scales)`.
+fn embedding_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let (grad, index) = (source(call)?, indices(call, 1)?);
+    let rows = call.whole(2).and_then(|rows| usize::try_from(rows).ok());
+    let rows = rows.ok_or(Decline::Argument { argument: 2, expected: "a number of rows" })?;
+    let padding = call.whole(3).unwrap_or(-1);
+    let scales = call.truth(4).unwrap_or(false);
+    let width = grad.size.last().copied().ok_or(Decline::Shapes)?;
+    if scales || grad.size[..grad.size.len() - 1] != *index.size {
+        return Err(Decline::Shapes);
+    }
+    check_dims(index.size.len() + 2)?;
+    let outputs = Outputs::of(call, &[Wanted::rows(grad.dtype, &[rows, width])])?;
+    let launches = {
+        let (place, y) = outputs.get(0);
+        let mut launches: SmallVec<[Launch; 2]> = smallvec![];
+        if !y.size.contains(&0) {
+            launches.push(Generated::launch("zeros", write_zeros, smallvec![2], &[(place, y)])?);
+        }
+        if !grad.size.contains(&0) {
+            let tensors = [(Place::Argument(0), grad), (Place::Argument(1), index), (place, y)];
+            let numbers = smallvec![index.size.len() as u32];
+            let mut launch =
+                Generated::launch("embedding_backward", write_embedding, numbers, &tensors)?;
+            launch.scalars.push(padding.cast_unsigned());
+            launches.push(launch);
+        }
+        launches
+    };
+    Ok(finish(outputs, launches))
+}
+
+fn write_embedding(kernel: &Generated) -> String {
+    let mut text = Text::default();
+    let own = text.dims("i", kernel.numbers[0] as usize);
+    let (width, rows) = (text.dims("w", 1), text.dims("v", 1));
+    let with = |dims: &[String]| [dims, &width].concat();
+    text.operand("in", "grad", kernel.dtypes[0], &with(&own));
+    text.operand("in", "index", kernel.dtypes[1], &own);
+    text.operand("inout", "y", kernel.dtypes[2], &with(&rows));
+    text.line(format_args!("scalar padding: i64"));
+    text.line(format_args!("y[index, w0] += grad if index != padding"));
+    text.kernel(kernel.name)
+}
+
+fn write_zeros(kernel: &Generated) -> String {
+    let mut text = Text::default();
+    let own = text.dims("i", kernel.numbers[0] as usize);
+    text.operand("out", "y", kernel.dtypes[0], &own);
+    let lane = crate::dtypes::lane(kernel.dtypes[0]).map_or("f32", spyre_artifact::Lane::name);
+    text.line(format_args!("y = {lane}({})", if lane == "bool" { "false" } else { "0" }));
+    text.kernel(kernel.name)
+}
+
+/// One tensor into another of the same shape and dtype.
+pub(crate) fn copy(
+    from: Place,
+    source: &Tensor<'_>,
+    to: Place,
+    target: &Tensor<'_>,
+) -> Result<Launch, Decline> {
+    let [source, target] = [source, target].map(AtLeastOne::of);
+    let rank = source.tensor().size.len() as u32;
+    let tensors = [(from, source.tensor()), (to, target.tensor())];
+    Generated::launch("copy", write_copy, smallvec![rank], &tensors)
+}
+
+fn write_copy(kernel: &Generated) -> String {
+    let mut text = Text::default();
+    let own = text.dims("i", kernel.numbers[0] as usize);
+    text.operand("in", "x", kernel.dtypes[0], &own);
+    text.operand("out", "y", kernel.dtypes[1], &own);
+    text.line(format_args!("y = x"));
+    text.kernel(kernel.name)
+}
