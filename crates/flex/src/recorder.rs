@@ -46,10 +46,35 @@ pub struct Record {
 }
 
 /// The last [`RECORDED`] blocks of a card, in the order they ended.
+///
+/// Every block that ends is written here, by whoever has the scheduler's lock. So what a block always
+/// has lies close together, and times, which blocks that are done at once have none of, lie apart.
 #[derive(Debug, Default)]
 pub(crate) struct FlightRecorder {
-    records: Vec<Record>,
+    briefs: Vec<Brief>,
+    /// As many; what is here of a block that is not timed is an older one's.
+    times: Vec<Times>,
     next: u64,
+}
+
+/// What a block always has.
+#[derive(Clone, Copy, Debug)]
+struct Brief {
+    sequence: u64,
+    label: Label,
+    stream: StreamIndex,
+    engine: EngineIndex,
+    kind: BlockKind,
+    state: RecordState,
+    is_timed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Times {
+    queued_at: u64,
+    started_at: u64,
+    done_at: u64,
+    modelled_nanoseconds: u64,
 }
 
 impl FlightRecorder {
@@ -62,19 +87,49 @@ impl FlightRecorder {
         note: &Note,
         state: RecordState,
     ) {
-        let record = Record { state, ..Record::new(stream, sequence, note) };
-        match self.records.get_mut(self.next as usize % RECORDED) {
-            Some(oldest) => *oldest = record,
-            None => self.records.push(record),
-        }
+        let &Note { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds } =
+            note;
+        let times = Times { queued_at, started_at, done_at, modelled_nanoseconds };
+        let is_timed = times.are_known();
+        let brief = Brief { sequence, label, stream, engine, kind, state, is_timed };
+        let at = self.next as usize % RECORDED;
         self.next += 1;
+        match self.briefs.get_mut(at) {
+            Some(oldest) => *oldest = brief,
+            None => return self.push(brief, times),
+        }
+        if is_timed {
+            self.times[at] = times;
+        }
     }
 
     /// All records, oldest first.
     pub(crate) fn records(&self) -> Vec<Record> {
-        let oldest = self.next as usize % RECORDED.min(self.records.len().max(1));
-        let (newer, older) = self.records.split_at(oldest.min(self.records.len()));
-        older.iter().chain(newer).copied().collect()
+        let oldest = self.next as usize % RECORDED.min(self.briefs.len().max(1));
+        let count = self.briefs.len();
+        (oldest..count).chain(0..oldest.min(count)).map(|at| self.record(at)).collect()
+    }
+
+    #[cold]
+    fn push(&mut self, brief: Brief, times: Times) {
+        self.briefs.push(brief);
+        self.times.push(times);
+    }
+
+    fn record(&self, at: usize) -> Record {
+        let Brief { sequence, label, stream, engine, kind, state, is_timed } = self.briefs[at];
+        let times = if is_timed { self.times[at] } else { Times::default() };
+        let Times { queued_at, started_at, done_at, modelled_nanoseconds } = times;
+        let note =
+            Note { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds };
+        Record { state, ..Record::new(stream, sequence, &note) }
+    }
+}
+
+impl Times {
+    #[inline]
+    fn are_known(&self) -> bool {
+        self.queued_at | self.started_at | self.done_at | self.modelled_nanoseconds != 0
     }
 }
 
@@ -116,5 +171,55 @@ impl Record {
 
     fn took(&self) -> u64 {
         self.done_at.saturating_sub(self.started_at)
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use super::*;
+
+    fn note(time: u64) -> Note {
+        Note {
+            kind: BlockKind::Launch,
+            engine: EngineIndex(0),
+            label: Label::default(),
+            queued_at: 0,
+            started_at: time,
+            done_at: time,
+            modelled_nanoseconds: 0,
+        }
+    }
+
+    fn record(recorder: &mut FlightRecorder, sequence: u64, time: u64) {
+        recorder.add(StreamIndex(1), sequence, &note(time), RecordState::Done);
+    }
+
+    #[test]
+    fn the_last_blocks_are_kept_oldest_first() {
+        let mut recorder = FlightRecorder::default();
+        assert_eq!(recorder.records(), []);
+        for sequence in 1..=3 * RECORDED as u64 + 7 {
+            record(&mut recorder, sequence, 0);
+        }
+        let sequences: Vec<u64> = recorder.records().iter().map(|record| record.sequence).collect();
+        let last = 3 * RECORDED as u64 + 7;
+        assert_eq!(sequences, (last + 1 - RECORDED as u64..=last).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_block_without_times_does_not_have_those_of_an_older_one() {
+        let mut recorder = FlightRecorder::default();
+        (1..=RECORDED as u64).for_each(|sequence| record(&mut recorder, sequence, sequence));
+        record(&mut recorder, 5_000, 0);
+        record(&mut recorder, 5_001, 77);
+        let records = recorder.records();
+        let times = |at: usize| (records[at].sequence, records[at].started_at);
+        assert_eq!((times(0), times(RECORDED - 2)), ((3, 3), (5_000, 0)));
+        assert_eq!(times(RECORDED - 1), (5_001, 77));
+    }
+
+    #[test]
+    fn what_is_written_for_every_block_is_small() {
+        assert!(size_of::<Brief>() <= 24, "{} bytes", size_of::<Brief>());
     }
 }
