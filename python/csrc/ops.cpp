@@ -550,7 +550,7 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 // These have a decomposition that would be taken instead: the CPU's own kernels round less.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"addr", "addr.out", "native_group_norm", "native_layer_norm", "linalg__powsum"}) {
+  for (const char* name : {"addr", "addr.out", "native_group_norm", "linalg__powsum"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   }
 }

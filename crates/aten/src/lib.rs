@@ -34,6 +34,7 @@ mod decline;
 mod dtypes;
 mod generated;
 mod indexing;
+mod making;
 mod nest;
 mod op;
 mod outputs;

@@ -22,6 +22,8 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("_log_softmax_backward_data.out", |call| along(call, &LOG_SOFTMAX_BACKWARD, &[0, 1], 2)),
     ("native_layer_norm", layer_norm),
     ("_fused_rms_norm", rms_norm),
+    ("native_layer_norm_backward", layer_norm_backward),
+    ("_fused_rms_norm_backward", rms_norm_backward),
 ];
 
 const X: TemplateOperand = TemplateOperand::read("x", Spans::All);
@@ -86,6 +88,55 @@ static RMS_NORM: [Template; 2] = [
         "s = rsqrt(sum<R>(x * x) / count + epsilon)\nrstd = s\ny = x * s * w",
     ),
 ];
+
+const MEAN_IN: TemplateOperand = TemplateOperand::read("mean", Spans::Kept);
+const RSTD_IN: TemplateOperand = TemplateOperand::read("rstd", Spans::Kept);
+const DX: TemplateOperand = TemplateOperand::written("dx", Spans::All);
+const DW: TemplateOperand = TemplateOperand::written("dw", Spans::Kept);
+const DB: TemplateOperand = TemplateOperand::written("db", Spans::Kept);
+const MEAN_OF: TemplateOperand = TemplateOperand::read("mean", Spans::Reduced);
+const RSTD_OF: TemplateOperand = TemplateOperand::read("rstd", Spans::Reduced);
+const COUNT: &[(&str, Option<spyre_artifact::Lane>)] = &[("count", None)];
+
+const fn backward(
+    name: &'static str,
+    operands: &'static [TemplateOperand],
+    body: &'static str,
+) -> Template {
+    Template { name, dims: None, operands, scalars: COUNT, body }
+}
+
+macro_rules! layer_norm_dx {
+    ($t:literal) => {
+        concat!(
+            "t = ",
+            $t,
+            "\nh = (x - mean) * rstd\n",
+            "dx = rstd * (t - (sum<R>(t) + h * sum<R>(t * h)) / count)"
+        )
+    };
+}
+
+macro_rules! rms_norm_dx {
+    ($t:literal) => {
+        concat!("t = ", $t, "\nh = x * rstd\ndx = rstd * (t - h * (sum<R>(t * h) / count))")
+    };
+}
+
+static LAYER_NORM_DX: [Template; 2] = [
+    backward("layer_norm_dx", &[G, X, MEAN_IN, RSTD_IN, DX], layer_norm_dx!("g * 1")),
+    backward("layer_norm_dx", &[G, X, MEAN_IN, RSTD_IN, W, DX], layer_norm_dx!("g * w")),
+];
+static RMS_NORM_DX: [Template; 2] = [
+    backward("rms_norm_dx", &[G, X, RSTD_IN, DX], rms_norm_dx!("g * 1")),
+    backward("rms_norm_dx", &[G, X, RSTD_IN, W, DX], rms_norm_dx!("g * w")),
+];
+// Along the other dims: what was kept is reduced, and weights are what is kept.
+static LAYER_NORM_DW: Template =
+    template("layer_norm_dw", &[G, X, MEAN_OF, RSTD_OF, DW], "dw = sum<R>(g * (x - mean) * rstd)");
+static NORM_DB: Template = template("norm_db", &[G, DB], "db = sum<R>(g)");
+static RMS_NORM_DW: Template =
+    template("rms_norm_dw", &[G, X, RSTD_OF, DW], "dw = sum<R>(g * x * rstd)");
 
 /// An op whose tensors all have one shape, along one dim of it.
 fn along(
@@ -201,4 +252,121 @@ fn has_half_statistics(call: &Call<'_>, weights: &[usize]) -> bool {
 fn reduced_strides(tensor: &Tensor<'_>, first: usize) -> Numbers {
     let missing = std::iter::repeat_n(0, first);
     missing.chain(tensor.stride.iter().copied()).collect()
+}
+
+/// What the backward forms of norms are called with.
+struct Backward<'a> {
+    grad: Tensor<'a>,
+    x: Tensor<'a>,
+    /// The first dim of those that are measured together.
+    first: usize,
+    compute: DType,
+}
+
+impl<'a> Backward<'a> {
+    fn of(call: &Call<'a>) -> Result<Self, Decline> {
+        let (grad, x) = (source(call)?, call.tensor(1).ok_or(Decline::Shapes)?);
+        let shape = call.wholes(2).ok_or(Decline::Argument { argument: 2, expected: "a shape" })?;
+        let first = x.size.len().checked_sub(shape.len()).ok_or(Decline::Shapes)?;
+        if grad.size != x.size || x.size.contains(&0) {
+            return Err(Decline::Shapes);
+        }
+        lane(x.dtype)?;
+        let compute = if x.dtype == DType::Float64 { DType::Float64 } else { DType::Float32 };
+        Ok(Self { grad, x, first, compute })
+    }
+
+    /// Results: as the tensor is, and for `weights` of its parameters, as they are.
+    fn outputs(&self, call: &Call<'a>, weights: usize) -> Result<Outputs<'a>, Decline> {
+        let mut wanted: SmallVec<[Wanted; 3]> = smallvec![Wanted {
+            dtype: self.x.dtype,
+            size: self.x.size.into(),
+            stride: like(self.x.size, &[self.x.stride.into()]),
+        }];
+        let measured = &self.x.size[self.first..];
+        wanted.extend((0..weights).map(|_| Wanted::rows(self.x.dtype, measured)));
+        Outputs::of(call, &wanted)
+    }
+
+    fn dx(
+        &self,
+        call: &Call<'_>,
+        template: &'static Template,
+        statistics: &[usize],
+        weight: usize,
+        outputs: &Outputs<'_>,
+    ) -> Result<crate::Launch, Decline> {
+        let is_reduced = |dim: usize| dim >= self.first;
+        let rank = self.x.size.len();
+        let mut nest = Nest::new(self.x.size, is_reduced);
+        nest.push(Place::Argument(0), self.grad.dtype, self.grad.stride);
+        nest.push(Place::Argument(1), self.x.dtype, self.x.stride);
+        for &at in statistics {
+            let tensor = call.tensor(at).ok_or(Decline::Shapes)?;
+            nest.push(Place::Argument(at), tensor.dtype, &kept_strides(&tensor, rank, is_reduced));
+        }
+        if let Some(weight_tensor) = call.tensor(weight) {
+            let strides = reduced_strides(&weight_tensor, self.first);
+            nest.push(Place::Argument(weight), weight_tensor.dtype, &strides);
+        }
+        let (place, y) = outputs.get(0);
+        nest.push(place, y.dtype, y.stride);
+        let count: usize = self.x.size[self.first..].iter().product();
+        nest.launch(template, self.compute, smallvec![Constant::Float(count as f64).word()])
+    }
+
+    fn dw(
+        &self,
+        call: &Call<'_>,
+        template: &'static Template,
+        statistics: &[usize],
+        outputs: &Outputs<'_>,
+        result: usize,
+    ) -> Result<crate::Launch, Decline> {
+        let is_reduced = |dim: usize| dim < self.first;
+        let rank = self.x.size.len();
+        let mut nest = Nest::new(self.x.size, is_reduced);
+        nest.push(Place::Argument(0), self.grad.dtype, self.grad.stride);
+        if template.operands.len() > 2 {
+            nest.push(Place::Argument(1), self.x.dtype, self.x.stride);
+        }
+        for &at in statistics {
+            let tensor = call.tensor(at).ok_or(Decline::Shapes)?;
+            let is_measured = |dim: usize| dim >= self.first;
+            nest.push(Place::Argument(at), tensor.dtype, &kept_strides(&tensor, rank, is_measured));
+        }
+        let (place, y) = outputs.get(result);
+        nest.push(place, y.dtype, &reduced_strides(&y, self.first));
+        nest.launch(template, self.compute, smallvec![])
+    }
+}
+
+/// `native_layer_norm_backward(grad, x, shape, mean, rstd, weight, bias, mask)`.
+fn layer_norm_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let backward = Backward::of(call)?;
+    // What is not asked for is made all the same: the caller leaves it.
+    let outputs = backward.outputs(call, 2)?;
+    let template = &LAYER_NORM_DX[usize::from(call.tensor(5).is_some())];
+    let launches = [
+        backward.dx(call, template, &[3, 4], 5, &outputs)?,
+        backward.dw(call, &LAYER_NORM_DW, &[3, 4], &outputs, 1)?,
+        backward.dw(call, &NORM_DB, &[], &outputs, 2)?,
+    ];
+    let mut recipe = outputs.into_recipe();
+    recipe.launches.extend(launches);
+    Ok(recipe)
+}
+
+/// `_fused_rms_norm_backward(grad, x, shape, rstd, weight, mask)`.
+fn rms_norm_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let backward = Backward::of(call)?;
+    let outputs = backward.outputs(call, 1)?;
+    let template = &RMS_NORM_DX[usize::from(call.tensor(4).is_some())];
+    let launches = [
+        backward.dx(call, template, &[3], 4, &outputs)?,
+        backward.dw(call, &RMS_NORM_DW, &[3], &outputs, 1)?,
+    ];
+    let mut recipe = outputs.into_recipe();
+    recipe.launches.extend(launches);
+    Ok(recipe)
 }

@@ -13,15 +13,23 @@ fn recipe(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Result<R
     op.recipe(&Call { arguments, written, default: Float32 })
 }
 
+/// The recipe of a call, all of whose kernels compile.
+fn compiles(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Recipe {
+    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for launch in &recipe.launches {
+        let text = launch.kernel.text();
+        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let plan = kernel.compile(&CompileOptions::default());
+        plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    }
+    recipe
+}
+
 /// The text of the only kernel of a call, which compiles.
 fn text(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> String {
-    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let recipe = compiles(name, arguments, written);
     assert_eq!(recipe.launches.len(), 1, "{name}");
-    let text = recipe.launches[0].kernel.text();
-    let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let plan = kernel.compile(&CompileOptions::default());
-    plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
-    text
+    recipe.launches[0].kernel.text()
 }
 
 #[test]
@@ -133,4 +141,64 @@ fn a_result_of_another_shape_is_named() {
     let over = [x, Argument::from(1), false.into(), y];
     let declined = recipe("amax.out", &over, &[3]).expect_err("another shape");
     assert_eq!(declined, Decline::ResultShape { size: vec![6] });
+}
+
+#[test]
+fn norms_have_backward_forms() {
+    let x = tensor(Float32, &[4, 33], &[33, 1]);
+    let (mean, weight) = (tensor(Float32, &[4, 1], &[1, 1]), tensor(Float32, &[33], &[1]));
+    let (shape, mask) = (Argument::Wholes(&[33]), Argument::Truths(&[true; 3]));
+    let layer = [x, x, shape, mean, mean, weight, weight, mask];
+    compiles("native_layer_norm_backward", &layer, &[]);
+    compiles("_fused_rms_norm_backward", &[x, x, shape, mean, weight, mask], &[]);
+}
+
+#[test]
+fn indices_lead_to_elements() {
+    let x = tensor(Float32, &[4, 5, 6], &[30, 6, 1]);
+    let (at, index) = (tensor(Int64, &[4, 2, 6], &[12, 6, 1]), tensor(Int64, &[3], &[1]));
+    let y = tensor(Float32, &[4, 2, 6], &[12, 6, 1]);
+    compiles("gather.out", &[x, 1.into(), at, false.into(), y], &[4]);
+    compiles("scatter.src_out", &[x, 1.into(), at, y, x], &[4]);
+    compiles("scatter_add.out", &[x, 1.into(), at, y, x], &[4]);
+    compiles("index_select", &[x, 2.into(), index], &[]);
+    let values = tensor(Float32, &[4, 3, 6], &[18, 6, 1]);
+    compiles("index_add.out", &[x, 1.into(), index, values, 1.into(), x], &[5]);
+    let one = Tensor { dtype: Int64, size: &[3, 1], stride: &[1, 1] };
+    let two = Tensor { dtype: Int64, size: &[2], stride: &[1] };
+    for list in [[None, Some(one), Some(two)], [Some(one), None, Some(two)]] {
+        let result = match list[0] {
+            None => tensor(Float32, &[4, 3, 2], &[6, 2, 1]),
+            Some(_) => tensor(Float32, &[3, 2, 5], &[10, 5, 1]),
+        };
+        compiles("index.Tensor_out", &[x, Argument::Tensors(&list), result], &[2]);
+        let put = [x, Argument::Tensors(&list), result, true.into(), false.into()];
+        compiles("_index_put_impl_", &put, &[0]);
+    }
+    let grad = tensor(Float32, &[3, 8], &[8, 1]);
+    let embedding = [grad, index, 10.into(), Argument::from(-1), false.into()];
+    compiles("embedding_dense_backward", &embedding, &[]);
+}
+
+#[test]
+fn tensors_are_made_and_put_together() {
+    let x = tensor(Float16, &[4, 70], &[70, 1]);
+    compiles("fill_.Scalar", &[x, 2.5.into()], &[0]);
+    compiles("zero_", &[x], &[0]);
+    for dtype in [Int64, Float32, Float16] {
+        let row = tensor(dtype, &[10], &[1]);
+        compiles("arange.start_out", &[0.into(), 10.into(), 1.into(), row], &[3]);
+    }
+    let parts = [
+        Some(Tensor { dtype: Float32, size: &[2, 3], stride: &[3, 1] }),
+        Some(Tensor { dtype: Int32, size: &[2, 4], stride: &[1, 2] }),
+        Some(Tensor { dtype: Float32, size: &[0], stride: &[1] }),
+    ];
+    let y = tensor(Float32, &[2, 7], &[7, 1]);
+    let recipe = compiles("cat.out", &[Argument::Tensors(&parts), 1.into(), y], &[2]);
+    assert_eq!(recipe.launches[1].operands[1].offset, 3);
+    compiles("tril.out", &[x, 0.into(), x], &[2]);
+    compiles("triu.out", &[x, 1.into(), x], &[2]);
+    compiles("cumsum.out", &[x, 1.into(), Argument::None, x], &[3]);
+    compiles("cumprod.out", &[x, 0.into(), Argument::None, x], &[3]);
 }
