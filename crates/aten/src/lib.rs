@@ -34,6 +34,7 @@ mod decline;
 mod dtypes;
 mod generated;
 mod indexing;
+mod losses;
 mod making;
 mod nest;
 mod op;
@@ -43,6 +44,7 @@ mod products;
 mod recipe;
 mod reductions;
 mod rows;
+mod sorting;
 mod template;
 mod views;
 

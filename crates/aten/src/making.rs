@@ -71,9 +71,12 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
     };
     let (start, end, step) = (number(0)?, number(1)?, number(2)?);
     let count = ((float_of(&end) - float_of(&start)) / float_of(&step)).ceil();
-    if count.is_nan() || count < 0.0 || y.size != [count as usize] {
-        // Wrong numbers, and results that are to be resized, are the host's.
+    if !count.is_finite() || count < 0.0 {
+        // What is wrong with these numbers is the host's to say.
         return Err(Decline::Shapes);
+    }
+    if y.size != [count as usize] {
+        return Err(Decline::ResultShape { size: vec![count as usize] });
     }
     let mut recipe = Recipe::default();
     if count > 0.0 {

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
-use crate::{Call, Decline, Recipe, indexing, making, products, reductions, rows};
+use crate::{Call, Decline, Recipe, indexing, losses, making, products, reductions, rows, sorting};
 
 /// An operator of PyTorch that kernels are known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,9 +33,17 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
             _ => ops.push(Known { name, way: Way::Rows(vec![entry]) }),
         }
     }
-    let functions = [reductions::OPS, rows::OPS, products::OPS, indexing::OPS, making::OPS]
-        .into_iter()
-        .flatten();
+    let functions = [
+        reductions::OPS,
+        rows::OPS,
+        products::OPS,
+        indexing::OPS,
+        making::OPS,
+        sorting::OPS,
+        losses::OPS,
+    ]
+    .into_iter()
+    .flatten();
     ops.extend(functions.map(|&(name, function)| Known { name, way: Way::Function(function) }));
     ops
 });

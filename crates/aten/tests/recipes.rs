@@ -202,3 +202,35 @@ fn tensors_are_made_and_put_together() {
     compiles("cumsum.out", &[x, 1.into(), Argument::None, x], &[3]);
     compiles("cumprod.out", &[x, 0.into(), Argument::None, x], &[3]);
 }
+
+#[test]
+fn elements_are_put_in_order() {
+    let (x, places) = (tensor(Float32, &[4, 33], &[33, 1]), tensor(Int64, &[4, 33], &[33, 1]));
+    let sorted = [x, Argument::None, Argument::from(-1), true.into(), x, places];
+    compiles("sort.values_stable", &sorted, &[4, 5]);
+    let (y, z) = (tensor(Float32, &[4, 3], &[3, 1]), tensor(Int64, &[4, 3], &[3, 1]));
+    let top = [x, 3.into(), Argument::from(1), true.into(), true.into(), y, z];
+    compiles("topk.values", &top, &[5, 6]);
+}
+
+#[test]
+fn losses_compile() {
+    let (x, target) = (tensor(Float32, &[8, 10], &[10, 1]), tensor(Int64, &[8], &[1]));
+    let (one, rows) = (tensor(Float32, &[], &[]), tensor(Float32, &[8], &[1]));
+    for (reduction, y) in [(0, rows), (1, one), (2, one)] {
+        let reduction = Argument::from(reduction);
+        for weight in [Argument::None, tensor(Float32, &[10], &[1])] {
+            let ignored = Argument::from(-100);
+            let forward = [x, target, weight, reduction, ignored, y, one];
+            compiles("nll_loss_forward.output", &forward, &[5, 6]);
+            let backward = [y, x, target, weight, reduction, ignored, one, x];
+            compiles("nll_loss_backward.grad_input", &backward, &[7]);
+        }
+        let result = if reduction_is_none(reduction) { x } else { one };
+        compiles("mse_loss.out", &[x, x, reduction, result], &[3]);
+    }
+}
+
+fn reduction_is_none(reduction: Argument<'_>) -> bool {
+    matches!(reduction, Argument::Number(number) if number.value == spyre_artifact::Constant::Int(0))
+}
