@@ -47,7 +47,7 @@ pub(crate) unsafe fn launch(
         match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
             Ok(_) => {}
             // What shares memory in other ways than a kernel allows is the host's to sort out.
-            Err(error @ Error::Aliased { .. }) => {
+            Err(error @ (Error::Aliased { .. } | Error::SharedElements { .. })) => {
                 return Err(Failure::new(Kind::Elsewhere, error));
             }
             Err(error) => return Err(error.into()),

@@ -221,6 +221,8 @@ impl Dims {
                 (dtype, dtype)
             }
             Kind::Float => (given.unwrap_or(x.dtype), given.unwrap_or(x.dtype)),
+            // There is no largest of nothing, and the host says so.
+            Kind::Same | Kind::Place if self.count(&x) == 0 => return Err(Decline::Shapes),
             Kind::Same => (numbers(x.dtype), x.dtype),
             // PyTorch has these as bytes where the source is.
             Kind::Truth => {
@@ -241,6 +243,9 @@ impl Dims {
         template: &'static Template,
     ) -> Result<Recipe, Decline> {
         let x = source(call)?;
+        if self.count(&x) == 0 {
+            return Err(Decline::Shapes);
+        }
         self.launch(call, template, numbers(x.dtype), &[x.dtype, DType::Int64], smallvec![])
     }
 

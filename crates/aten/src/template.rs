@@ -171,15 +171,15 @@ impl Written {
 /// A line in which nothing is reduced: what was is in parentheses already.
 fn unreduced(line: &str) -> String {
     let mut text = line.to_owned();
-    for op in ["sum", "product", "max", "min", "any", "all"] {
-        text = text.replace(&format!("{op}<R>"), "");
-    }
     for op in ["argmax<R>", "argmin<R>"] {
         // The one coordinate that there is.
         while let Some(at) = text.find(op) {
             let end = closing(&text, at + op.len());
             text.replace_range(at..end, "0i64");
         }
+    }
+    for op in ["sum", "product", "max", "min", "any", "all"] {
+        text = text.replace(&format!("{op}<R>"), "");
     }
     text
 }

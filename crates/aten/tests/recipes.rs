@@ -99,6 +99,13 @@ fn every_reduction_compiles() {
 }
 
 #[test]
+fn the_place_in_a_dim_of_one_element_is_its_only_one() {
+    let (x, y) = (tensor(Float32, &[6, 1], &[1, 1]), tensor(Int64, &[6], &[1]));
+    let text = text("argmax.out", &[x, Argument::from(1), false.into(), y], &[3]);
+    assert!(text.contains("y = i64(0i64)"), "{text}");
+}
+
+#[test]
 fn rows_are_normalised() {
     let (x, y) = (tensor(Float16, &[4, 33], &[33, 1]), tensor(Float16, &[4, 33], &[33, 1]));
     for name in ["_softmax.out", "_log_softmax.out"] {
