@@ -114,17 +114,26 @@ impl Bed {
         scalars: &[Constant],
         arrays: &[Array],
     ) -> Result<Vec<SpyreTensor>, Failure> {
-        let plan = kernel.compile(&CompileOptions { profile: self.profile })?;
-        let plan = ExecutionPlan::from_compiler_output(plan)?;
-        plan.load(&self.stream)?;
         let mut tensors = Vec::new();
         for array in arrays {
             tensors.push(SpyreTensor::from_host(&self.stream, &host(array)?)?);
         }
-        let words: Vec<u64> = scalars.iter().map(|scalar| scalar.word()).collect();
-        launch_kernel_with(&self.stream, &plan, &tensors, &words)?;
-        self.stream.synchronize()?;
+        self.launch_on(kernel, scalars, &tensors)?;
         Ok(tensors)
+    }
+
+    fn launch_on(
+        &self,
+        kernel: &Kernel,
+        scalars: &[Constant],
+        tensors: &[SpyreTensor],
+    ) -> Result<(), Failure> {
+        let plan = kernel.compile(&CompileOptions { profile: self.profile })?;
+        let plan = ExecutionPlan::from_compiler_output(plan)?;
+        plan.load(&self.stream)?;
+        let words: Vec<u64> = scalars.iter().map(|scalar| scalar.word()).collect();
+        launch_kernel_with(&self.stream, &plan, tensors, &words)?;
+        Ok(self.stream.synchronize()?)
     }
 
     /// Runs the kernel of a text on the card and in the interpreter, and compares every operand.
@@ -175,10 +184,76 @@ impl Bed {
         kernel: &Kernel,
         extents: &[usize],
         scalars: &[Constant],
-        mut arrays: Vec<Array>,
+        arrays: Vec<Array>,
         tolerance: Tolerance,
     ) -> Result<(), Failure> {
         let tensors = self.launch(kernel, scalars, &arrays)?;
+        self.compare(kernel, extents, scalars, (&tensors, arrays), tolerance)
+    }
+
+    /// The same with tensors that are views of others.
+    pub(crate) fn check_views(
+        &self,
+        kernel: &Kernel,
+        extents: &[usize],
+        scalars: &[Constant],
+        views: &[Seen],
+    ) -> Result<(), Failure> {
+        let (mut tensors, mut arrays) = (Vec::new(), Vec::new());
+        for (array, seen) in arrays_of(kernel, extents).into_iter().zip(views) {
+            let (tensor, array) = self.seen(&array, *seen)?;
+            tensors.push(tensor);
+            arrays.push(array);
+        }
+        self.launch_on(kernel, scalars, &tensors)?;
+        self.compare(kernel, extents, scalars, (&tensors, arrays), Tolerance::None)
+    }
+
+    /// A view as large as an array, and what it shows.
+    fn seen(&self, like: &Array, seen: Seen) -> Result<(SpyreTensor, Array), Failure> {
+        let (rank, mut shape) = (like.shape.len(), like.shape.clone());
+        match seen {
+            Seen::Turned if rank > 1 => shape.swap(rank - 2, rank - 1),
+            Seen::Shifted => shape.iter_mut().for_each(|extent| *extent += 3),
+            Seen::Repeated if rank > 0 => shape[0] = shape[0].min(1),
+            _ => {}
+        }
+        let storage = numbers(like.dtype, &shape, 5);
+        let mut tensor = SpyreTensor::from_host(&self.stream, &host(&storage)?)?;
+        match seen {
+            Seen::Turned if rank > 1 => tensor = tensor.transpose(rank - 2, rank - 1)?,
+            Seen::Shifted => {
+                for (dim, &extent) in like.shape.iter().enumerate() {
+                    tensor = tensor.narrow(dim, 2, extent)?;
+                }
+            }
+            Seen::Repeated if rank > 0 => {
+                let mut strides = tensor.stride();
+                strides[0] = 0;
+                tensor = tensor.as_strided(&like.shape, &strides, 0)?;
+            }
+            _ => {}
+        }
+        let mut array = like.clone();
+        for (at, element) in array.elements.iter_mut().enumerate() {
+            let (mut rest, mut place) = (at, tensor.view().offset());
+            for (extent, stride) in like.shape.iter().zip(tensor.stride()).rev() {
+                place += rest % extent * stride;
+                rest /= extent;
+            }
+            *element = storage.elements[place];
+        }
+        Ok((tensor, array))
+    }
+
+    fn compare(
+        &self,
+        kernel: &Kernel,
+        extents: &[usize],
+        scalars: &[Constant],
+        (tensors, mut arrays): (&[SpyreTensor], Vec<Array>),
+        tolerance: Tolerance,
+    ) -> Result<(), Failure> {
         kernel.interpret(extents, scalars, &mut arrays)?;
         for (tensor, array) in tensors.iter().zip(&arrays) {
             let host = tensor.to_host(&self.stream)?;
@@ -198,6 +273,18 @@ impl Bed {
         }
         Ok(())
     }
+}
+
+/// How a tensor lies in its storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Plain,
+    /// Its last two dims are exchanged.
+    Turned,
+    /// It is a part of a larger one.
+    Shifted,
+    /// Its first dim repeats one row.
+    Repeated,
 }
 
 /// How far results may be from the interpreter's.

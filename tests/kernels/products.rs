@@ -2,10 +2,16 @@
 
 use spyre::artifact::{Code, Constant, Instruction, Program};
 use spyre::compiler::{CompileOptions, Kernel};
+use spyre::numerics::Profile;
 
-use crate::bed::{Bed, Failure, Tolerance};
+use crate::bed::{Bed, Failure, Seen, Tolerance, arrays_of};
 
 const RAGGED: [usize; 5] = [1, 63, 64, 65, 129];
+
+const ROUNDS: usize = 300;
+
+/// The interpreter is slow.
+const MOST_PLACES: usize = 30_000;
 
 /// The program that a kernel becomes.
 fn program(text: &str) -> Result<Program, Failure> {
@@ -234,4 +240,111 @@ fn a_scalar_scales_a_product() -> Result<(), Failure> {
         y = input * beta + sum<k>(x * w) * alpha
     }";
     Bed::open()?.check(text, &[9, 65, 40], &[Constant::Float(0.5), Constant::Float(2.0)])
+}
+
+#[test]
+fn products_are_the_same_for_any_number_of_threads() -> Result<(), Failure> {
+    let attention = attention("", "sum<d>(query * key) * 0.03");
+    let cases: [(&str, &[usize]); 3] = [
+        (TURNED, &[300, 520, 300]),
+        (WEIGHT_ONLY, &[3, 700, 300]),
+        (&attention, &[1, 3, 130, 300, 40, 33]),
+    ];
+    for (text, extents) in cases {
+        let kernel: Kernel = text.parse()?;
+        let arrays = arrays_of(&kernel, extents);
+        let run = |threads| Bed::with_threads(threads)?.run(&kernel, &[], &arrays);
+        let expected = run(1)?;
+        for threads in [2, 7] {
+            assert!(run(threads)? == expected, "{threads} threads\n{text}");
+        }
+    }
+    Ok(())
+}
+
+/// Choices that look random and are the same on every run.
+struct Dice(u64);
+
+impl Dice {
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        from[(self.0 >> 33) as usize % from.len()]
+    }
+}
+
+/// A product of something, in some layouts, and something after it: exact in every order.
+fn random_product(dice: &mut Dice) -> String {
+    let batch = dice.pick(&["", "b, "]);
+    let (x, w) = (dice.pick(&["m, k", "k, m"]), dice.pick(&["k, n", "n, k"]));
+    let dtypes = ["float32", "float16", "bfloat16", "float32"];
+    let (of_x, of_w) = (dice.pick(&dtypes), dice.pick(&dtypes));
+    let left = dice.pick(&["x", "where(x > 0, x, 0)", "(x + f32(k % 2))", "x"]);
+    let right = dice.pick(&["w", "(w * 0.5)", "f32(i)", "w"]);
+    let after =
+        dice.pick(&["t", "max(t, 0) + bias", "t * 0.5 - residual", "where(m < n, t, bias)"]);
+    let shared = dice.pick(&["", batch]);
+    format!(
+        "kernel product(b, m, n, k) {{
+            in x: {of_x}[{batch}{x}]
+            in w: {of_w}[{shared}{w}]
+            in i: int8[{shared}{w}]
+            in bias: float32[n]
+            in residual: float32[m, n]
+            out y: float32[b, m, n]
+            t = sum<k>({left} * {right})
+            y = {after}
+        }}"
+    )
+}
+
+#[test]
+fn random_products_of_any_views_under_both_profiles() -> Result<(), Failure> {
+    let beds = [Bed::open()?, Bed::with_profile(Profile::Card)?];
+    let mut dice = Dice(1);
+    for round in 0..ROUNDS {
+        let text = random_product(&mut dice);
+        let kernel: Kernel = text.parse().map_err(|error| format!("{error}\n{text}"))?;
+        let sizes = [0, 1, 2, 5, 33, 64, 65, 129];
+        let mut extents = [dice.pick(&[1, 2, 3]), dice.pick(&sizes), dice.pick(&sizes), 0];
+        extents[3] = dice.pick(&sizes);
+        while extents.iter().product::<usize>() > MOST_PLACES {
+            extents[dice.pick(&[1, 2, 3])] = 5;
+        }
+        let ways = [Seen::Plain, Seen::Turned, Seen::Shifted, Seen::Repeated];
+        let mut views: Vec<Seen> = kernel.operands().iter().map(|_| dice.pick(&ways)).collect();
+        // A store to one place for many would leave the last one's value.
+        views[5] = dice.pick(&ways[..3]);
+        beds[round % 2].check_views(&kernel, &extents, &[], &views)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn heads_that_share_keys_and_values() -> Result<(), Failure> {
+    let text = "kernel grouped(b, h, q, t, d, e, g) {
+        in query: float32[b, h, q, d]
+        in key: float32[b, g, t, d]
+        in value: float32[b, g, t, e]
+        out y: float32[b, h, q, e]
+        s = sum<d>(query * key[b, h // 2, t, d]) * 0.03
+        p = exp(s - max<t>(s))
+        y = sum<t>(p * value[b, h // 2, t, e]) / sum<t>(p)
+    }";
+    assert_eq!(count(text, is_product)?, 3, "{}", program(text)?);
+    let extents = [2, 4, 33, 40, 16, 8, 2];
+    Bed::open()?.check_kernel(&text.parse()?, &extents, &[], Tolerance::OfSums)
+}
+
+#[test]
+fn convolutions_are_products_of_patches() -> Result<(), Failure> {
+    let text = "kernel convolution(co, oh, ow, ci, kh, kw, ih, iw) {
+        in x: float32[ci, ih, iw]
+        in w: float32[co, ci, kh, kw]
+        in bias: float32[co]
+        out y: float32[co, oh, ow]
+        y = sum<ci, kh, kw>((x[ci, oh * 2 + kh - 1, ow * 2 + kw - 1] else 0) * w) + bias
+    }";
+    assert_eq!(count(text, is_product)?, 1, "{}", program(text)?);
+    Bed::open()?.check(text, &[5, 6, 7, 3, 3, 3, 12, 13], &[])
 }

@@ -18,8 +18,6 @@ use crate::{Bar, Benchmark};
 
 /// Numbers of a sum: larger than caches.
 const NUMBERS: usize = 8 << 20;
-/// Rows, columns and terms of a product.
-const SIDE: usize = 512;
 /// Numbers that a hand-written loop works on at a time.
 const BLOCK: usize = 4096;
 
@@ -30,11 +28,12 @@ const BLOCK: usize = 4096;
 /// If the card cannot be opened.
 pub fn all<'a>(crew: &'a dyn Crew, filter: &str) -> Vec<Benchmark<'a>> {
     type Make<'a> = fn(String, DataFormat, &'a dyn Crew) -> Benchmark<'a>;
-    let kernels: [(&str, DataFormat, Make<'a>); 5] = [
+    let kernels: [(&str, DataFormat, Make<'a>); 6] = [
         ("sum of 8 M float32", IeeeFp32, sum),
         ("sum of 8 M float16", IeeeFp16, sum),
-        ("product of 512 cubed float32", IeeeFp32, product),
-        ("product of 512 cubed float16", IeeeFp16, product),
+        ("product of 512 cubed float32", IeeeFp32, product::<512>),
+        ("product of 512 cubed float16", IeeeFp16, product::<512>),
+        ("product of 1024 cubed float32", IeeeFp32, product::<1024>),
         ("sum of 64 float32, launched and waited for", IeeeFp32, small_sum),
     ];
     let threads = crew.threads();
@@ -64,7 +63,8 @@ fn small_sum(name: String, format: DataFormat, crew: &dyn Crew) -> Benchmark<'_>
     Benchmark::new(name, Bar::AtMost(3.0), ours, "a program that does nothing", peer)
 }
 
-fn product(name: String, format: DataFormat, crew: &dyn Crew) -> Benchmark<'_> {
+/// Of so many rows, columns and terms.
+fn product<const SIDE: usize>(name: String, format: DataFormat, crew: &dyn Crew) -> Benchmark<'_> {
     let kernel = Kernel::new(crew.threads(), &product_program(format), &[SIDE; 3], format);
     let [a, b] = [(); 2].map(|()| vec![1.0_f32; SIDE * SIDE]);
     let mut c = vec![0.0_f32; SIDE * SIDE];
@@ -73,7 +73,7 @@ fn product(name: String, format: DataFormat, crew: &dyn Crew) -> Benchmark<'_> {
             c.chunks_mut(64 * SIDE).map(parking_lot::Mutex::new).collect();
         crew.run(rows.len(), &|at| {
             let a = &a[at * 64 * SIDE..][..64 * SIDE];
-            plain_product(black_box(a), black_box(&b), black_box(&mut rows[at].lock()));
+            plain_product::<SIDE>(black_box(a), black_box(&b), black_box(&mut rows[at].lock()));
         });
     };
     Benchmark::new(name, Bar::AtLeast(1.0), move || kernel.run(), "a blocked loop of float32", peer)
@@ -98,7 +98,7 @@ fn product_program(format: DataFormat) -> Program {
     let a = code.operand(format, Access::Read, [m, k]);
     let b = code.operand(format, Access::Read, [k, n]);
     let c = code.operand(format, Access::Write, [m, n]);
-    code.each_parallel(m, 64, |code| {
+    code.each_parallel(m, 256, |code| {
         code.each_parallel(n, 256, |code| {
             let sum = code.constant(Lane::F32, [m, n], 0.0);
             code.each(k, 256, |code| code.dot(sum, a, b, k));
@@ -203,32 +203,32 @@ fn add_into(a: &[u8], b: &[u8], c: &mut [u8]) {
 }
 
 /// Rows of `a` times all of `b`, in blocks of 64 terms that stay in the cache.
-fn plain_product(a: &[f32], b: &[f32], c: &mut [f32]) {
+fn plain_product<const SIDE: usize>(a: &[f32], b: &[f32], c: &mut [f32]) {
     match Tier::detected() {
         // SAFETY: the CPU has the instructions.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { product_avx512(a, b, c) },
+        Tier::Avx512 => unsafe { product_avx512::<SIDE>(a, b, c) },
         // SAFETY: the CPU has the instructions.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { product_avx2(a, b, c) },
-        _ => product_loop(a, b, c),
+        Tier::Avx2 => unsafe { product_avx2::<SIDE>(a, b, c) },
+        _ => product_loop::<SIDE>(a, b, c),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,fma")]
-unsafe fn product_avx512(a: &[f32], b: &[f32], c: &mut [f32]) {
-    product_loop(a, b, c);
+unsafe fn product_avx512<const SIDE: usize>(a: &[f32], b: &[f32], c: &mut [f32]) {
+    product_loop::<SIDE>(a, b, c);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn product_avx2(a: &[f32], b: &[f32], c: &mut [f32]) {
-    product_loop(a, b, c);
+unsafe fn product_avx2<const SIDE: usize>(a: &[f32], b: &[f32], c: &mut [f32]) {
+    product_loop::<SIDE>(a, b, c);
 }
 
 #[inline(always)]
-fn product_loop(a: &[f32], b: &[f32], c: &mut [f32]) {
+fn product_loop<const SIDE: usize>(a: &[f32], b: &[f32], c: &mut [f32]) {
     c.fill(0.0);
     for first in (0..SIDE).step_by(64) {
         for (a, c) in a.chunks_exact(SIDE).zip(c.chunks_exact_mut(SIDE)) {

@@ -1,11 +1,13 @@
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use spyre_artifact::{Dim, Tile};
+use spyre_artifact::{Dim, Instruction, Tile};
 
 use super::Stop;
 use super::limits::tile_elements;
 use super::machine::Machine;
+use super::tiles::Tiles;
 
 /// Fewer elements than this are not worth a second thread.
 const LEAST_ELEMENTS: usize = 64 << 10;
@@ -28,11 +30,9 @@ impl Machine<'_> {
     /// thread has which tile does not show in what they compute. The first fault is that of the
     /// first tile that has one.
     pub(super) fn share(&self, begin: usize, dim: Dim, tile: Tile) -> Result<(), Stop> {
-        let extent = self.bound.extents[dim.index()];
-        let step = tile_elements(tile, extent);
-        let (tiles, taken) = (extent.div_ceil(step), AtomicUsize::new(0));
+        let grid = self.grid(begin, dim, tile);
+        let (tiles, taken) = (grid.tiles(), AtomicUsize::new(0));
         let first_fault: Mutex<Option<(usize, Stop)>> = Mutex::new(None);
-        let body = begin + 1..self.code.end_of(begin);
         let work = || {
             let mut helper = self.helper();
             loop {
@@ -40,10 +40,8 @@ impl Machine<'_> {
                 if nth >= tiles || first_fault.lock().is_some() {
                     break;
                 }
-                let start = nth * step;
-                helper.tiles.starts[dim.index()] = start;
-                helper.tiles.elements[dim.index()] = step.min(extent - start);
-                if let Err(stop) = helper.run_body(body.clone()) {
+                grid.go_to(nth, &mut helper.tiles);
+                if let Err(stop) = helper.run_body(grid.body.clone()) {
                     let mut first = first_fault.lock();
                     if first.as_ref().is_none_or(|(known, _)| nth < *known) {
                         *first = Some((nth, stop));
@@ -55,5 +53,66 @@ impl Machine<'_> {
         };
         self.work.threads.share(tiles, &work);
         first_fault.into_inner().map_or(Ok(()), |(_, stop)| Err(stop))
+    }
+
+    /// The loop at a place, and the parallel loops that are all there is inside it, as long as
+    /// there are too few tiles to keep all threads busy to the end.
+    fn grid(&self, begin: usize, dim: Dim, tile: Tile) -> Grid {
+        let instructions = self.code.program().instructions();
+        let enough = self.work.threads.count() * TILES_PER_THREAD;
+        let mut grid = Grid { axes: Vec::new(), body: begin..self.code.end_of(begin) + 1 };
+        let mut next = Some((dim, tile));
+        while let Some((dim, tile)) = next {
+            let extent = self.bound.extents[dim.index()];
+            grid.axes.push(Axis { dim, extent, step: tile_elements(tile, extent) });
+            grid.body = grid.body.start + 1..grid.body.end - 1;
+            next = match instructions.get(grid.body.start) {
+                Some(&Instruction::Begin { dim, tile, is_parallel: true })
+                    if grid.tiles() < enough
+                        && self.code.end_of(grid.body.start) + 1 == grid.body.end
+                        && self.bound.extents[dim.index()] > 0 =>
+                {
+                    Some((dim, tile))
+                }
+                _ => None,
+            };
+        }
+        grid
+    }
+}
+
+/// So many tiles for each thread let the last one end about when the others do.
+const TILES_PER_THREAD: usize = 8;
+
+/// Parallel loops whose tiles are divided together.
+#[derive(Debug)]
+struct Grid {
+    /// Outermost first.
+    axes: Vec<Axis>,
+    body: Range<usize>,
+}
+
+/// A dim that is not empty, in tiles.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    dim: Dim,
+    extent: usize,
+    step: usize,
+}
+
+impl Grid {
+    fn tiles(&self) -> usize {
+        self.axes.iter().map(|axis| axis.extent.div_ceil(axis.step)).product()
+    }
+
+    /// Goes to the tile of this number.
+    fn go_to(&self, mut nth: usize, tiles: &mut Tiles) {
+        for &Axis { dim, extent, step } in self.axes.iter().rev() {
+            let count = extent.div_ceil(step);
+            let start = nth % count * step;
+            nth /= count;
+            tiles.starts[dim.index()] = start;
+            tiles.elements[dim.index()] = step.min(extent - start);
+        }
     }
 }

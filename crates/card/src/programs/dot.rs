@@ -119,7 +119,10 @@ impl Machine<'_> {
         let Counts { rows, columns, k, .. } = counts;
         let is_few = rows <= FEW_ROWS;
         if let (1, Some(b)) = (columns, right.vector(batch, k)) {
-            vectorised(|| add_dots(k, b, a, sums, rows));
+            vectorised(
+                #[inline(always)]
+                || add_dots(k, b, a, sums, rows),
+            );
             return self.check_turn();
         }
         let Room { panel, columns: lines } = room;
@@ -130,7 +133,10 @@ impl Machine<'_> {
             let columns_of_b = self.panel(at, counts, right, place, (panel, lines))?;
             let sums = &mut sums[first..(rows - 1) * columns + first + width];
             match columns_of_b {
-                Some(b) if is_few => vectorised(|| add_dots(k, a, b, sums, columns)),
+                Some(b) if is_few => vectorised(
+                    #[inline(always)]
+                    || add_dots(k, a, b, sums, columns),
+                ),
                 Some(b) => {
                     room_for(panel, k, width);
                     T::turn(Tier::detected(), b, k, panel, PANEL);

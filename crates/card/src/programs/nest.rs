@@ -25,8 +25,17 @@ const ONE: Row = Row { start: 0, elements: 1, stride: 0 };
 impl Nest {
     /// The loops of up to eight dims: elements and stride of each.
     pub(super) fn over(dims: impl IntoIterator<Item = (usize, i64)>) -> Self {
+        Self::joined_where(dims, |_, _| true)
+    }
+
+    /// The same, but loops that continue each other stay apart unless `joins` says that it is worth
+    /// it to have the inner one, of these elements and this stride, go on.
+    pub(super) fn joined_where(
+        dims: impl IntoIterator<Item = (usize, i64)>,
+        joins: impl Fn(usize, i64) -> bool,
+    ) -> Self {
         let mut nest = Self { loops: Default::default(), count: 0, is_empty: false };
-        dims.into_iter().for_each(|(elements, stride)| nest.push(elements, stride));
+        dims.into_iter().for_each(|(elements, stride)| nest.push(elements, stride, &joins));
         nest
     }
 
@@ -84,7 +93,7 @@ impl Nest {
         }
     }
 
-    fn push(&mut self, elements: usize, stride: i64) {
+    fn push(&mut self, elements: usize, stride: i64, joins: impl Fn(usize, i64) -> bool) {
         self.is_empty |= elements == 0;
         if elements <= 1 {
             return;
@@ -92,7 +101,7 @@ impl Nest {
         let row = Row { start: 0, elements, stride };
         if let Some(last) = self.loops[..self.count].last_mut() {
             let continues = stride.checked_mul(elements as i64) == Some(last.stride);
-            if continues {
+            if continues && joins(elements, stride) {
                 *last = Row { elements: last.elements * elements, ..row };
                 return;
             }
@@ -124,6 +133,18 @@ mod tests {
         assert_eq!(rows(&[(2, 12), (1, 99), (3, 4), (4, 1)]), [(100, 24, 1)]);
         assert_eq!(rows(&[(5, 0), (7, 0)]), [(100, 35, 0)]);
         assert_eq!(rows(&[]), [(100, 1, 0)]);
+    }
+
+    #[test]
+    fn loops_stay_apart_where_it_is_not_worth_joining_them() {
+        let nest = Nest::joined_where([(2, 12), (3, 4), (4, 1)], |elements, _| elements == 3);
+        let mut rows = Vec::new();
+        let walked = nest.each_row(0, |row| {
+            rows.push((row.start, row.elements));
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!(walked, Ok(()));
+        assert_eq!(rows, [0, 4, 8, 12, 16, 20].map(|start| (start, 4)));
     }
 
     #[test]

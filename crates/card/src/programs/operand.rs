@@ -278,8 +278,14 @@ impl Tensor {
         let starts = tiles.starts.iter().zip(&self.strides);
         let first = starts.fold(self.offset, |at, (&start, stride)| at + start as i64 * stride);
         let step = |dim: Dim| (tiles.elements[dim.index()], self.strides[dim.index()]);
+        // Where a row is cut into sticks anyway, rows that lie alike are better taken together.
+        let goes_on = |elements: usize, stride: i64| {
+            let run = usize::try_from(first).ok();
+            let run = run.and_then(|first| self.layout.run_from(first, stride));
+            run.is_none_or(|run| run.elements > elements)
+        };
         let mut place = 0;
-        Nest::over(dims.into_iter().map(step)).each_block(first, |rows, row| {
+        Nest::joined_where(dims.into_iter().map(step), goes_on).each_block(first, |rows, row| {
             self.pieces_of(rows, row, place, &mut act)?;
             place += rows.elements * row.elements;
             Ok(())

@@ -178,13 +178,12 @@ impl Machine<'_> {
             }
             &Right::Panels { operand, k, column, is_turned } => (operand, k, column, is_turned),
         };
-        let tiles = self.tiles;
+        let (converter, tiles) = (self.code.converter(at, 1)?, self.tiles);
         self.tiles.starts[column.index()] += first;
         self.tiles.elements[column.index()] = width;
         let is_whole = width == PANEL && !is_turned;
         let buffer = if is_whole { &mut *panel } else { &mut *lines };
         let mut tile = T::tile(mem::take(buffer));
-        let converter = self.code.converter(at, 1)?;
         let loaded = match is_turned {
             true => self.load_tile(
                 operand,

@@ -236,6 +236,7 @@ impl<'a> Nest<'a> {
         let mut roles = Roles::within(self.kernel, pending);
         for goal in goals {
             if let Goal::Multiply { product, .. } = goal {
+                roles.are_many |= !roles.is_none();
                 roles.over = roles.over | product.over;
             }
         }

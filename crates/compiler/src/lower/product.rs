@@ -24,6 +24,8 @@ pub(super) struct Roles {
     pub(super) columns: DimSet,
     /// Those that are summed over in these loops.
     pub(super) over: DimSet,
+    /// Several products have their tiles in LX at a time.
+    pub(super) are_many: bool,
 }
 
 impl Product {
@@ -53,7 +55,8 @@ impl Roles {
             Self {
                 rows: roles.rows | left.minus(right),
                 columns: roles.columns | right.minus(left),
-                ..roles
+                over: DimSet::NONE,
+                are_many: !roles.is_none(),
             }
         })
     }

@@ -16,8 +16,11 @@ const WHOLE_ROWS: u32 = 4;
 
 /// Sides of a tile of a matrix product: of the only dim, or of the last and the one before. What is
 /// loaded is used as often as the other side is long, and all of it fits into a core's second cache.
-const PRODUCT_ROWS: [u32; 3] = [128, 32, 4];
+const PRODUCT_ROWS: [u32; 3] = [256, 64, 4];
 const PRODUCT_COLUMNS: [u32; 3] = [256, 64, 4];
+
+/// Rows where tiles of several products, and what is made of them, are there at a time.
+const FEWER_ROWS: [u32; 3] = [64, 16, 4];
 
 /// How much of what is summed over at a time: of the only dim, or of the first, and of others.
 const PRODUCT_DEPTH: u32 = 256;
@@ -60,6 +63,7 @@ fn product_tile(dim: DimId, roles: Roles) -> u32 {
     match () {
         () if roles.over.contains(dim) => depth(dim, roles.over),
         () if roles.columns.contains(dim) => side(dim, roles.columns, PRODUCT_COLUMNS),
+        () if roles.rows.contains(dim) && roles.are_many => side(dim, roles.rows, FEWER_ROWS),
         () if roles.rows.contains(dim) => side(dim, roles.rows, PRODUCT_ROWS),
         () => 1,
     }
