@@ -257,3 +257,52 @@ fn random_bits_are_those_of_seed_offset_and_index() -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[test]
+fn the_first_of_a_sort_go_to_a_shorter_tensor() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    let text = "kernel topk(rows, columns, k) {
+        in x: float32[rows, columns]
+        out values: float32[rows, k]
+        out at: int64[rows, k]
+        is_kept = columns < size(k)
+        values[rows, columns] = sort_descending<columns>(x) if is_kept
+        at[rows, columns] = order_descending<columns>(x) if is_kept
+    }";
+    for (columns, k) in [(1, 1), (65, 3), (129, 129), (4000, 7)] {
+        check(&bed, text, &[5, columns, k])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn counts_of_what_came_before_say_where_things_go() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    let nonzero = "kernel nonzero(i) {
+        in x: float32[i]
+        out at: int64[i]
+        out count: int64[]
+        is_there = x > 0
+        before = scan_sum<i>(i64(is_there)) - 1
+        at[before] = i if is_there
+        count = sum<i>(i64(is_there))
+    }";
+    let runs = "kernel runs(i) {
+        in x: int64[i]
+        in from: int64[i]
+        out values: int64[i]
+        out counts: int64[i]
+        out inverse: int64[i]
+        y = x // 16
+        is_new = i == 0 | y != (x[i - 1] else 0) // 16
+        nth = scan_sum<i>(i64(is_new)) - 1
+        values[nth] = y
+        counts[nth] += 1
+        inverse[order<i>(from)] = nth
+    }";
+    for count in [0, 1, 63, 64, 65, 129, 4000] {
+        check(&bed, nonzero, &[count])?;
+        check(&bed, runs, &[count])?;
+    }
+    Ok(())
+}

@@ -52,3 +52,19 @@ fn more_than_sixty_four_at_once_are_refused() -> Result<(), CompileError> {
     assert!(refused.to_string().contains("registers, at most 64"), "{refused}");
     Ok(())
 }
+
+#[test]
+fn what_was_written_before_a_parallel_loop_is_not_written_in_it() -> Result<(), CompileError> {
+    let text = "kernel k(i) {
+        in x: float32[i]
+        out y: float32[i]
+        s = sum<i>(x)
+        y = x * sum<i>(x * s) * 2
+    }";
+    let program = program(text)?.to_string();
+    // The first sum is not needed any more, and could make room for the number two.
+    let (before, parallel) = program.split_once("parallel\n").expect("a parallel loop");
+    assert!(before.contains("r0: f32 []\n") && before.contains("  reduce sum r0"), "{program}");
+    assert!(parallel.contains("= constant 2.0") && !parallel.contains("r0 ="), "{program}");
+    Ok(())
+}

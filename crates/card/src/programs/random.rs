@@ -2,13 +2,15 @@
 //! random is a function of key and counter alone, so that it does not show who computed it.
 
 use spyre_artifact::Register;
+use spyre_numerics::Tier;
 
 use super::Stop;
 use super::machine::Machine;
-use super::vector::vectorised;
+use super::vector::{Job, run};
 
-/// Counters at a time: as many as fit a vector register.
-const LANES: usize = 16;
+/// Counters at a time: too many for the compiler to unroll the loop over them, which it would then
+/// not make vector code of.
+const LANES: usize = 64;
 const ROUNDS: usize = 10;
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 /// How the key changes from round to round.
@@ -27,19 +29,31 @@ impl Machine<'_> {
         self.registers.join(&self.tiles, target, sources, |[seeds, offsets, indices], bits| {
             bits.clear();
             bits.resize(indices.len(), 0);
-            vectorised(|| fill(word, [seeds, offsets, indices], bits));
+            run(Tier::detected(), Fill { word, sources: [seeds, offsets, indices], bits });
             Ok(())
         })
     }
 }
 
-#[inline(always)]
-fn fill(word: usize, sources: [&[i64]; 3], bits: &mut [i64]) {
-    for (at, bits) in bits.chunks_mut(LANES).enumerate() {
-        let [seeds, offsets, indices] = sources.map(|source| lanes(&source[at * LANES..]));
-        let counter = [low(offsets), high(offsets), low(indices), high(indices)];
-        let words = philox(counter, [low(seeds), high(seeds)]);
-        bits.iter_mut().zip(words[word]).for_each(|(bits, word)| *bits = word.into());
+/// One word for each seed, offset and index.
+struct Fill<'a> {
+    word: usize,
+    sources: [&'a [i64]; 3],
+    bits: &'a mut [i64],
+}
+
+/// Large enough for the compiler to leave a closure around it alone: so it is a job of its own.
+impl Job for Fill<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) {
+        for (at, bits) in self.bits.chunks_mut(LANES).enumerate() {
+            let [seeds, offsets, indices] = self.sources.map(|source| lanes(&source[at * LANES..]));
+            let counter = [low(offsets), high(offsets), low(indices), high(indices)];
+            let words = philox(counter, [low(seeds), high(seeds)]);
+            bits.iter_mut().zip(words[self.word]).for_each(|(bits, word)| *bits = word.into());
+        }
     }
 }
 
@@ -65,22 +79,18 @@ fn high(words: [i64; LANES]) -> Words {
 /// Four random words for each counter.
 #[inline(always)]
 fn philox(mut counter: [Words; 4], mut key: [Words; 2]) -> [Words; 4] {
-    for round in 0..ROUNDS {
-        if round > 0 {
-            for (key, step) in key.iter_mut().zip(WEYL) {
-                key.iter_mut().for_each(|key| *key = key.wrapping_add(step));
-            }
-        }
-        let (mut next, [c0, c1, c2, c3]) = ([[0; LANES]; 4], counter);
+    for _ in 0..ROUNDS {
+        let ([c0, c1, c2, c3], [k0, k1]) = (&mut counter, &mut key);
         for lane in 0..LANES {
             let first = u64::from(MULTIPLIERS[0]) * u64::from(c0[lane]);
             let second = u64::from(MULTIPLIERS[1]) * u64::from(c2[lane]);
-            next[0][lane] = (second >> 32) as u32 ^ c1[lane] ^ key[0][lane];
-            next[1][lane] = second as u32;
-            next[2][lane] = (first >> 32) as u32 ^ c3[lane] ^ key[1][lane];
-            next[3][lane] = first as u32;
+            c0[lane] = (second >> 32) as u32 ^ c1[lane] ^ k0[lane];
+            c1[lane] = second as u32;
+            c2[lane] = (first >> 32) as u32 ^ c3[lane] ^ k1[lane];
+            c3[lane] = first as u32;
+            k0[lane] = k0[lane].wrapping_add(WEYL[0]);
+            k1[lane] = k1[lane].wrapping_add(WEYL[1]);
         }
-        counter = next;
     }
     counter
 }

@@ -1,11 +1,12 @@
 use spyre_artifact::{Dim, Lane, Register, ScanOp};
+use spyre_numerics::Tier;
 
 use super::Stop;
 use super::along::Along;
 use super::buffer::Element;
 use super::elementwise::NanWins;
 use super::machine::Machine;
-use super::vector::vectorised;
+use super::vector::{Job, run};
 
 /// An element, and what it is carried along as.
 trait Carried<C>: Element {
@@ -82,7 +83,8 @@ impl Machine<'_> {
         let (mut result, mut held) = (self.registers.take::<T>(), self.registers.take_from(carry));
         result.clear();
         let elements = T::of(self.registers.tile(source));
-        vectorised(|| scan(elements, along, &mut held, &mut result, act));
+        let job = Scan { elements, along, held: &mut held, result: &mut result, act };
+        run(Tier::detected(), job);
         self.registers.put(carry, held);
         self.registers.put(target, result);
     }
@@ -92,31 +94,39 @@ fn unknown(op: ScanOp, lane: Lane) -> Stop {
     Stop::refused(format!("{op} is not for {lane}"))
 }
 
-#[inline(always)]
-fn scan<T: Carried<C>, C: Copy>(
-    elements: &[T],
+/// What all elements up to each one give, row by row.
+struct Scan<'a, T, C, F> {
+    elements: &'a [T],
     along: Along,
-    held: &mut [C],
-    result: &mut Vec<T>,
-    act: impl Fn(C, C) -> C,
-) {
-    if elements.is_empty() {
-        return;
-    }
-    let blocks = elements.chunks_exact(along.block());
-    for (block, held) in blocks.zip(held.chunks_exact_mut(along.row)) {
-        if let [held] = held {
-            let mut carried = *held;
-            result.extend(block.iter().map(|&element| {
-                carried = act(carried, element.wide());
-                T::narrow(carried)
-            }));
-            *held = carried;
-            continue;
+    held: &'a mut [C],
+    result: &'a mut Vec<T>,
+    act: F,
+}
+
+impl<T: Carried<C>, C: Copy, F: Fn(C, C) -> C> Job for Scan<'_, T, C, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) {
+        let Self { elements, along, held, result, act } = self;
+        if elements.is_empty() {
+            return;
         }
-        for row in block.chunks_exact(along.row) {
-            held.iter_mut().zip(row).for_each(|(held, &x)| *held = act(*held, x.wide()));
-            result.extend(held.iter().map(|&carried| T::narrow(carried)));
+        let blocks = elements.chunks_exact(along.block());
+        for (block, held) in blocks.zip(held.chunks_exact_mut(along.row)) {
+            if let [held] = held {
+                let mut carried = *held;
+                result.extend(block.iter().map(|&element| {
+                    carried = act(carried, element.wide());
+                    T::narrow(carried)
+                }));
+                *held = carried;
+                continue;
+            }
+            for row in block.chunks_exact(along.row) {
+                held.iter_mut().zip(row).for_each(|(held, &x)| *held = act(*held, x.wide()));
+                result.extend(held.iter().map(|&carried| T::narrow(carried)));
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
 use spyre_artifact::{Dim, Lane, Register, SeekOp};
+use spyre_numerics::Tier;
 
 use super::Stop;
 use super::along::Along;
 use super::buffer::Element;
 use super::machine::Machine;
 use super::reduce::fold_row;
-use super::vector::vectorised;
+use super::vector::{Job, run};
 
 impl Machine<'_> {
     pub(super) fn seek(
@@ -50,22 +51,39 @@ impl Machine<'_> {
         let mut values: Vec<T> = self.registers.take_from(value);
         let mut places: Vec<i64> = self.registers.take_from(place);
         let elements = T::of(self.registers.tile(source));
-        vectorised(|| {
-            let held = values.chunks_mut(along.row.max(1)).zip(places.chunks_mut(along.row.max(1)));
-            let blocks = elements.chunks(along.block().max(1));
-            for (block, (values, places)) in blocks.zip(held) {
-                match (values, places) {
-                    ([value], [place]) => seek_row(block, first, value, place, wins),
-                    (values, places) => {
-                        for (row, at) in block.chunks_exact(along.row).zip(first..) {
-                            seek_each(row, at, values, places, wins);
-                        }
+        let held = (&mut values[..], &mut places[..]);
+        run(Tier::detected(), Find { elements, along, first, held, wins });
+        self.registers.put(value, values);
+        self.registers.put(place, places);
+    }
+}
+
+/// The best of all elements and of what is held, with their places from `first` on.
+struct Find<'a, T, F> {
+    elements: &'a [T],
+    along: Along,
+    first: i64,
+    held: (&'a mut [T], &'a mut [i64]),
+    wins: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> bool + Copy> Job for Find<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) {
+        let Self { elements, along, first, held: (values, places), wins } = self;
+        let held = values.chunks_mut(along.row.max(1)).zip(places.chunks_mut(along.row.max(1)));
+        for (block, (values, places)) in elements.chunks(along.block().max(1)).zip(held) {
+            match (values, places) {
+                ([value], [place]) => seek_row(block, first, value, place, wins),
+                (values, places) => {
+                    for (row, at) in block.chunks_exact(along.row).zip(first..) {
+                        seek_each(row, at, values, places, wins);
                     }
                 }
             }
-        });
-        self.registers.put(value, values);
-        self.registers.put(place, places);
+        }
     }
 }
 

@@ -21,7 +21,9 @@ pub(super) fn share(draft: &mut Draft) {
             buffers.push(Buffer { of, until: 0, homes: Vec::new() });
         }
         buffers[at].until = life.last;
-        buffers[at].homes.push(life.home);
+        if !buffers[at].homes.contains(&life.home) {
+            buffers[at].homes.push(life.home);
+        }
         renamed[usize::from(life.register.0)] = Register(at as u16);
     }
     for instruction in &mut draft.instructions {
@@ -35,7 +37,7 @@ struct Buffer {
     of: RegisterType,
     /// The last instruction that needs what it holds.
     until: usize,
-    /// The loops in which it was first written, once per life.
+    /// The loops in which lives began that it was used for.
     homes: Vec<usize>,
 }
 
