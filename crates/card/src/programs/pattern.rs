@@ -57,6 +57,9 @@ impl Seen {
                     let (left, right) = (program.operand(left).span, program.operand(right).span);
                     seen.multiply(left.without(k), right.without(k));
                 }
+                Instruction::Scan { dim, .. }
+                | Instruction::Seek { dim, .. }
+                | Instruction::Order { dim, .. } => seen.reduced = seen.reduced.with(dim),
                 Instruction::Begin { .. }
                 | Instruction::End
                 | Instruction::SkipUnless { .. }
