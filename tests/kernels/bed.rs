@@ -114,7 +114,7 @@ impl Bed {
         scalars: &[Constant],
         arrays: &[Array],
     ) -> Result<Vec<SpyreTensor>, Failure> {
-        let plan = kernel.compile(&CompileOptions { profile: self.profile })?;
+        let plan = kernel.compile(&CompileOptions::for_profile(self.profile))?;
         let plan = ExecutionPlan::from_compiler_output(plan)?;
         plan.load(&self.stream)?;
         let mut tensors = Vec::new();

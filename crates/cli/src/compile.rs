@@ -1,5 +1,6 @@
 use std::fmt;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -23,6 +24,10 @@ pub(crate) struct Arguments {
     /// Which numbers the device keeps. For the card, what a real one would refuse is shown.
     #[arg(long, default_value = "open")]
     profile: ProfileName,
+    /// The most elements of each dim that a program is made for: larger tensors are launched tile by
+    /// tile.
+    #[arg(long, value_name = "N")]
+    max_tile: Option<NonZeroU32>,
     /// Shows what the kernel would take on a real card, with dims of these extents.
     #[arg(long, value_name = "DIM=N,..")]
     predict: Option<String>,
@@ -35,7 +40,8 @@ pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     let path = arguments.kernel.display();
     let text = fs::read_to_string(&arguments.kernel).with_context(|| format!("{path}"))?;
     let kernel: Kernel = text.parse().with_context(|| format!("{path}"))?;
-    let options = CompileOptions { profile: arguments.profile.into() };
+    let options =
+        CompileOptions { profile: arguments.profile.into(), max_tile: arguments.max_tile };
     let extents = arguments.predict.as_deref().map(predicted::extents).transpose()?;
     let card = (options.profile == Profile::Card).then(|| {
         let notes = kernel.card_report(extents.as_deref().unwrap_or_default());

@@ -54,5 +54,5 @@ fn options(profile: Option<Profile>) -> Result<CompileOptions> {
         Some(profile) => profile,
         None => OpenSettings::from_environment()?.profile,
     };
-    Ok(CompileOptions { profile })
+    Ok(CompileOptions::for_profile(profile))
 }
