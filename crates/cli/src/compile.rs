@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     /// Shows what the kernel would take on a real card, with dims of these extents.
     #[arg(long, value_name = "DIM=N,..")]
     predict: Option<String>,
-    /// Shows along which dims the sticks of all tensors run, given those of some.
+    /// Shows along which dims the sticks of all tensors run, given those of some; for the card, what
+    /// lies otherwise than it needs it is turned by steps of the plan.
     #[arg(long, value_name = "TENSOR=DIM,..", num_args = 0..=1, default_missing_value = "")]
     layouts: Option<String>,
 }
@@ -47,17 +48,19 @@ pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
         let notes = kernel.card_report(extents.as_deref().unwrap_or_default());
         notes.iter().map(NoteReport::new).collect()
     });
-    let layouts = arguments.layouts.as_deref().map(|given| {
-        let given = sticks(&kernel, given)?;
-        Ok::<_, anyhow::Error>(LayoutsReport::new(&kernel, options.profile, &given))
-    });
-    let predicted = extents.map(|extents| PredictedReport::new(&kernel, &options, &extents));
-    let plan = kernel.compile(&options).with_context(|| format!("{path}"));
-    let written = match (&arguments.output, plan) {
-        (Some(output), plan) => plan::Report::save(&plan?, output)?,
-        (None, plan) => plan::Report::unsaved(kernel.name(), &plan?),
+    let given = arguments.layouts.as_deref().map(|given| sticks(&kernel, given)).transpose()?;
+    let plan = match &given {
+        Some(given) => kernel.compile_laid_out(&options, given),
+        None => kernel.compile(&options),
     };
-    Ok(Report { written, card, layouts: layouts.transpose()?, predicted: predicted.transpose()? })
+    let plan = plan.with_context(|| format!("{path}"))?;
+    let layouts = given.map(|given| LayoutsReport::new(&kernel, options.profile, &given));
+    let predicted = extents.map(|extents| PredictedReport::new(&kernel, &options, &extents));
+    let written = match &arguments.output {
+        Some(output) => plan::Report::save(&plan, output)?,
+        None => plan::Report::unsaved(kernel.name(), &plan),
+    };
+    Ok(Report { written, card, layouts, predicted: predicted.transpose()? })
 }
 
 /// Layouts as in `a=m,b=k`; `sparse` is one element in each stick.

@@ -29,6 +29,8 @@ pub struct Layouts {
     pub operands: Vec<Stick>,
     /// What is turned, in the order in which it is needed; nothing where any layout will do.
     pub restickify: Vec<Restickify>,
+    /// Tensors that something needs as they lie.
+    pub used_as_they_lie: Vec<OperandId>,
 }
 
 /// A tensor or a value that is turned.

@@ -9,6 +9,7 @@ mod registers;
 mod scope;
 mod tileable;
 mod tiles;
+mod turned;
 
 use std::num::NonZeroU32;
 

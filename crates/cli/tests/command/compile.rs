@@ -74,7 +74,7 @@ fn layouts_and_what_a_real_card_would_refuse_are_shown() {
 }";
     bed.write("scores.ir", text.as_bytes());
     let said = bed.fine("compile scores.ir --profile card --layouts");
-    let expected = "scores: tensors a, b, c; 1 step, 2 images
+    let expected = "scores: tensors a, b, c; 2 steps, 4 images
 on a real card
   refused: the card has no `erf`
   replaced: `b` is restickified, from k to n
@@ -90,6 +90,8 @@ restickify
     assert_eq!(report["card"][0]["verdict"], "refused");
     assert_eq!(report["layouts"]["tensors"][1]["stick"], "n");
     assert_eq!(report["layouts"]["restickify"], serde_json::json!([]));
+    bed.fine("compile scores.ir --profile card --layouts -o scores");
+    assert!(bed.fine("inspect scores").contains("step 0 restickify b"));
     let refusal = bed.refusal("compile scores.ir --layouts z=n");
     assert_eq!(refusal, "there is no tensor \"z\"");
     assert!(bed.refusal("compile scores.ir --layouts a=n").contains("no such dim"));

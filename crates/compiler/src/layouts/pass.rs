@@ -15,12 +15,20 @@ pub(super) struct Pass<'a> {
     given: HashMap<OperandId, Stick>,
     sticks: Vec<Option<Stick>>,
     turns: Vec<Restickify>,
+    used_as_they_lie: Vec<OperandId>,
 }
 
 impl<'a> Pass<'a> {
     pub(super) fn new(kernel: &'a Kernel, profile: Profile, given: &[(OperandId, Stick)]) -> Self {
         let given = given.iter().copied().collect();
-        Self { kernel, profile, given, sticks: Vec::new(), turns: Vec::new() }
+        Self {
+            kernel,
+            profile,
+            given,
+            sticks: Vec::new(),
+            turns: Vec::new(),
+            used_as_they_lie: Vec::new(),
+        }
     }
 
     pub(super) fn run(mut self) -> Layouts {
@@ -35,7 +43,9 @@ impl<'a> Pass<'a> {
             let known = self.given.get(&operand).or_else(|| stored.get(&operand));
             known.copied().unwrap_or_else(|| self.kernel.default_stick(operand))
         };
-        Layouts { operands: operands.map(stick).collect(), restickify: self.turns }
+        let operands = operands.map(stick).collect();
+        let Self { turns: restickify, used_as_they_lie, .. } = self;
+        Layouts { operands, restickify, used_as_they_lie }
     }
 
     /// Values that are stored, or that such a value is made from. The products of a matrix product are
@@ -99,8 +109,10 @@ impl<'a> Pass<'a> {
     }
 
     /// The card leaves one element of each stick that it reduces; the software card has no such need.
-    fn reduced(&self, source: ValueId, over: DimSet, span: DimSet) -> Option<Stick> {
-        match self.stick(source)? {
+    fn reduced(&mut self, source: ValueId, over: DimSet, span: DimSet) -> Option<Stick> {
+        let stick = self.stick(source)?;
+        self.turn(source, stick);
+        match stick {
             Stick::Along(dim) if over.contains(dim) && self.profile == Profile::Open => {
                 span.iter().last().map(Stick::Along)
             }
@@ -133,12 +145,16 @@ impl<'a> Pass<'a> {
 
     /// Has a value turned, if the card needs it and nobody had before.
     fn turn(&mut self, value: ValueId, to: Stick) {
-        let Some(from) = self.stick(value).filter(|&from| from != to) else { return };
+        let Some(from) = self.stick(value) else { return };
         let what = match self.kernel.value(value).expression {
             Expression::Load { operand, .. } => Turned::Operand(operand),
             _ => Turned::Value(value),
         };
-        self.note(Restickify { what, from, to });
+        match what {
+            _ if from != to => self.note(Restickify { what, from, to }),
+            Turned::Operand(operand) => self.used_as_they_lie.push(operand),
+            _ => {}
+        }
     }
 
     fn note(&mut self, turn: Restickify) {
@@ -160,6 +176,7 @@ impl<'a> Pass<'a> {
             let known = self.given.get(&store.operand).or_else(|| stored.get(&store.operand));
             let known = known.copied().or_else(|| Some(from).filter(is_there));
             let to = known.unwrap_or_else(|| self.kernel.default_stick(store.operand));
+            self.turn(store.value, from);
             if to != from {
                 self.note(Restickify { what: Turned::Stored(store.operand), from, to });
             }
