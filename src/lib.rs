@@ -39,6 +39,10 @@ mod readme {}
 mod architecture {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/kernels.md")]
+mod kernels {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/life-of-a-launch.md")]
 mod life_of_a_launch {}
 

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use spyre::compiler::{CompileOptions, Kernel};
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -28,6 +30,29 @@ fn every_page_is_run_as_a_doc_test() {
     for name in documents().iter().filter(|name| read(name).contains("```rust")) {
         assert!(facade.contains(&format!("include_str!(\"../{name}\")")), "{name} is not run");
     }
+}
+
+/// The blocks of a document that are kernels.
+fn kernels(document: &str) -> Vec<String> {
+    let blocks = document.split("```text\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    let is_kernel = |block: &&str| block.lines().any(|line| line.starts_with("kernel "));
+    blocks.filter(is_kernel).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_kernel_in_the_documents_is_compiled() {
+    let mut count = 0;
+    for name in documents() {
+        for text in kernels(&read(&name)) {
+            let kernel: Kernel =
+                text.parse().unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+            let plan = kernel.compile(&CompileOptions::default());
+            plan.unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "only {count} kernels");
 }
 
 /// The lines of a document's shell blocks.

@@ -2,6 +2,7 @@
 //! files that are broken, gone or not to be written.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,7 +63,7 @@ fn kernel(number: usize) -> Kernel {
     text(number).parse().expect("a kernel")
 }
 
-const OPTIONS: CompileOptions = CompileOptions { profile: Profile::Open };
+const OPTIONS: CompileOptions = CompileOptions::for_profile(Profile::Open);
 
 #[test]
 fn threads_that_ask_at_once_have_it_compiled_once() {
@@ -91,12 +92,13 @@ fn threads_that_ask_at_once_have_it_compiled_once() {
 #[test]
 fn keys_differ_where_plans_may() -> Result<(), PlanError> {
     let cache = PlanCache::new(CacheSettings::in_memory());
-    let card = CompileOptions { profile: Profile::Card };
+    let card = CompileOptions::for_profile(Profile::Card);
     cache.plan(&kernel(1), &OPTIONS)?;
     cache.plan(&kernel(2), &OPTIONS)?;
     cache.plan(&kernel(1), &card)?;
+    cache.plan(&kernel(1), &CompileOptions { max_tile: NonZeroU32::new(64), ..OPTIONS })?;
     cache.plan_of_text(&text(1).replace("kernel", "# the same\nkernel"), &OPTIONS)?;
-    assert_eq!(cache.statistics().compiled, 3);
+    assert_eq!(cache.statistics().compiled, 4);
     assert_ne!(PlanKey::new(&kernel(1), &OPTIONS), PlanKey::new(&kernel(1), &card));
     Ok(())
 }
@@ -105,7 +107,7 @@ fn keys_differ_where_plans_may() -> Result<(), PlanError> {
 fn what_is_refused_once_is_not_compiled_again() {
     let cache = PlanCache::new(CacheSettings::in_memory());
     let wide = "kernel wide(i) {\n in x: float64[i]\n out y: float64[i]\n y = x\n}";
-    let card = CompileOptions { profile: Profile::Card };
+    let card = CompileOptions::for_profile(Profile::Card);
     for _ in 0..3 {
         let error = cache.plan_of_text(wide, &card).expect_err("the card has no float64");
         assert!(matches!(error, PlanError::Compile(_)), "{error}");

@@ -10,13 +10,14 @@ pub(super) struct Source(String);
 
 impl Source {
     pub(super) fn new(kernel: &Kernel, options: &CompileOptions) -> Self {
-        let CompileOptions { profile } = options;
+        let CompileOptions { profile, max_tile } = options;
         let profile = match profile {
             Profile::Open => "open",
             Profile::Card => "card",
         };
+        let tile = max_tile.map_or(0, u32::from); // none
         Self(format!(
-            "compiler {VERSION}\nform {FORMAT_VERSION}.{IMAGE_VERSION}\nprofile {profile}\n{kernel}"
+            "compiler {VERSION}\nform {FORMAT_VERSION}.{IMAGE_VERSION}\nprofile {profile}\ntile {tile}\n{kernel}"
         ))
     }
 

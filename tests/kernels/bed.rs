@@ -128,7 +128,7 @@ impl Bed {
         scalars: &[Constant],
         tensors: &[SpyreTensor],
     ) -> Result<(), Failure> {
-        let plan = kernel.compile(&CompileOptions { profile: self.profile })?;
+        let plan = kernel.compile(&CompileOptions::for_profile(self.profile))?;
         let plan = ExecutionPlan::from_compiler_output(plan)?;
         plan.load(&self.stream)?;
         let words: Vec<u64> = scalars.iter().map(|scalar| scalar.word()).collect();

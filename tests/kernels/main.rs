@@ -149,6 +149,7 @@ fn the_example_kernels_do_what_they_say() -> Result<(), Failure> {
     bed.check(&read("mlp")?, &[5, 70, 66], &[])?;
     let scalars = [Constant::Float(100.0), Constant::Float(1e-6)];
     bed.check(&read("rms_norm")?, &[9, 100], &scalars)?;
-    assert_eq!(fs::read_dir("examples/kernels")?.count(), 3, "each of them");
+    bed.check(&read("rope")?, &[3, 2, 66], &[])?;
+    assert_eq!(fs::read_dir("examples/kernels")?.count(), 4, "each of them");
     Ok(())
 }

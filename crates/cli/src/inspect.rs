@@ -12,6 +12,7 @@ use spyre::artifact::{
     IntermediateDim, Role, TensorMetadata,
 };
 
+use crate::predicted::PredictedReport;
 use crate::{plan_source, text};
 use image::ImageReport;
 use step::StepReport;
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// Shows the bytes of images.
     #[arg(long)]
     hex: bool,
+    /// Shows what a kernel would take on a real card, with dims of these extents.
+    #[arg(long, value_name = "DIM=N,..")]
+    predict: Option<String>,
 }
 
 pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
@@ -37,6 +41,9 @@ pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
     if let Some(image) = arguments.image {
         ensure!(image < count, "there is no image {image}: the plan has {count}, from 0 on");
     }
+    let predicted = arguments.predict.as_deref();
+    let predicted =
+        predicted.map(|given| plan_source::predict(&arguments.plan, given)).transpose()?;
     let is_shown = |at: &usize| arguments.image.is_none_or(|image| image == *at);
     let images = (0..count)
         .filter(is_shown)
@@ -51,6 +58,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
         steps: (0..plan.steps.len()).map(|at| StepReport::new(&plan, at)).collect(),
         init_packets: plan.init_packets.iter().map(PacketReport::new).collect(),
         images: images.collect(),
+        predicted,
     })
 }
 
@@ -66,6 +74,8 @@ pub(crate) struct Report {
     steps: Vec<StepReport>,
     init_packets: Vec<PacketReport>,
     images: Vec<ImageReport>,
+    /// `None`: not asked for.
+    predicted: Option<PredictedReport>,
 }
 
 #[derive(Debug, Serialize)]
@@ -193,7 +203,8 @@ impl fmt::Display for Report {
         self.steps.iter().try_for_each(|step| write!(f, "{step}"))?;
         let packets: Vec<_> = self.init_packets.iter().map(PacketReport::row).collect();
         section(f, "init packets", &packets)?;
-        self.images.iter().try_for_each(|image| write!(f, "{image}"))
+        self.images.iter().try_for_each(|image| write!(f, "{image}"))?;
+        self.predicted.iter().try_for_each(|predicted| write!(f, "{predicted}"))
     }
 }
 

@@ -16,6 +16,7 @@ mod npy;
 mod outputs;
 mod plan;
 mod plan_source;
+mod predicted;
 mod run;
 mod safetensors_file;
 mod scalars;

@@ -88,7 +88,10 @@ impl Arguments {
 /// What is told of a plan that was written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    plan: String,
+    /// `None`: nothing was written.
+    plan: Option<String>,
+    #[serde(skip)]
+    title: String,
     tensors: Vec<String>,
     steps: usize,
     images: usize,
@@ -98,18 +101,25 @@ impl Report {
     /// Writes a plan to a folder that is not there yet.
     pub(crate) fn save(plan: &CompilerOutput, folder: &Path) -> Result<Self> {
         plan.save(folder)?;
-        Ok(Self {
-            plan: folder.display().to_string(),
+        let name = folder.display().to_string();
+        Ok(Self { plan: Some(name.clone()), ..Self::unsaved(&name, plan) })
+    }
+
+    /// Says what is in a plan that nobody wants to have.
+    pub(crate) fn unsaved(title: &str, plan: &CompilerOutput) -> Self {
+        Self {
+            plan: None,
+            title: title.to_owned(),
             tensors: plan.tensor_input_metadata.iter().map(|tensor| tensor.name.clone()).collect(),
             steps: plan.steps.len(),
             images: plan.images.len(),
-        })
+        }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (steps, images) = (text::count(self.steps, "step"), text::count(self.images, "image"));
-        writeln!(f, "{}: tensors {}; {steps}, {images}", self.plan, self.tensors.join(", "))
+        writeln!(f, "{}: tensors {}; {steps}, {images}", self.title, self.tensors.join(", "))
     }
 }

@@ -3,31 +3,56 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use spyre::OpenSettings;
 use spyre::artifact::CompilerOutput;
-use spyre::compiler::CompileOptions;
+use spyre::compiler::{CompileOptions, Kernel};
 use spyre::numerics::Profile;
 use spyre::plans::PlanCache;
 
+use crate::predicted::{self, PredictedReport};
 use crate::screen;
 
 /// The plan of a folder; or of a kernel, which is compiled unless the cache has it. The environment
 /// says for which profile, where nobody else does.
 pub(crate) fn load(path: &Path, profile: Option<Profile>) -> Result<CompilerOutput> {
-    if path.extension().is_none_or(|extension| extension != "ir") {
+    if !is_kernel(path) {
         return Ok(CompilerOutput::load(path)?);
     }
-    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
-    let profile = match profile {
-        Some(profile) => profile,
-        None => OpenSettings::from_environment()?.profile,
-    };
+    let text = read(path)?;
+    let options = options(profile)?;
     let cache = PlanCache::of_process()?;
-    let plan = cache.plan_of_text(&text, &CompileOptions { profile });
+    let plan = cache.plan_of_text(&text, &options);
     if let Some(warning) = cache.take_warning() {
         screen::complain("warning", &warning);
     }
     let plan = plan.with_context(|| format!("{}", path.display()))?;
     Ok((*plan).clone())
+}
+
+/// What a kernel would take on a real card, with dims of these extents.
+pub(crate) fn predict(path: &Path, extents: &str) -> Result<PredictedReport> {
+    let name = path.display();
+    ensure!(
+        is_kernel(path),
+        "{name}: a plan does not say what it was made from; give the kernel's text"
+    );
+    let kernel: Kernel = read(path)?.parse().with_context(|| format!("{name}"))?;
+    PredictedReport::new(&kernel, &options(None)?, &predicted::extents(extents)?)
+}
+
+fn is_kernel(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "ir")
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{}", path.display()))
+}
+
+fn options(profile: Option<Profile>) -> Result<CompileOptions> {
+    let profile = match profile {
+        Some(profile) => profile,
+        None => OpenSettings::from_environment()?.profile,
+    };
+    Ok(CompileOptions::for_profile(profile))
 }

@@ -20,15 +20,20 @@
 //! # Ok::<(), spyre_compiler::ParseError>(())
 //! ```
 
+mod card_report;
 mod ir;
+mod layouts;
 mod lower;
+mod matrix_product;
 mod predict;
 mod text;
 
+pub use card_report::{CardNote, Verdict};
 pub use ir::{
     Array, DimId, DimSet, Expression, InterpretError, Kernel, KernelBuilder, Operand, OperandId,
     Refusal, Role, Scalar, ScalarId, Seek, Store, StoreMode, Value, ValueId,
 };
+pub use layouts::{Layouts, Restickify, Stick, Turned};
 pub use lower::{CompileError, CompileOptions};
 pub use predict::{PredictError, Prediction};
 pub use text::{ParseError, Place};

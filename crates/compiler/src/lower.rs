@@ -7,7 +7,11 @@ mod nest;
 mod product;
 mod registers;
 mod scope;
+mod tileable;
 mod tiles;
+mod turned;
+
+use std::num::NonZeroU32;
 
 use spyre_artifact::{
     Access, CompilerOutput, ExpectedSize, Intermediate, IntermediateDim, Lane, ProgramBuilder,
@@ -26,6 +30,16 @@ use nest::Stuck;
 pub struct CompileOptions {
     /// How the device keeps elements.
     pub profile: Profile,
+    /// The most elements of each dim that a program is made for: larger tensors are launched tile by
+    /// tile. Dims that something is computed along are never cut.
+    pub max_tile: Option<NonZeroU32>,
+}
+
+impl CompileOptions {
+    /// For devices of a profile, and for tensors of any extents.
+    pub const fn for_profile(profile: Profile) -> Self {
+        Self { profile, max_tile: None }
+    }
 }
 
 impl Kernel {
@@ -103,6 +117,7 @@ impl Kernel {
         let mut plan =
             CompilerOutput::single(self.name(), program, &names, tensors, intermediates)?;
         plan.options.profile = options.profile;
+        plan.options.max_tile = options.max_tile;
         Ok(plan)
     }
 
@@ -112,7 +127,13 @@ impl Kernel {
         axes: &Axes,
         options: &CompileOptions,
     ) -> Result<TensorMetadata, CompileError> {
-        let dims: Vec<_> = axes.names_of(operand).map(|name| (name, ExpectedSize::Any)).collect();
+        let tileable = tileable::dims(self);
+        let is_cut = |name| tileable.iter().any(|dim| self.dim_name(dim) == name);
+        let size = |name| match options.max_tile {
+            Some(tile) if is_cut(name) => ExpectedSize::Fixed(tile.into()),
+            _ => ExpectedSize::Any,
+        };
+        let dims: Vec<_> = axes.names_of(operand).map(|name| (name, size(name))).collect();
         let operand = self.operand(operand);
         let format = options.profile.supported_format(operand.dtype)?;
         let role = match operand.role {

@@ -169,6 +169,8 @@ impl<'a> Sizes<'a> {
     /// Multiplications of matrix products.
     fn products(&self) -> u64 {
         let products = pattern::products(self.kernel);
-        products.map(|[left, right]| self.places(left | right)).fold(0, u64::saturating_add)
+        products
+            .map(|product| self.places(product.spans[0] | product.spans[1]))
+            .fold(0, u64::saturating_add)
     }
 }

@@ -4,7 +4,7 @@ use spyre_artifact::cost::{Batch, Pattern};
 use spyre_compiler::{CompileOptions, Kernel, PredictError, Prediction};
 use spyre_numerics::Profile;
 
-const CARD: CompileOptions = CompileOptions { profile: Profile::Card };
+const CARD: CompileOptions = CompileOptions::for_profile(Profile::Card);
 
 fn kernel(text: &str) -> Kernel {
     text.parse().unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -36,7 +36,7 @@ pub(super) fn of(card: &Card, kernel: &KernelSource) -> Result<Arc<ExecutionPlan
 #[cold]
 fn compile(card: &Card, kernel: &KernelSource) -> Result<ExecutionPlan, Failure> {
     let text = kernel.text();
-    let options = CompileOptions { profile: card.device.profile() };
+    let options = CompileOptions::for_profile(card.device.profile());
     let cache = PlanCache::of_process().map_err(Failure::runtime)?;
     let plan = cache.plan_of_text(&text, &options).map_err(|why| {
         Failure::runtime(format!("spyre: internal error, please report it: {why}\n{text}"))

@@ -57,6 +57,14 @@ impl Seen {
                     let (left, right) = (program.operand(left).span, program.operand(right).span);
                     seen.multiply(left.without(k), right.without(k));
                 }
+                Instruction::Multiply { target, left, right } => {
+                    let (left, right) = (span(left), span(right));
+                    let over = minus(minus(left, minus(left, right)), span(target));
+                    seen.multiply(minus(left, over), minus(right, over));
+                }
+                Instruction::Scan { dim, .. }
+                | Instruction::Seek { dim, .. }
+                | Instruction::Order { dim, .. } => seen.reduced = seen.reduced.with(dim),
                 Instruction::Begin { .. }
                 | Instruction::End
                 | Instruction::SkipUnless { .. }

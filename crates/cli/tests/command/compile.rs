@@ -30,6 +30,74 @@ fn a_kernel_is_compiled_and_run() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[test]
+fn a_kernel_is_only_checked_where_no_folder_is_named() {
+    let bed = Bed::new();
+    bed.write("sums.ir", SUMS);
+    assert_eq!(bed.fine("compile sums.ir"), "sums: tensors x, y; 1 step, 2 images\n");
+    assert!(bed.json("compile sums.ir")["plan"].is_null());
+}
+
+#[test]
+fn a_time_on_a_real_card_is_predicted() {
+    let bed = Bed::new();
+    let softmax = include_bytes!("../../../../examples/kernels/softmax.ir");
+    bed.write("softmax.ir", softmax);
+    let command = "compile softmax.ir --predict rows=4096,columns=2048";
+    let said = bed.fine(command);
+    assert!(
+        said.contains("predicted on a real card: 320.0 us (fused reduction, +-21 %)"),
+        "{said}"
+    );
+    assert!(said.contains("assumed, and not counted: 25 GB/s"), "{said}");
+    let predicted = &bed.json(command)["predicted"];
+    assert_eq!(predicted["read_bytes"], 16 << 20);
+    assert_eq!(predicted["is_lower_bound"], false);
+    assert_eq!(
+        *predicted,
+        bed.json("inspect softmax.ir --predict rows=4096,columns=2048")["predicted"]
+    );
+
+    let refusal = bed.refusal("compile softmax.ir --predict rows=4096");
+    assert!(refusal.contains("dim `columns` has no extent"), "{refusal}");
+    let refusal = bed.refusal("compile softmax.ir --predict rows");
+    assert!(refusal.contains("\"rows\" is no extent"), "{refusal}");
+}
+
+#[test]
+fn layouts_and_what_a_real_card_would_refuse_are_shown() {
+    let bed = Bed::new();
+    let text = "kernel scores(m, k, n) {
+    in a: float16[m, k]
+    in b: float16[n, k]
+    out c: float16[m, n]
+    c = erf(sum<k>(a * b))
+}";
+    bed.write("scores.ir", text.as_bytes());
+    let said = bed.fine("compile scores.ir --profile card --layouts");
+    let expected = "scores: tensors a, b, c; 2 steps, 4 images
+on a real card
+  refused: the card has no `erf`
+  replaced: `b` is restickified, from k to n
+layouts
+  a  in     m x k  sticks along k
+  b  in     n x k  sticks along k
+  c  out    m x n  sticks along n
+restickify
+  b  from k to n
+";
+    assert_eq!(said, expected);
+    let report = bed.json("compile scores.ir --profile card --layouts b=n");
+    assert_eq!(report["card"][0]["verdict"], "refused");
+    assert_eq!(report["layouts"]["tensors"][1]["stick"], "n");
+    assert_eq!(report["layouts"]["restickify"], serde_json::json!([]));
+    bed.fine("compile scores.ir --profile card --layouts -o scores");
+    assert!(bed.fine("inspect scores").contains("step 0 restickify b"));
+    let refusal = bed.refusal("compile scores.ir --layouts z=n");
+    assert_eq!(refusal, "there is no tensor \"z\"");
+    assert!(bed.refusal("compile scores.ir --layouts a=n").contains("no such dim"));
+}
+
+#[test]
 fn a_kernel_for_the_card_keeps_its_numbers() -> Result<(), Box<dyn std::error::Error>> {
     let bed = Bed::new();
     let text = String::from_utf8(SUMS.to_vec())?.replace("float32", "float16");

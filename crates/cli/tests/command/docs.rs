@@ -131,10 +131,12 @@ fn the_page_shows_what_commands_say() {
 fn every_sub_command_and_field_is_on_the_page() {
     let text = std::fs::read_to_string(page()).expect("the page");
     let bed = Bed::with_matmul();
+    bed.write("softmax.ir", include_bytes!("../../../../examples/kernels/softmax.ir"));
     let documents = [
         bed.json("info"),
         bed.json("plan addition -o add"),
         bed.json("cache"),
+        bed.json("compile softmax.ir"),
         bed.json("inspect matmul"),
         bed.json("run matmul --fill zeros"),
         bed.json("trace matmul --fill zeros -o t.json"),

@@ -70,7 +70,7 @@ impl Axes {
 }
 
 /// Whether all accesses of a tensor are at the coordinates of its own dims.
-fn is_walked_only(kernel: &Kernel, operand: OperandId) -> bool {
+pub(super) fn is_walked_only(kernel: &Kernel, operand: OperandId) -> bool {
     let loads = kernel.values().iter().filter_map(|value| match &value.expression {
         Expression::Load { operand: of, axes, .. } if *of == operand => Some(axes),
         _ => None,

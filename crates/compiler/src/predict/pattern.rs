@@ -1,17 +1,17 @@
 //! How a kernel goes over memory.
 
 use spyre_artifact::cost::{Batch, Pattern};
-use spyre_artifact::{BinaryOp, ReduceOp};
 
 use super::Sizes;
+use crate::matrix_product::MatrixProduct;
 use crate::{DimId, DimSet, Expression, Kernel, ValueId};
 
 /// Elements of a stick: of 16-bit numbers, which is what most are.
 const STICK_ELEMENTS: u64 = 64;
 
 pub(super) fn of(kernel: &Kernel, sizes: &Sizes<'_>) -> Pattern {
-    if products(kernel).next().is_some() {
-        return Pattern::Product(batch(kernel, sizes));
+    if let Some(product) = products(kernel).next() {
+        return Pattern::Product(batch(product, sizes));
     }
     let (from, to) = (stick(kernel, false), stick(kernel, true));
     let written = written(kernel);
@@ -35,31 +35,15 @@ pub(super) fn of(kernel: &Kernel, sizes: &Sizes<'_>) -> Pattern {
     }
 }
 
-/// The dims of both sides of every matrix product: a sum of products, of which each side has a dim of
-/// its own.
-pub(super) fn products(kernel: &Kernel) -> impl Iterator<Item = [DimSet; 2]> {
-    kernel.values().iter().filter_map(|value| product(kernel, &value.expression))
+/// Every matrix product of a kernel.
+pub(super) fn products(kernel: &Kernel) -> impl Iterator<Item = MatrixProduct> {
+    kernel.values().iter().filter_map(|value| MatrixProduct::find(kernel, &value.expression))
 }
 
-fn product(kernel: &Kernel, expression: &Expression) -> Option<[DimSet; 2]> {
-    let &Expression::Reduce(ReduceOp::Sum, over, source) = expression else { return None };
-    let source = kernel.value(source);
-    let &Expression::Binary(BinaryOp::Mul, left, right) = &source.expression else { return None };
-    let [left, right] = [left, right].map(|side| kernel.value(side).span);
-    let is_in_both = over.is_inside(left) && over.is_inside(right);
-    let has_sides = !left.is_inside(right) && !right.is_inside(left);
-    (is_in_both && has_sides && source.lane.is_float()).then_some([left, right])
-}
-
-fn batch(kernel: &Kernel, sizes: &Sizes<'_>) -> Batch {
-    let over = kernel.values().iter().find_map(|value| match value.expression {
-        Expression::Reduce(_, over, _) if product(kernel, &value.expression).is_some() => {
-            Some(over)
-        }
-        _ => None,
-    });
-    let over = over.unwrap_or(DimSet::NONE);
-    let Some([left, right]) = products(kernel).next() else { return Batch::One };
+fn batch(
+    MatrixProduct { spans: [left, right], over, .. }: MatrixProduct,
+    sizes: &Sizes<'_>,
+) -> Batch {
     let shared = left.minus(left.minus(right)).minus(over);
     let mut own = left.minus(right).iter();
     match (sizes.places(shared), own.next(), own.next()) {
@@ -88,7 +72,9 @@ fn written(kernel: &Kernel) -> DimSet {
 fn reduced(kernel: &Kernel) -> DimSet {
     kernel.values().iter().fold(DimSet::NONE, |dims, value| match value.expression {
         Expression::Reduce(_, over, _) => dims | over,
-        Expression::Scan(_, dim, _) | Expression::Seek(_, dim, _) => dims.with(dim),
+        Expression::Scan(_, dim, _) | Expression::Seek(_, dim, _) | Expression::Sort(_, dim, _) => {
+            dims.with(dim)
+        }
         _ => dims,
     })
 }

@@ -1,0 +1,58 @@
+//! Dims that a launch may cut into tiles: each tile computes what it stores, and needs nothing of the
+//! others.
+
+use crate::{DimId, DimSet, Expression, Kernel, OperandId, ValueId};
+
+/// All such dims. Every tensor that is stored to has them, nothing is computed along them, and nobody
+/// asks where along them it is or how long they are: a launch of a tile counts from its first element.
+pub(super) fn dims(kernel: &Kernel) -> DimSet {
+    let stored = kernel.stores().iter().map(|store| of_operand(kernel, store.operand));
+    let all = DimSet::from_iter((0..kernel.dims().len() as u8).map(DimId));
+    let stored = stored.fold(all, |all, own| all.minus(all.minus(own)));
+    let values = kernel.values().iter().map(|value| held(kernel, &value.expression));
+    let stores = kernel.stores().iter().map(|store| accessed(kernel, store.operand, &store.axes));
+    values.chain(stores).fold(stored, DimSet::minus)
+}
+
+/// The dims that an expression needs whole.
+fn held(kernel: &Kernel, expression: &Expression) -> DimSet {
+    match expression {
+        Expression::Size(dim) => DimSet::NONE.with(*dim),
+        Expression::Reduce(_, over, source) => *over | places(kernel, [source]),
+        Expression::Scan(_, dim, source)
+        | Expression::Seek(_, dim, source)
+        | Expression::Sort(_, dim, source) => places(kernel, [source]).with(*dim),
+        Expression::Load { operand, axes, otherwise } => {
+            accessed(kernel, *operand, axes) | places(kernel, otherwise)
+        }
+        _ => places(kernel, &expression.sources()),
+    }
+}
+
+/// Dims whose coordinates are among these values.
+fn places<'a>(kernel: &Kernel, values: impl IntoIterator<Item = &'a ValueId>) -> DimSet {
+    let index = |value: &ValueId| match kernel.value(*value).expression {
+        Expression::Index(dim) => Some(dim),
+        _ => None,
+    };
+    values.into_iter().filter_map(index).collect()
+}
+
+/// A tensor at other coordinates than its own is needed whole, and so is what they are made from.
+fn accessed(kernel: &Kernel, operand: OperandId, axes: &[ValueId]) -> DimSet {
+    let own = &kernel.operand(operand).dims;
+    let is_own =
+        |(&axis, &dim): (&ValueId, &DimId)| kernel.value(axis).expression == Expression::Index(dim);
+    match axes.iter().zip(own).all(is_own)
+        && of_operand(kernel, operand).iter().count() == own.len()
+    {
+        true => DimSet::NONE,
+        false => axes
+            .iter()
+            .fold(of_operand(kernel, operand), |dims, &axis| dims | kernel.value(axis).span),
+    }
+}
+
+fn of_operand(kernel: &Kernel, operand: OperandId) -> DimSet {
+    kernel.operand(operand).dims.iter().copied().collect()
+}
