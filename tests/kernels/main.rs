@@ -3,6 +3,8 @@
 mod access;
 mod along;
 mod bed;
+mod functions;
+mod integers;
 mod products;
 mod random;
 

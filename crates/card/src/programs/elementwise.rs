@@ -132,25 +132,32 @@ fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut Vec<u8>) -> Resu
     move |source, target| vectorised(|| each(source, target, |value| test(value).into()))
 }
 
+// Written as loops: what iterators would do inside of closures of theirs is inlined only if it is
+// short, and a call is no vector code.
+
 #[inline(always)]
-pub(super) fn each<T: Copy, U>(
+pub(super) fn each<T: Copy, U: Element>(
     source: &[T],
     target: &mut Vec<U>,
     act: impl Fn(T) -> U,
 ) -> Result<(), Stop> {
-    target.clear();
-    target.extend(source.iter().map(|&value| act(value)));
+    target.resize(source.len(), U::default());
+    for (target, &value) in target.iter_mut().zip(source) {
+        *target = act(value);
+    }
     Ok(())
 }
 
 #[inline(always)]
-pub(super) fn both<T: Copy, U>(
+pub(super) fn both<T: Copy, U: Element>(
     [left, right]: [&[T]; 2],
     target: &mut Vec<U>,
     act: impl Fn(T, T) -> U,
 ) -> Result<(), Stop> {
-    target.clear();
-    target.extend(left.iter().zip(right).map(|(&left, &right)| act(left, right)));
+    target.resize(left.len(), U::default());
+    for ((target, &left), &right) in target.iter_mut().zip(left).zip(right) {
+        *target = act(left, right);
+    }
     Ok(())
 }
 
