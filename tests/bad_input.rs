@@ -344,7 +344,7 @@ fn operations_that_do_not_hold_together() {
         |operation: &Operation| bed.refused(|| bed.stream.launch(operation, &tensors).map(drop));
 
     let short = Operation::with_preprocessing(compute, PreProcessCompute::correction(80).to_vec());
-    let expected = 8 * (3 * 26 + 8);
+    let expected = 8 * (3 * 26 + 16);
     assert_eq!(
         refusal(&short),
         Error::CorrectionBytes { operation: "add".into(), given: 80, expected }
