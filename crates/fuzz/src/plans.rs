@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use spyre_artifact::{
     Access, Binding, Code, CodeImage, CompilerOutput, CorrectionMetadata, CorrectionProgram,
     CorrectionWord, Dim, ExpectedSize, HEADER_BYTES, ImageId, InitPacket, InitTarget, Intermediate,
-    IntermediateDim, OperandType, Patch, Program, Role, Step, TensorMetadata, TileFlag,
+    IntermediateDim, MAX_DIMS, OperandType, Patch, Program, Role, Step, TensorMetadata, TileFlag,
 };
 use spyre_numerics::{DType, DataFormat};
 use spyre_runtime::ExecutionPlan;
@@ -32,7 +32,8 @@ struct Current {
 
 /// Launches of one plan.
 const LAUNCHES: u64 = 8;
-const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+const NAMES: [&str; MAX_DIMS] =
+    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
 
 impl Plans {
     pub(crate) fn new() -> Self {
