@@ -36,6 +36,7 @@ mod seek;
 mod sides;
 mod spaces;
 mod stop;
+mod tiered;
 mod tiles;
 mod traffic;
 mod turn;

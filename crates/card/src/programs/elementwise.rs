@@ -9,6 +9,7 @@ use super::buffer::Element;
 use super::functions::Functions;
 use super::machine::Machine;
 use super::math::integer::{gcd, power};
+use super::tiered;
 use super::vector::vectorised;
 
 /// A lane that operations take.
@@ -39,16 +40,10 @@ impl Machine<'_> {
             (UnaryOp::SignBit, Lane::F64) => {
                 registers.map(target, source, truth(f64::is_sign_negative))
             }
-            (_, Lane::F32) => {
-                registers.map(target, source, |s, t| vectorised(|| f32::unary(op, s, t)))
-            }
-            (_, Lane::F64) => {
-                registers.map(target, source, |s, t| vectorised(|| f64::unary(op, s, t)))
-            }
-            (_, Lane::I64) => {
-                registers.map(target, source, |s, t| vectorised(|| i64::unary(op, s, t)))
-            }
-            _ => registers.map(target, source, |s, t| vectorised(|| u8::unary(op, s, t))),
+            (_, Lane::F32) => registers.map(target, source, tiered::unary::<f32>(op)),
+            (_, Lane::F64) => registers.map(target, source, tiered::unary::<f64>(op)),
+            (_, Lane::I64) => registers.map(target, source, tiered::unary::<i64>(op)),
+            _ => registers.map(target, source, tiered::unary::<u8>(op)),
         }
     }
 
@@ -61,16 +56,10 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
         match registers.type_of(left).lane {
-            Lane::F32 => {
-                registers.join(tiles, target, sources, |s, t| vectorised(|| f32::binary(op, s, t)))
-            }
-            Lane::F64 => {
-                registers.join(tiles, target, sources, |s, t| vectorised(|| f64::binary(op, s, t)))
-            }
-            Lane::I64 => {
-                registers.join(tiles, target, sources, |s, t| vectorised(|| i64::binary(op, s, t)))
-            }
-            _ => registers.join(tiles, target, sources, |s, t| vectorised(|| u8::binary(op, s, t))),
+            Lane::F32 => registers.join(tiles, target, sources, tiered::binary::<f32>(op)),
+            Lane::F64 => registers.join(tiles, target, sources, tiered::binary::<f64>(op)),
+            Lane::I64 => registers.join(tiles, target, sources, tiered::binary::<i64>(op)),
+            _ => registers.join(tiles, target, sources, tiered::binary::<u8>(op)),
         }
     }
 
@@ -83,14 +72,10 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
         match registers.type_of(left).lane {
-            Lane::F32 => registers
-                .join(tiles, target, sources, |s, t| vectorised(|| compare::<f32>(op, s, t))),
-            Lane::F64 => registers
-                .join(tiles, target, sources, |s, t| vectorised(|| compare::<f64>(op, s, t))),
-            Lane::I64 => registers
-                .join(tiles, target, sources, |s, t| vectorised(|| compare::<i64>(op, s, t))),
-            _ => registers
-                .join(tiles, target, sources, |s, t| vectorised(|| compare::<u8>(op, s, t))),
+            Lane::F32 => registers.join(tiles, target, sources, tiered::comparison::<f32>(op)),
+            Lane::F64 => registers.join(tiles, target, sources, tiered::comparison::<f64>(op)),
+            Lane::I64 => registers.join(tiles, target, sources, tiered::comparison::<i64>(op)),
+            _ => registers.join(tiles, target, sources, tiered::comparison::<u8>(op)),
         }
     }
 
@@ -162,7 +147,7 @@ pub(super) fn both<T: Copy, U: Element>(
 }
 
 #[inline(always)]
-fn compare<T: Element>(
+pub(super) fn compare<T: Element>(
     op: CompareOp,
     sources: [&[T]; 2],
     target: &mut Vec<u8>,

@@ -1,13 +1,15 @@
 use std::convert::Infallible;
 
 use spyre_artifact::{Lane, ReduceOp, Register};
+use spyre_numerics::Tier;
 
 use super::Stop;
 use super::buffer::Element;
 use super::elementwise::NanWins;
 use super::machine::Machine;
+use super::nest::Nest;
 use super::tiles::dims;
-use super::vector::vectorised;
+use super::vector::{Job, run};
 
 /// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
 /// the result.
@@ -57,27 +59,46 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let spans = [target, source].map(|register| self.registers.type_of(register).span);
         let nest = self.tiles.nest(spans[0], dims(spans[1]));
-        let mut held = std::mem::take(T::of_mut(self.registers.tile_mut(target)));
-        let mut rest = T::of(self.registers.tile(source));
-        let folded = vectorised(|| {
-            nest.each_row(0, |row| {
-                let (start, stride) = (row.start as usize, row.stride as usize);
-                let (now, later) = rest.split_at(row.elements);
-                rest = later;
-                match stride {
-                    0 => held[start] = act(held[start], fold_row(now, neutral, act)),
-                    1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, x)),
-                    _ => {
-                        let held = held[start..].iter_mut().step_by(stride);
-                        held.zip(now).for_each(|(h, &x)| *h = act(*h, x));
-                    }
+        let mut held = self.registers.take_from(target);
+        let elements = T::of(self.registers.tile(source));
+        let job = Fold { nest, held: &mut held, elements, neutral, act };
+        run(Tier::detected(), job);
+        self.registers.put(target, held);
+        Ok(())
+    }
+}
+
+/// Elements combined into what is held, row by row.
+struct Fold<'a, T, F> {
+    /// How the elements meet what is held.
+    nest: Nest,
+    held: &'a mut [T],
+    elements: &'a [T],
+    neutral: T,
+    act: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> T + Copy> Job for Fold<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) {
+        let Self { nest, held, elements: mut rest, neutral, act } = self;
+        let folded = nest.each_row(0, |row| {
+            let (start, stride) = (row.start as usize, row.stride as usize);
+            let (now, later) = rest.split_at(row.elements);
+            rest = later;
+            match stride {
+                0 => held[start] = act(held[start], fold_row(now, neutral, act)),
+                1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, x)),
+                _ => {
+                    let held = held[start..].iter_mut().step_by(stride);
+                    held.zip(now).for_each(|(h, &x)| *h = act(*h, x));
                 }
-                Ok::<(), Infallible>(())
-            })
+            }
+            Ok::<(), Infallible>(())
         });
         let Ok(()) = folded;
-        *T::of_mut(self.registers.tile_mut(target)) = held;
-        Ok(())
     }
 }
 

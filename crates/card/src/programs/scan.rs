@@ -109,23 +109,27 @@ impl<T: Carried<C>, C: Copy, F: Fn(C, C) -> C> Job for Scan<'_, T, C, F> {
     #[inline(always)]
     fn run<const TIER: u8>(self) {
         let Self { elements, along, held, result, act } = self;
+        // They are replaced one by one: a plain loop keeps what it carries in a register.
+        result.extend_from_slice(elements);
         if elements.is_empty() {
             return;
         }
-        let blocks = elements.chunks_exact(along.block());
+        let blocks = result.chunks_exact_mut(along.block());
         for (block, held) in blocks.zip(held.chunks_exact_mut(along.row)) {
             if let [held] = held {
                 let mut carried = *held;
-                result.extend(block.iter().map(|&element| {
+                for element in block {
                     carried = act(carried, element.wide());
-                    T::narrow(carried)
-                }));
+                    *element = T::narrow(carried);
+                }
                 *held = carried;
                 continue;
             }
-            for row in block.chunks_exact(along.row) {
-                held.iter_mut().zip(row).for_each(|(held, &x)| *held = act(*held, x.wide()));
-                result.extend(held.iter().map(|&carried| T::narrow(carried)));
+            for row in block.chunks_exact_mut(along.row) {
+                for (element, held) in row.iter_mut().zip(&mut *held) {
+                    *held = act(*held, element.wide());
+                    *element = T::narrow(*held);
+                }
             }
         }
     }

@@ -1,0 +1,77 @@
+//! Operations on whole tiles as jobs. A closure would do, but for one thing: those that hold a loop
+//! for each of many operations are too large for the compiler to move them into the function that
+//! has a tier's instructions, and a job must be there.
+
+use spyre_artifact::{BinaryOp, CompareOp, UnaryOp};
+use spyre_numerics::Tier;
+
+use super::Stop;
+use super::buffer::Element;
+use super::elementwise::{Arithmetic, compare};
+use super::vector::{Job, run};
+
+/// One value in, one out.
+pub(super) fn unary<T: Arithmetic>(
+    op: UnaryOp,
+) -> impl FnOnce(&[T], &mut Vec<T>) -> Result<(), Stop> {
+    move |source, target| run(Tier::detected(), Unary { op, source, target })
+}
+
+/// Two values in, one out.
+pub(super) fn binary<T: Arithmetic>(
+    op: BinaryOp,
+) -> impl FnOnce([&[T]; 2], &mut Vec<T>) -> Result<(), Stop> {
+    move |sources, target| run(Tier::detected(), Binary { op, sources, target })
+}
+
+/// Two values in, a truth value out.
+pub(super) fn comparison<T: Element>(
+    op: CompareOp,
+) -> impl FnOnce([&[T]; 2], &mut Vec<u8>) -> Result<(), Stop> {
+    move |sources, target| run(Tier::detected(), Compare { op, sources, target })
+}
+
+struct Unary<'a, T> {
+    op: UnaryOp,
+    source: &'a [T],
+    target: &'a mut Vec<T>,
+}
+
+struct Binary<'a, T> {
+    op: BinaryOp,
+    sources: [&'a [T]; 2],
+    target: &'a mut Vec<T>,
+}
+
+struct Compare<'a, T> {
+    op: CompareOp,
+    sources: [&'a [T]; 2],
+    target: &'a mut Vec<u8>,
+}
+
+impl<T: Arithmetic> Job for Unary<'_, T> {
+    type Output = Result<(), Stop>;
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) -> Result<(), Stop> {
+        T::unary(self.op, self.source, self.target)
+    }
+}
+
+impl<T: Arithmetic> Job for Binary<'_, T> {
+    type Output = Result<(), Stop>;
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) -> Result<(), Stop> {
+        T::binary(self.op, self.sources, self.target)
+    }
+}
+
+impl<T: Element> Job for Compare<'_, T> {
+    type Output = Result<(), Stop>;
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) -> Result<(), Stop> {
+        compare::<T>(self.op, self.sources, self.target)
+    }
+}
