@@ -228,7 +228,7 @@ impl Bed {
                 }
             }
             Seen::Repeated if rank > 0 => {
-                let mut strides = tensor.stride();
+                let mut strides = tensor.view().stride().to_vec();
                 strides[0] = 0;
                 tensor = tensor.as_strided(&like.shape, &strides, 0)?;
             }
@@ -237,7 +237,7 @@ impl Bed {
         let mut array = like.clone();
         for (at, element) in array.elements.iter_mut().enumerate() {
             let (mut rest, mut place) = (at, tensor.view().offset());
-            for (extent, stride) in like.shape.iter().zip(tensor.stride()).rev() {
+            for (extent, stride) in like.shape.iter().zip(tensor.view().stride()).rev() {
                 place += rest % extent * stride;
                 rest /= extent;
             }

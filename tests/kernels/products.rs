@@ -285,7 +285,7 @@ fn random_product(dice: &mut Dice) -> String {
         dice.pick(&["t", "max(t, 0) + bias", "t * 0.5 - residual", "where(m < n, t, bias)"]);
     let shared = dice.pick(&["", batch]);
     format!(
-        "kernel random_product(b, m, n, k) {{
+        "kernel matmul(b, m, n, k) {{
             in x: {of_x}[{batch}{x}]
             in w: {of_w}[{shared}{w}]
             in i: int8[{shared}{w}]

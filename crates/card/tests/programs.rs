@@ -635,7 +635,7 @@ fn absurd_extents_are_refused_before_anything_runs() {
     let program = code.build().expect("it follows the rules");
     let mut bed = Bed::new();
     let code = bed.put_code(&program);
-    for extent in [u64::MAX, 1 << 44, 1 << 32, 1 << 27] {
+    for extent in [u64::MAX, 1 << 44, 1 << 32, (1 << 26) + 1] {
         let instance = bed.put_program(&entry(code, &program, &[], &[extent], &[]).encode());
         assert!(matches!(bed.run(instance), Err(Fault::BadProgram { .. })), "{extent}");
     }
