@@ -13,8 +13,8 @@ fn it_shows_what_a_plan_holds() {
         "step 0 matmul: image 0, dims d0=m d1=n d2=k",
         "  o3  intermediate partial  both   IEEE_FP32  [m n]",
         "    words 78 to 103   o3.handle[0] to o3.stride_map[7]",
-        "    word 113          d2.is_last",
-        "image 1: correction, 256 bytes: 114 input words, 114 table words, 1 patch",
+        "    word 121          d2.is_last",
+        "image 1: correction, 256 bytes: 122 input words, 122 table words, 1 patch",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }
@@ -37,10 +37,10 @@ fn programs_and_bytes_are_shown_on_demand() {
     assert!(text.contains("        dot r0 o0 o1 over d2\n"), "{text}");
     assert!(!text.contains("image 1:"), "{text}");
     let hex = bed.fine("inspect matmul --hex --image 1");
-    assert!(hex.contains("  00000000  53 50 59 52 43 4f 44 45 01 00 00 00"), "{hex}");
+    assert!(hex.contains("  00000000  53 50 59 52 43 4f 44 45 02 00 00 00"), "{hex}");
     let json = bed.json("inspect matmul --disassemble --hex");
     let program = json["images"][1]["disassembly"].as_str().expect("text");
-    assert!(program.contains("patch 114 words from input 0 to table 0"));
+    assert!(program.contains("patch 122 words from input 0 to table 0"));
     assert!(json["images"][1]["hex"].as_str().expect("text").contains("SPYRCODE"));
 }
 
