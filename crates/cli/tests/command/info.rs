@@ -10,7 +10,7 @@ fn it_tells_what_the_devices_are_made_of() {
         "profile   open",
         "streams   65: 1 default, 32 low, 32 high",
         "engines   1, round robin",
-        "formats   plan 1, image 1",
+        "formats   plan 1, image 2",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
