@@ -1,6 +1,6 @@
 //! The tile instruction set.
 //!
-//! A [`Program`] walks over up to eight *dims*, whose extents are only known at launch. Structured
+//! A [`Program`] walks over up to 16 *dims*, whose extents are only known at launch. Structured
 //! loops cut dims into tiles. A *register* is a tile buffer in LX: it has a [`Lane`] and a [`Span`],
 //! the dims along which it holds more than one value. Each instruction works on whole tiles and
 //! broadcasts along dims that an input does not span. Operands are tensors in device memory; where
@@ -39,7 +39,9 @@ pub use span::Span;
 pub use touch::Touch;
 
 /// The most dims a program walks over, and so the deepest nest of loops.
-pub const MAX_DIMS: usize = 8;
+pub const MAX_DIMS: usize = 16;
+/// The most dims that move one tensor.
+pub const MAX_OPERAND_DIMS: usize = 8;
 /// The most tile buffers of a program.
 pub const MAX_REGISTERS: usize = 64;
 /// The most tensors of a program.

@@ -48,9 +48,9 @@ pub use image::{
 pub use isa::{
     Access, BinaryOp, CompareOp, Constant, Coordinate, Coordinates, CorrectionProgram, Dim, Draft,
     INSTRUCTION_BYTES, Instruction, Lane, MAX_COORDINATES, MAX_DIMS, MAX_INSTRUCTIONS,
-    MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand, OperandType, OrderOp, Patch,
-    Program, ProgramBuilder, ReduceOp, Refusal, Register, RegisterType, ScalarWord, ScanOp,
-    ScatterOp, SeekOp, Span, Tile, Touch, UnaryOp,
+    MAX_OPERAND_DIMS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand,
+    OperandType, OrderOp, Patch, Program, ProgramBuilder, ReduceOp, Refusal, Register,
+    RegisterType, ScalarWord, ScanOp, ScatterOp, SeekOp, Span, Tile, Touch, UnaryOp,
 };
 pub use output::{
     Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedDim,

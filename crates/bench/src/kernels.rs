@@ -145,7 +145,7 @@ impl Kernel {
             let mut words = words.expect("small");
             let mut stride = 1;
             for &at in order.iter().rev() {
-                words.strides[dims[at]] = stride;
+                words.strides[at] = stride;
                 stride *= size[at] as i64;
             }
             let place = shape.operand_words(Operand(at as u8));

@@ -272,7 +272,7 @@ fn a_matrix_product_is_summed_over_launches_that_a_correction_prepares() {
         let flags = [u64::from(first > 0), u64::from(first + length == k)];
         let extents = [m as u64, n as u64, length as u64];
         let mut table = vec![0; shape.words()];
-        fill_table(&mut table, shape, &tensors, &extents, &flags);
+        fill_table(&mut table, &program, &tensors, &extents, &flags);
         let mut input = table.clone();
         input.rotate_left(5);
         correction.input_mut().copy_from_slice(&input);

@@ -151,7 +151,8 @@ fn fill(bed: &Bed, sample: &Sample, program: &spyre_artifact::Program, table: &m
         for (dim, name) in step.dims.iter().enumerate() {
             let along = metadata[nth].dims.iter().position(|known| known.name == *name);
             if let Some(along) = along.filter(|_| operand.span.contains(Dim(dim as u8))) {
-                words.strides[dim] = tensor.view().stride()[along] as i64;
+                words.strides[operand.span.place(Dim(dim as u8))] =
+                    tensor.view().stride()[along] as i64;
             }
         }
         table[shape.operand_words(Operand(at as u8))].copy_from_slice(&words.encode());

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 use spyre_artifact::{
     Binding, CompilerOutput, CorrectionWord, Dim, Instruction, Intermediate, IntermediateDim,
-    MAX_DIMS, Operand, Program, ScalarWord, Span, Step, TableShape, TensorMetadata, TileFlag,
+    MAX_DIMS, Operand, OperandField, Program, ScalarWord, Span, Step, TableShape, TensorMetadata,
+    TileFlag,
 };
 use spyre_hal::Label;
 
@@ -52,6 +53,13 @@ pub(crate) struct OperandRecipe {
     pub(crate) is_local: bool,
     /// Whether the program goes to coordinates of its own, anywhere in the tensor.
     pub(crate) is_indexed: bool,
+}
+
+impl OperandRecipe {
+    /// Which of the operand's words is the stride along one of its dims.
+    pub(crate) fn stride_word(&self, dim: u8) -> usize {
+        OperandField::Stride(self.span.place(Dim(dim)) as u8).word()
+    }
 }
 
 /// Some words of a correction's input.

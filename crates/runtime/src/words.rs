@@ -83,8 +83,7 @@ impl Words {
             words[OperandField::Offset.word()] = place.view.offset() as u64;
             for &(dim, along) in &operand.moves {
                 // A dim that a tensor has twice moves along both: its diagonal.
-                words[OperandField::Stride(dim).word()] +=
-                    place.view.stride()[along as usize] as u64;
+                words[operand.stride_word(dim)] += place.view.stride()[along as usize] as u64;
             }
         }
         for (scalar, value) in recipe.scalars.iter().zip(&scalars[recipe.first_scalar..]) {
@@ -159,7 +158,7 @@ impl Words {
         let mut offset = view.offset() as u64;
         for (nth, &dim) in dims.iter().enumerate() {
             if !dims[..nth].contains(&dim) {
-                let stride = words[OperandField::Stride(dim).word()];
+                let stride = words[operand.stride_word(dim)];
                 offset += tiles.start(usize::from(dim)) * stride;
             }
         }

@@ -6,7 +6,7 @@ use crate::{Error, Expected, MAX_IMAGE_BYTES};
 /// Bytes of a header: one stick.
 pub const HEADER_BYTES: usize = ALIGN_BYTES;
 /// The version of all image forms.
-pub const IMAGE_VERSION: u32 = 1;
+pub const IMAGE_VERSION: u32 = 2;
 
 pub(super) const CODE: u64 = u64::from_le_bytes(*b"SPYRCODE");
 pub(super) const ENTRY: u64 = u64::from_le_bytes(*b"SPYRENTR");

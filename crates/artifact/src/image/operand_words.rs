@@ -4,7 +4,7 @@ use spyre_layout::{ElementArrangement, SpyreTensorLayout};
 use spyre_numerics::DataFormat;
 
 use super::HandleWords;
-use crate::isa::MAX_DIMS;
+use crate::isa::MAX_OPERAND_DIMS;
 use crate::isa::format_from_code;
 use crate::{Error, OperandFlaw};
 
@@ -21,7 +21,7 @@ const MAX_DEVICE_RANK: usize = 8;
 /// | 0 to 2 | the allocation's handle |
 /// | 3 | `limit_bytes`: no access reaches this far from the handle |
 /// | 4 | `offset`, in host elements |
-/// | 5 to 12 | `strides`: host elements per step along each dim; 0 repeats |
+/// | 5 to 12 | `strides`: host elements per step along each dim that the operand spans, lowest dim first; 0 repeats |
 /// | 13 | the layout word: device rank (bits 0 to 7, 1 to 8; 0 is an operand that nobody has filled), format (8 to 15), element arrangement (16 to 23) |
 /// | 14 to 17 | `device_size`, two 32-bit numbers per word, the even one low |
 /// | 18 to 25 | `stride_map`; 0 past the device rank |
@@ -49,8 +49,8 @@ pub struct OperandWords {
     pub limit_bytes: u64,
     /// Host elements before the first.
     pub offset: i64,
-    /// Host elements per step along each of the program's dims.
-    pub strides: [i64; MAX_DIMS],
+    /// Host elements per step along each dim that the operand spans, lowest first.
+    pub strides: [i64; MAX_OPERAND_DIMS],
     /// How elements lie in memory.
     pub format: DataFormat,
     /// The order of elements inside sticks.
@@ -72,7 +72,7 @@ pub enum OperandField {
     LimitBytes,
     /// Host elements before the first.
     Offset,
-    /// Host elements per step along a dim: 0 to 7.
+    /// Host elements per step along a dim that the operand spans: 0 to 7, its place among them.
     Stride(u8),
     /// Device rank, format and arrangement.
     Layout,
@@ -101,7 +101,7 @@ impl OperandWords {
             handle,
             limit_bytes,
             offset: 0,
-            strides: [0; MAX_DIMS],
+            strides: [0; MAX_OPERAND_DIMS],
             format: layout.device_dtype(),
             arrangement: layout.element_arrangement(),
             device_rank,

@@ -4,7 +4,7 @@ use crate::isa::{Dim, MAX_DIMS, MAX_OPERANDS, MAX_SCALARS, Operand, ScalarWord};
 /// The most words of a table.
 pub const MAX_TABLE_WORDS: usize = MAX_OPERANDS * OPERAND_WORDS + MAX_DIMS + MAX_SCALARS;
 
-/// Where things are in an instance's word table: each operand's words, then the extents of all eight
+/// Where things are in an instance's word table: each operand's words, then the extents of all 16
 /// dims, then scalars.
 ///
 /// ```
@@ -13,8 +13,8 @@ pub const MAX_TABLE_WORDS: usize = MAX_OPERANDS * OPERAND_WORDS + MAX_DIMS + MAX
 /// let shape = TableShape { operands: 3, scalars: 2 };
 /// assert_eq!(shape.operand_word(Operand(1), OperandField::LimitBytes), 26 + 3);
 /// assert_eq!(shape.extent_word(Dim(0)), 3 * 26);
-/// assert_eq!(shape.scalar_word(ScalarWord(1)), 3 * 26 + 8 + 1);
-/// assert_eq!(shape.words(), 3 * 26 + 8 + 2);
+/// assert_eq!(shape.scalar_word(ScalarWord(1)), 3 * 26 + 16 + 1);
+/// assert_eq!(shape.words(), 3 * 26 + 16 + 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableShape {

@@ -180,8 +180,7 @@ impl ProgramBuilder {
         let operand = self.draft.operands.get(source.index()).copied();
         let lane = operand.and_then(|operand| Lane::of(operand.format)).unwrap_or(Lane::F32);
         let own = operand.map_or(Span::NONE, |operand| operand.span).minus(at.dims());
-        let span =
-            at.given().iter().fold(own, |span, one| span | self.type_or_default(one.register).span);
+        let span = at.given().fold(own, |span, one| span | self.type_or_default(one.register).span);
         let target = self.register(lane, span);
         self.gather_into(target, source, at);
         target

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{Dim, Register, Span};
+use super::{Dim, MAX_DIMS, Register, Span};
 
 /// The most axes of an operand that have coordinates of their own.
 pub const MAX_COORDINATES: usize = 7;
@@ -16,8 +16,11 @@ pub const MAX_COORDINATES: usize = 7;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinates {
-    given: [Coordinate; MAX_COORDINATES],
-    count: u8,
+    /// Bit i: there is one for axis i.
+    axes: u8,
+    /// Those of each axis that has one, in order; zeros behind them.
+    dims: [u8; MAX_COORDINATES],
+    registers: [u16; MAX_COORDINATES],
 }
 
 /// Where along one axis.
@@ -31,46 +34,54 @@ pub struct Coordinate {
     pub register: Register,
 }
 
-impl Default for Coordinate {
-    fn default() -> Self {
-        Self { axis: 0, dim: Dim(0), register: Register(0) }
-    }
-}
-
 impl Coordinates {
     /// No axes: everything is where the loops are.
-    pub const NONE: Self = Self {
-        given: [Coordinate { axis: 0, dim: Dim(0), register: Register(0) }; MAX_COORDINATES],
-        count: 0,
-    };
+    pub const NONE: Self =
+        Self { axes: 0, dims: [0; MAX_COORDINATES], registers: [0; MAX_COORDINATES] };
 
     /// These; `None` if there are more than seven, axes do not ascend, or one cannot be.
     pub fn new(given: &[Coordinate]) -> Option<Self> {
-        let mut all = Self { count: given.len() as u8, ..Self::NONE };
-        all.given.get_mut(..given.len())?.copy_from_slice(given);
-        let ascends = given.windows(2).all(|pair| pair[0].axis < pair[1].axis);
-        let can_be = given.iter().all(|one| one.axis < 8 && one.dim.0 < 16);
-        (ascends && can_be).then_some(all)
+        let mut all = Self::NONE;
+        for (at, one) in given.iter().enumerate() {
+            let ascends = all.axes >> one.axis.min(7) == 0;
+            if at >= MAX_COORDINATES || one.axis >= 8 || one.dim.index() >= MAX_DIMS || !ascends {
+                return None;
+            }
+            all.axes |= 1 << one.axis;
+            (all.dims[at], all.registers[at]) = (one.dim.0, one.register.0);
+        }
+        Some(all)
     }
 
     /// One for each axis, in the order of axes.
-    pub fn given(&self) -> &[Coordinate] {
-        &self.given[..usize::from(self.count)]
+    pub fn given(&self) -> impl Iterator<Item = Coordinate> + use<> {
+        let Self { axes, dims, registers } = *self;
+        let axes = (0..8).filter(move |axis| axes >> axis & 1 == 1);
+        let numbers = dims.into_iter().zip(registers);
+        axes.zip(numbers).map(|(axis, (dim, register))| Coordinate {
+            axis,
+            dim: Dim(dim),
+            register: Register(register),
+        })
     }
 
-    /// Their registers, to look at or to rename.
-    pub fn registers_mut(&mut self) -> impl Iterator<Item = &mut Register> {
-        self.given[..usize::from(self.count)].iter_mut().map(|one| &mut one.register)
+    /// Has another register take the place of each.
+    pub fn rename(&mut self, mut act: impl FnMut(&mut Register)) {
+        for number in &mut self.registers[..self.axes.count_ones() as usize] {
+            let mut register = Register(*number);
+            act(&mut register);
+            *number = register.0;
+        }
     }
 
     /// The dims of those axes.
     pub fn dims(&self) -> Span {
-        self.given().iter().fold(Span::NONE, |dims, one| dims.with(one.dim))
+        self.given().fold(Span::NONE, |dims, one| dims.with(one.dim))
     }
 
     /// Axes as a set of bits, dims in four bits each, registers in eight bits each.
     pub(super) fn fields(&self) -> (u8, u32, u64) {
-        let given = self.given().iter().enumerate();
+        let given = self.given().enumerate();
         given.fold((0, 0, 0), |(axes, dims, registers), (at, one)| {
             let dim = u32::from(one.dim.0) << (4 * at);
             let register = u64::from(one.register.code()) << (8 * at);
@@ -80,21 +91,22 @@ impl Coordinates {
 
     /// The other way round; what is left over makes no difference here.
     pub(super) fn from_fields(axes: u8, dims: u32, registers: u64) -> Option<Self> {
-        let axes = (0..8).filter(|axis| axes >> axis & 1 == 1).enumerate();
-        let one = |(at, axis)| Coordinate {
-            axis,
-            dim: Dim((dims >> (4 * at)) as u8 & 15),
-            register: Register((registers >> (8 * at) & 0xFF) as u16),
-        };
-        let given: Vec<Coordinate> = axes.take(8).map(one).collect();
-        Self::new(&given)
+        if axes.count_ones() as usize > MAX_COORDINATES {
+            return None;
+        }
+        let mut all = Self { axes, ..Self::NONE };
+        for at in 0..axes.count_ones() as usize {
+            all.dims[at] = (dims >> (4 * at)) as u8 & 15;
+            all.registers[at] = u16::from((registers >> (8 * at)) as u8);
+        }
+        Some(all)
     }
 }
 
 impl fmt::Display for Coordinates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let one = |one: &Coordinate| format!("{}: {} at {}", one.axis, one.dim, one.register);
-        let given: Vec<String> = self.given().iter().map(one).collect();
+        let one = |one: Coordinate| format!("{}: {} at {}", one.axis, one.dim, one.register);
+        let given: Vec<String> = self.given().map(one).collect();
         write!(f, "[{}]", given.join(", "))
     }
 }

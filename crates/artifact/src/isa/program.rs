@@ -12,11 +12,11 @@ use crate::{Error, Expected, TableShape};
 
 /// A verified program. Where one exists, these rules hold:
 ///
-/// 1. **Sizes.** At most 8 dims, 64 registers, 32 operands, 256 scalars and 65,536 instructions.
-///    Spans name the program's dims only, and every operand's format has a [`Lane`].
+/// 1. **Sizes.** At most 16 dims, 64 registers, 32 operands, 256 scalars and 65,536 instructions.
+///    Spans name the program's dims only, operands span at most 8 of them, and every operand's format has a [`Lane`].
 /// 2. **Names.** Every dim, register, operand and scalar that an instruction names is declared.
 ///    `Patch` appears in correction programs only.
-/// 3. **Loops.** `Begin` and `End` pair up. A nest opens each dim once, so it is at most 8 deep;
+/// 3. **Loops.** `Begin` and `End` pair up. A nest opens each dim once, so it is at most 16 deep;
 ///    loops beside each other may open the same dim again, with another tile.
 /// 4. **Skips.** A skip covers at least one instruction, stays inside the innermost loop and skip
 ///    around it, and covers whole loops only. Skips nest at most 8 deep.
@@ -127,7 +127,7 @@ pub struct OperandType {
     pub format: DataFormat,
     /// What the program does with it.
     pub access: Access,
-    /// The dims that move it. Its patched strides along all others must be 0.
+    /// The dims that move it. It has a patched stride for each, lowest dim first; the rest is 0.
     pub span: Span,
 }
 
@@ -236,11 +236,13 @@ impl Draft {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = self.encode_counts().to_vec();
         for register in &self.registers {
-            bytes.extend([register.lane as u8, register.span.bits()]);
+            let [low, high] = register.span.bits().to_le_bytes();
+            bytes.extend([register.lane as u8, 0, low, high]);
         }
         for operand in &self.operands {
             let (format, access) = (operand.format as u8, operand.access as u8);
-            bytes.extend([format, access, operand.span.bits(), 0]);
+            let [low, high] = operand.span.bits().to_le_bytes();
+            bytes.extend([format, access, low, high]);
         }
         pad(&mut bytes, INSTRUCTION_BYTES);
         bytes.extend(self.instructions.iter().flat_map(Instruction::encode));
@@ -298,14 +300,14 @@ fn count(reader: &mut Reader<'_>, field: &'static str, most: usize) -> Result<us
 
 fn register_type(reader: &mut Reader<'_>) -> Result<RegisterType, Error> {
     let lane = known(reader, "register lane", "1 to 4", Lane::from_code)?;
-    Ok(RegisterType { lane, span: Span::from_bits(reader.u8("register span")?) })
+    reader.zeros(1)?;
+    Ok(RegisterType { lane, span: Span::from_bits(reader.u16("register span")?) })
 }
 
 fn operand_type(reader: &mut Reader<'_>) -> Result<OperandType, Error> {
     let format = known(reader, "operand format", "a known format", format_from_code)?;
     let access = known(reader, "operand access", "1 to 3", Access::from_code)?;
-    let span = Span::from_bits(reader.u8("operand span")?);
-    reader.zeros(1)?;
+    let span = Span::from_bits(reader.u16("operand span")?);
     Ok(OperandType { format, access, span })
 }
 

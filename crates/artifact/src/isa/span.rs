@@ -12,31 +12,31 @@ use super::{Dim, MAX_DIMS};
 /// assert!(rows.is_inside(rows | columns));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Span(u8);
+pub struct Span(u16);
 
 impl Span {
     /// No dims: one value.
     pub const NONE: Self = Self(0);
 
-    /// These dims. A dim that no program can have (8 and up) is left out.
+    /// These dims. A dim that no program can have (16 and up) is left out.
     pub fn of(dims: &[Dim]) -> Self {
         dims.iter().fold(Self::NONE, |span, &dim| span.with(dim))
     }
 
     /// The set whose bit i says whether dim i is in it.
-    pub const fn from_bits(bits: u8) -> Self {
+    pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
     /// Bit i says whether dim i is in it.
-    pub const fn bits(self) -> u8 {
+    pub const fn bits(self) -> u16 {
         self.0
     }
 
     /// The same set and this dim.
     #[must_use]
     pub fn with(self, dim: Dim) -> Self {
-        Self(self.0 | 1_u8.checked_shl(dim.0.into()).unwrap_or(0))
+        Self(self.0 | 1_u16.checked_shl(dim.0.into()).unwrap_or(0))
     }
 
     /// The same set but for this dim.
@@ -59,6 +59,17 @@ impl Span {
     /// Whether `other` has all of its dims.
     pub fn is_inside(self, other: Self) -> bool {
         self.0 & !other.0 == 0
+    }
+
+    /// How many of its dims come before this one: its place among them, if it is one.
+    pub fn place(self, dim: Dim) -> usize {
+        let before = 1_u16.checked_shl(dim.0.into()).unwrap_or(0).wrapping_sub(1);
+        (self.0 & before).count_ones() as usize
+    }
+
+    /// How many dims it has.
+    pub fn count(self) -> usize {
+        self.0.count_ones() as usize
     }
 
     /// Whether it has no dims.
@@ -107,8 +118,15 @@ mod tests {
 
     #[test]
     fn a_dim_that_cannot_be_is_in_no_span() {
-        assert_eq!(Span::of(&[Dim(8), Dim(255)]), Span::NONE);
-        assert!(!Span::from_bits(0xFF).contains(Dim(8)));
-        assert_eq!(Span::from_bits(0xFF).dims().count(), 8);
+        assert_eq!(Span::of(&[Dim(16), Dim(255)]), Span::NONE);
+        assert!(!Span::from_bits(0xFFFF).contains(Dim(16)));
+        assert_eq!(Span::from_bits(0xFFFF).dims().count(), MAX_DIMS);
+    }
+
+    #[test]
+    fn dims_have_places_in_a_span() {
+        let span = Span::of(&[Dim(1), Dim(4), Dim(15)]);
+        assert_eq!(span.dims().map(|dim| span.place(dim)).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(span.count(), 3);
     }
 }

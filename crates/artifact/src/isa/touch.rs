@@ -23,11 +23,11 @@ impl Instruction {
             | Self::Extent { target, .. } => act(Touch::Write, target),
             Self::Store { source, .. } => act(Touch::Read, source),
             Self::Gather { target, at, keeps_outside, .. } => {
-                at.registers_mut().for_each(|register| act(Touch::Read, register));
+                at.rename(|register| act(Touch::Read, register));
                 act(if *keeps_outside { Touch::Update } else { Touch::Write }, target);
             }
             Self::Scatter { source, at, mask, .. } => {
-                at.registers_mut().for_each(|register| act(Touch::Read, register));
+                at.rename(|register| act(Touch::Read, register));
                 [Some(source), mask.as_mut()].into_iter().flatten().for_each(|register| {
                     act(Touch::Read, register);
                 });

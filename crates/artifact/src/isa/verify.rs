@@ -7,8 +7,8 @@ use spyre_numerics::DataFormat;
 
 use super::{
     BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS,
-    MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand, OperandType, ReduceOp,
-    Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
+    MAX_OPERAND_DIMS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand,
+    OperandType, ReduceOp, Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
 };
 use crate::Error;
 use access::Traces;
@@ -34,7 +34,7 @@ fn check_declarations(draft: &Draft) -> Result<(), Refusal> {
     at_most("scalars", draft.scalars, MAX_SCALARS)?;
     at_most("instructions", draft.instructions.len(), MAX_INSTRUCTIONS)?;
     let dims = draft.dims;
-    let all = Span::from_bits(u8::MAX.checked_shr(8 - dims as u32).unwrap_or(0));
+    let all = Span::from_bits(u16::MAX.checked_shr(16 - dims as u32).unwrap_or(0));
     let inside = |what: String, span: Span| match span.is_inside(all) {
         true => Ok(()),
         false => Err(Refusal::SpanOutside { what, span, dims }),
@@ -45,6 +45,7 @@ fn check_declarations(draft: &Draft) -> Result<(), Refusal> {
     for (at, &OperandType { format, span, .. }) in draft.operands.iter().enumerate() {
         let operand = Operand(at as u8);
         inside(operand.to_string(), span)?;
+        at_most("dims of an operand", span.count(), MAX_OPERAND_DIMS)?;
         Lane::of(format).ok_or(Refusal::OperandFormat { operand, format })?;
     }
     Ok(())

@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn every_word_reads_what_it_writes() {
         let fields = OperandField::all().map(|field| CorrectionWord::Operand(Operand(31), field));
-        let flags = TileFlag::ALL.map(|flag| CorrectionWord::Flag(Dim(7), flag));
+        let flags = TileFlag::ALL.map(|flag| CorrectionWord::Flag(Dim(15), flag));
         let others = [CorrectionWord::Extent(Dim(0)), CorrectionWord::Scalar(ScalarWord(255))];
         for word in fields.chain(flags).chain(others) {
             assert_eq!(word.to_string().parse(), Ok(word));
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_word_has_one_spelling() {
-        for text in ["", "s", "s256", "s01", "o32.offset", "d8.extent", "o0.handle[3]", "é0", "+1"]
+        for text in ["", "s", "s256", "s01", "o32.offset", "d16.extent", "o0.handle[3]", "é0", "+1"]
         {
             assert!(text.parse::<CorrectionWord>().is_err(), "{text}");
         }

@@ -14,7 +14,22 @@ fn instructions_are_these_bytes() {
         no: Register(4),
     };
     let (target, source, dim) = (Register(1), Register(2), Dim(3));
-    let pins: [(Instruction, [u8; 16]); 11] = [
+    let one =
+        |axis, dim, register| Coordinate { axis, dim: Dim(dim), register: Register(register) };
+    let at = Coordinates::new(&[one(0, 15, 6), one(2, 1, 7)]).expect("two axes");
+    let scatter = Instruction::Scatter {
+        op: ScatterOp::Max,
+        target: Operand(3),
+        source,
+        at,
+        mask: Some(target),
+    };
+    let pins: [(Instruction, [u8; 16]); 13] = [
+        (
+            Instruction::Gather { target, source: Operand(3), at, keeps_outside: true },
+            [0x12, 1, 3, 5, 0x1F, 0, 0, 0x10, 6, 7, 0, 0, 0, 0, 0, 0],
+        ),
+        (scatter, [0x13, 3, 2, 5, 0x1F, 0, 0, 0x40, 6, 7, 0, 0, 0, 0, 0, 2]),
         (
             Instruction::Begin { dim: Dim(7), tile: Tile::from(0x0102_0304), is_parallel: true },
             [1, 7, 1, 0, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -83,15 +98,15 @@ fn a_code_image_is_these_bytes() -> Result<(), Error> {
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let fields: Vec<u32> = (8..60).step_by(4).map(field).collect();
     // version, kind, image bytes (two halves), program, constants, counts
-    assert_eq!(fields, [1, 1, 512, 0, 128, 144, 384, 2, 1, 3, 3, 0, 6]);
+    assert_eq!(fields, [2, 1, 512, 0, 128, 144, 384, 2, 1, 3, 3, 0, 6]);
     assert!(bytes[60..124].iter().all(|&byte| byte == 0));
 
     #[rustfmt::skip]
     let program = [
         1, 3, 3, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, // counts
-        1, 1, 1, 1, 1, 1, // three f32 registers over d0
+        1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, // three f32 registers over d0
         15, 1, 1, 0, 15, 1, 1, 0, 15, 2, 1, 0, // two halves to read, one to write
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0,
         0x01, 0, 1, 0, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // begin d0 tile 4096 parallel
         0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // r0 = load o0
         0x10, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // r1 = load o1
@@ -112,17 +127,17 @@ fn an_entry_image_is_these_bytes() -> Result<(), Error> {
     let mut entry = EntryImage::new(handle, TableShape { operands: 1, scalars: 1 }, 0x1000)?;
     *entry.table_mut().last_mut().expect("a scalar") = 0x0807_0605_0403_0201;
     let bytes = entry.encode();
-    assert_eq!(bytes.len(), 128 + 384); // 35 words
+    assert_eq!(bytes.len(), 128 + 384); // 43 words
     assert_eq!(&bytes[..8], b"SPYRENTR");
-    assert_eq!(bytes[8..16], [1, 0, 0, 0, 3, 0, 0, 0]);
+    assert_eq!(bytes[8..16], [2, 0, 0, 0, 3, 0, 0, 0]);
     assert_eq!(bytes[16..24], 512_u64.to_le_bytes());
     assert_eq!(
         bytes[24..48],
         [0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0x22, 0, 0, 0, 0, 0, 0, 0, 0, 0x33, 0, 0, 0, 0, 0]
     );
-    assert_eq!(bytes[48..64], [1, 0, 0, 0, 1, 0, 0, 0, 128, 0, 0, 0, 35, 0, 0, 0]);
+    assert_eq!(bytes[48..64], [1, 0, 0, 0, 1, 0, 0, 0, 128, 0, 0, 0, 43, 0, 0, 0]);
     assert_eq!(bytes[64..72], 0x1000_u64.to_le_bytes());
-    assert_eq!(bytes[128 + 34 * 8..128 + 35 * 8], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(bytes[128 + 42 * 8..128 + 43 * 8], [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(bytes[124..128], crc(&[&bytes[..124]]).to_le_bytes());
     Ok(())
 }

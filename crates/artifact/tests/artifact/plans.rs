@@ -233,7 +233,7 @@ fn errors_name_the_place_in_the_plan() {
     );
     refused(
         |plan| plan["correction_metadata"][0]["input_bytes"] = 8.into(),
-        "correction_metadata[0].input_bytes: 8, but 86 words are 688 bytes",
+        "correction_metadata[0].input_bytes: 8, but 94 words are 752 bytes",
     );
     refused(
         |plan| plan["correction_metadata"][0]["words"][4] = "o0.size".into(),

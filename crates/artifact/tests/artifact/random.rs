@@ -69,14 +69,15 @@ struct Author<'a> {
 pub(crate) fn program(choices: &[u16]) -> Result<Program, Error> {
     let mut code = ProgramBuilder::new();
     let mut tape = Tape::new(choices);
-    let dims: Vec<Dim> = (0..tape.below(9)).map(|_| code.dim()).collect();
+    let dims: Vec<Dim> = (0..tape.below(17)).map(|_| code.dim()).collect();
     let scalars: Vec<ScalarWord> = (0..tape.below(4)).map(|_| code.scalar_word()).collect();
     let mut operands = Vec::new();
     for _ in 0..tape.below(6) {
         let format = tape.pick(&FORMATS).unwrap_or(DataFormat::Bool);
         let access =
             tape.pick(&[Access::Read, Access::Write, Access::Both]).unwrap_or(Access::Both);
-        let span = subset(&mut tape, Span::of(&dims));
+        let span: Vec<Dim> = subset(&mut tape, Span::of(&dims)).dims().take(8).collect();
+        let span = Span::of(&span);
         operands.push((code.operand(format, access, span), OperandType { format, access, span }));
     }
     let mut author = Author { tape, dims, operands, scalars, registers_left: 60 };
@@ -85,7 +86,7 @@ pub(crate) fn program(choices: &[u16]) -> Result<Program, Error> {
 }
 
 fn subset(tape: &mut Tape<'_>, of: Span) -> Span {
-    Span::from_bits(of.bits() & tape.below(256) as u8)
+    Span::from_bits(of.bits() & tape.below(1 << 16) as u16)
 }
 
 impl Author<'_> {
@@ -99,7 +100,7 @@ impl Author<'_> {
     }
 
     fn statement(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
-        match self.tape.below(19) {
+        match self.tape.below(21) {
             0..=2 => self.nest(code, place),
             3 => self.when(code, place),
             4 => self.constant(code, place),
@@ -115,7 +116,9 @@ impl Author<'_> {
             14 => self.scan(code, place),
             15 => self.seek(code, place),
             16 => self.order(code, place),
-            17 => self.dot(code, place),
+            17 => self.gather(code, place),
+            18 => self.scatter(code, place),
+            19 => self.dot(code, place),
             _ => self.multiply(code, place),
         }
     }
@@ -341,6 +344,75 @@ impl Author<'_> {
         let target = code.constant(left.lane, span, start);
         code.multiply(target, left.register, right.register);
         self.keep(place, target, left.lane, span);
+    }
+
+    fn gather(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let all: Vec<(Operand, OperandType)> =
+            self.operands.iter().copied().filter(|(_, o)| o.access == Access::Read).collect();
+        let Some((operand, of)) = self.tape.pick(&all) else { return };
+        let Some((at, span)) = self.coordinates(code, place, of.span) else { return };
+        let Some(lane) = Lane::of(of.format) else { return };
+        let target = code.gather(operand, at);
+        if self.tape.below(2) == 0 {
+            code.gather_inside(target, operand, at);
+        }
+        self.keep(place, target, lane, span);
+    }
+
+    fn scatter(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+        let all: Vec<(Operand, OperandType)> =
+            self.operands.iter().copied().filter(|(_, o)| o.access.writes()).collect();
+        let Some((operand, of)) = self.tape.pick(&all) else { return };
+        let Some((at, span)) = self.coordinates(code, place, of.span) else { return };
+        let Some(op) = self.tape.pick(ScatterOp::ALL) else { return };
+        let fits = |value: &Value| {
+            value.lane.fits(of.format) && span.is_inside(value.span) && op.takes(value.lane)
+        };
+        let sources: Vec<Value> = place.values.iter().copied().filter(fits).collect();
+        let Some(source) = self.tape.pick(&sources) else { return };
+        let masks: Vec<Register> = place
+            .values
+            .iter()
+            .filter(|value| value.lane == Lane::Bool && value.span.is_inside(source.span))
+            .map(|value| value.register)
+            .collect();
+        let mask = if self.tape.below(2) == 0 { self.tape.pick(&masks) } else { None };
+        let reads = op == ScatterOp::Set || of.access.reads();
+        if reads && place.parallel.is_inside(of.span.minus(at.dims())) {
+            code.scatter(op, operand, source.register, at, mask);
+        }
+    }
+
+    /// Coordinates for some dims of an operand, and what accesses there span.
+    fn coordinates(
+        &mut self,
+        code: &mut ProgramBuilder,
+        place: &mut Place,
+        span: Span,
+    ) -> Option<(Coordinates, Span)> {
+        let mut given = Vec::new();
+        for (axis, dim) in span.dims().enumerate() {
+            if place.open.contains(dim) && self.tape.below(3) > 0 {
+                continue;
+            }
+            let integers: Vec<Value> =
+                place.values.iter().copied().filter(|value| value.lane == Lane::I64).collect();
+            let value = match self.tape.pick(&integers) {
+                Some(value) => value,
+                None => {
+                    let own = subset(&mut self.tape, place.open);
+                    let register = code.constant(Lane::I64, own, self.tape.below(9) as i64);
+                    self.keep(place, register, Lane::I64, own);
+                    *place.values.last()?
+                }
+            };
+            given.push(Coordinate { axis: axis as u8, dim, register: value.register });
+        }
+        let at = Coordinates::new(&given)?;
+        let spans = given.iter().filter_map(|one| {
+            place.values.iter().find(|value| value.register == one.register).map(|value| value.span)
+        });
+        Some((at, spans.fold(span.minus(at.dims()), |all, span| all | span)))
     }
 
     fn readable(

@@ -114,7 +114,12 @@ fn rule_1_sizes() {
         change(&mut draft);
         draft.verify().expect_err("refused").to_string()
     };
-    assert_eq!(broken(&|draft| draft.dims = 9), "program: rule 1: 9 dims, at most 8");
+    assert_eq!(broken(&|draft| draft.dims = 17), "program: rule 1: 17 dims, at most 16");
+    let wide = broken(&|draft| {
+        draft.dims = 16;
+        draft.operands[0].span = Span::from_bits(0x1FF);
+    });
+    assert!(wide.contains("9 dims of an operand, at most 8"), "{wide}");
     assert!(broken(&|draft| draft.dims = 1).contains("r5 spans [d0 d1], but the program has 1"));
     assert!(broken(&|draft| draft.scalars = 257).contains("257 scalars, at most 256"));
     assert!(
@@ -391,4 +396,74 @@ fn a_builder_that_runs_out_says_of_what() {
         code.dim();
     }
     assert!(code.build().is_err());
+}
+
+/// Registers of the draft that all tests break, as coordinates of axis 0.
+fn along(dim: Dim, register: u16) -> Coordinates {
+    let one = Coordinate { axis: 0, dim, register: Register(register) };
+    Coordinates::new(&[one]).expect("one axis")
+}
+
+fn gather(target: u16, source: u8, at: Coordinates) -> Instruction {
+    let (target, source) = (Register(target), Operand(source));
+    I::Gather { target, source, at, keeps_outside: false }
+}
+
+fn scatter(op: ScatterOp, target: u8, source: u16, at: Coordinates) -> Instruction {
+    I::Scatter { op, target: Operand(target), source: Register(source), at, mask: None }
+}
+
+#[test]
+fn rule_13_coordinates() -> Result<(), Error> {
+    let places = I::Index { target: Register(3), dim: D0 };
+    let around = |inside: Vec<Instruction>| {
+        let mut code = vec![begin(D0), places, zero(0)];
+        code.extend(inside);
+        code
+    };
+    // d1 is not open: only a coordinate moves along it.
+    draft([around(vec![gather(0, 3, along(D1, 3))]), vec![I::End]].concat()).verify()?;
+
+    refused(around(vec![gather(0, 3, along(D0, 3))]), 3, "o3 spans [d1], but only [d0] is open");
+    refused(around(vec![gather(0, 0, along(D1, 3))]), 3, "d1 is not part of it");
+    refused(around(vec![gather(2, 0, along(D0, 3))]), 3, "not all of the [d0] that it needs");
+    refused(around(vec![gather(0, 0, along(D0, 0))]), 3, "r0 has lane f32, expected i64");
+    refused(vec![begin(D0), gather(0, 0, along(D0, 3))], 1, "r3 is read before");
+    refused(around(vec![gather(0, 1, along(D0, 3))]), 3, "o1 is declared as write");
+    refused(around(vec![scatter(ScatterOp::Set, 0, 0, along(D0, 3))]), 3, "declared as read");
+    refused(around(vec![scatter(ScatterOp::Add, 1, 0, along(D0, 3))]), 3, "declared as write");
+    let keeps = I::Gather {
+        target: Register(1),
+        source: Operand(0),
+        at: along(D0, 3),
+        keeps_outside: true,
+    };
+    refused(around(vec![keeps]), 3, "r1 is read before");
+    let masked = I::Scatter {
+        op: ScatterOp::Set,
+        target: Operand(1),
+        source: Register(0),
+        at: along(D0, 3),
+        mask: Some(Register(0)),
+    };
+    refused(around(vec![masked]), 3, "r0 has lane f32, expected bool");
+    let shared = vec![parallel(D0), places, zero(0), scatter(ScatterOp::Set, 1, 0, along(D0, 3))];
+    refused(shared, 3, "would all write one part of o1");
+    Ok(())
+}
+
+#[test]
+fn rule_13_what_is_gathered_across_tiles_is_not_stored_by_them() {
+    let places = I::Index { target: Register(3), dim: D0 };
+    for is_stored_first in [true, false] {
+        let mut pair = vec![gather(0, 1, along(D0, 3)), store(1, 1)];
+        if is_stored_first {
+            pair.reverse();
+        }
+        let code = [vec![parallel(D0), places, zero(1)], pair].concat();
+        let mut draft = draft(code);
+        draft.operands[1].access = Access::Both;
+        let error = draft.verify().expect_err("refused").to_string();
+        assert!(error.contains("would read what others write of o1"), "{error}");
+    }
 }

@@ -48,10 +48,8 @@ impl Machine<'_> {
     ) -> Places {
         let tensor = self.bound.tensor(operand).map(|(tensor, _)| tensor);
         let own = self.span_of(operand).minus(at.dims());
-        let moved = at
-            .given()
-            .iter()
-            .fold(apart, |moved, one| moved | self.registers.type_of(one.register).span);
+        let moved =
+            at.given().fold(apart, |moved, one| moved | self.registers.type_of(one.register).span);
         let mut inner = trailing(span, own.minus(moved));
         let runs = tensor.filter(|tensor| tensor.is_apart());
         let mut runs = runs.map_or(Vec::new(), |tensor| self.runs(tensor, inner));
@@ -116,7 +114,7 @@ impl Machine<'_> {
         span: Span,
         nth: usize,
     ) -> Stop {
-        let index_of = |one: &Coordinate| {
+        let index_of = |one: Coordinate| {
             let register = self.registers.type_of(one.register).span;
             let mut wide = Vec::new();
             let tile = i64::of(self.registers.tile(one.register));

@@ -23,7 +23,7 @@ pub(super) struct Row {
 const ONE: Row = Row { start: 0, elements: 1, stride: 0 };
 
 impl Nest {
-    /// The loops of up to eight dims: elements and stride of each.
+    /// The loops of up to 16 dims: elements and stride of each.
     pub(super) fn over(dims: impl IntoIterator<Item = (usize, i64)>) -> Self {
         let mut nest = Self { loops: Default::default(), count: 0, is_empty: false };
         dims.into_iter().for_each(|(elements, stride)| nest.push(elements, stride));

@@ -68,11 +68,15 @@ impl Tensor {
             let why = "its layout repeats elements, which can be loaded but not stored";
             return Err(refused(why.into()));
         }
-        let outside = |dim: usize| !of.span.contains(Dim(dim as u8));
-        let OperandWords { offset, strides, .. } = named_words;
-        if let Some(dim) = (0..MAX_DIMS).find(|&dim| outside(dim) && strides[dim] != 0) {
-            return Err(refused(format!("d{dim} moves it, which it does not span")));
+        let (offset, spanned) = (named_words.offset, of.span.count());
+        let beyond = named_words.strides.iter().skip(spanned).find(|&&stride| stride != 0);
+        if let Some(stride) = beyond {
+            let why = format!("it spans {spanned} dims, and has a stride of {stride} for another");
+            return Err(refused(why));
         }
+        let mut strides = [0; MAX_DIMS];
+        let own = of.span.dims().zip(named_words.strides);
+        own.for_each(|(dim, stride)| strides[dim.index()] = stride);
         if of.span.dims().any(|dim| extents[dim.index()] == 0) {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ pub(super) struct Tiles {
 
 /// The dims of a span, lowest first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dims(u8);
+pub(super) struct Dims(u16);
 
 pub(super) fn dims(span: Span) -> Dims {
     Dims(span.bits())

@@ -1,8 +1,8 @@
 //! A card with programs and tensors on it, every allocation between sentinels.
 
 use spyre_artifact::{
-    Code, CodeImage, CorrectionImage, EntryImage, Operand, OperandWords, Program, ScalarWord,
-    TableShape,
+    Code, CodeImage, CorrectionImage, Dim, EntryImage, Operand, OperandWords, Program, ScalarWord,
+    Span,
 };
 use spyre_card::{SoftwareCard, Threads, handle_words};
 use spyre_hal::{
@@ -207,12 +207,17 @@ impl Tensor {
         Self { offset, strides: strides.to_vec(), ..self.clone() }
     }
 
-    pub(crate) fn words(&self) -> OperandWords {
+    /// Its words for a program that spans some dims of it.
+    pub(crate) fn words(&self, span: Span) -> OperandWords {
         let limit_bytes = self.layout.device_bytes() as u64;
         let words = OperandWords::of_layout(handle_words(self.handle), limit_bytes, &self.layout);
         let mut words = words.expect("small");
         words.offset = self.offset;
-        words.strides[..self.strides.len()].copy_from_slice(&self.strides);
+        let is_spanned = |(dim, _): &(usize, &i64)| span.contains(Dim(*dim as u8));
+        let strides = self.strides.iter().enumerate();
+        let others = strides.clone().filter(|stride| !is_spanned(stride) && *stride.1 != 0);
+        let own = strides.filter(is_spanned).chain(others);
+        words.strides.iter_mut().zip(own).for_each(|(word, (_, stride))| *word = *stride);
         words
     }
 }
@@ -241,22 +246,24 @@ pub(crate) fn entry(
 ) -> EntryImage {
     let shape = program.table_shape();
     let mut entry = EntryImage::new(handle_words(code), shape, 0).expect("small");
-    fill_table(entry.table_mut(), shape, tensors, extents, scalars);
+    fill_table(entry.table_mut(), program, tensors, extents, scalars);
     entry
 }
 
 pub(crate) fn fill_table(
     table: &mut [u64],
-    shape: TableShape,
+    program: &Program,
     tensors: &[Tensor],
     extents: &[u64],
     scalars: &[u64],
 ) {
+    let shape = program.table_shape();
     for (at, tensor) in tensors.iter().enumerate() {
-        table[shape.operand_words(Operand(at as u8))].copy_from_slice(&tensor.words().encode());
+        table[shape.operand_words(Operand(at as u8))]
+            .copy_from_slice(&tensor.words(program.operands()[at].span).encode());
     }
     for (at, &extent) in extents.iter().enumerate() {
-        table[shape.extent_word(spyre_artifact::Dim(at as u8))] = extent;
+        table[shape.extent_word(Dim(at as u8))] = extent;
     }
     for (at, &scalar) in scalars.iter().enumerate() {
         table[shape.scalar_word(ScalarWord(at as u8))] = scalar;

@@ -1,8 +1,9 @@
 //! Hostile images and tables: whatever the bytes, a launch ends and nothing else is touched.
 
 use spyre_artifact::{
-    Access, BinaryOp, CompareOp, CorrectionImage, CorrectionProgram, EntryImage, Lane,
-    OPERAND_WORDS, OrderOp, Patch, Program, ProgramBuilder, ReduceOp, ScanOp, SeekOp, UnaryOp,
+    Access, BinaryOp, CompareOp, Coordinate, Coordinates, CorrectionImage, CorrectionProgram,
+    EntryImage, Lane, OPERAND_WORDS, OrderOp, Patch, Program, ProgramBuilder, ReduceOp, ScanOp,
+    ScatterOp, SeekOp, UnaryOp,
 };
 use spyre_card::{SoftwareCard, handle_words};
 use spyre_hal::{DeviceHandle, DeviceRange, Fault, MemoryMode, Outcome};
@@ -46,12 +47,14 @@ impl Random {
 /// A little of everything: loops, loads, a product, reductions, choices, stores.
 fn everything() -> Program {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
+    let (m, n, k, v) = (code.dim(), code.dim(), code.dim(), code.dim());
     let (flag, limit) = (code.scalar_word(), code.scalar_word());
     let a = code.operand(IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(IeeeFp32, Access::Read, [k, n]);
     let c = code.operand(IeeeFp32, Access::Both, [m, n]);
     let counts = code.operand(IeeeInt64, Access::Write, [m]);
+    let table = code.operand(IeeeFp32, Access::Read, [n, v]);
+    let bins = code.operand(IeeeFp16, Access::Both, [m, v]);
     code.each_parallel(m, 4, |code| {
         code.each(n, 30, |code| {
             let sum = code.constant(Lane::F32, [m, n], 0.0);
@@ -64,6 +67,14 @@ fn everything() -> Program {
             let chosen = code.select(is_early, root, sum);
             let chosen = code.round(chosen, IeeeFp16);
             code.store(c, chosen);
+            let entries = code.constant(Lane::I64, [], 5_i64);
+            let entry = code.binary(BinaryOp::Modulo, place, entries);
+            let along = Coordinate { axis: 1, dim: v, register: entry };
+            let at = Coordinates::new(&[along]).expect("one axis");
+            let found = code.gather(table, at);
+            let found = code.add(found, chosen);
+            code.gather_inside(found, bins, at);
+            code.scatter(ScatterOp::Add, bins, found, at, Some(is_early));
         });
         let count = code.constant(Lane::I64, [m], 0_i64);
         let [best, at] = [0, -1].map(|start: i64| code.constant(Lane::I64, [m], start));
@@ -111,10 +122,12 @@ impl Range {
             bed.tensor(&[33, 65], IeeeFp32, small).seen(0, &[0, 1, 65]),
             bed.tensor(&[9, 65], IeeeFp32, small),
             bed.tensor(&[9], IeeeInt64, small),
+            bed.tensor(&[65, 5], IeeeFp32, small).seen(0, &[0, 5, 0, 1]),
+            bed.tensor(&[9, 5], IeeeFp16, small).seen(0, &[5, 0, 0, 1]),
         ];
         bed.watch_nothing(); // a hostile table may name any byte of a storage
         let code = bed.put_code(&program);
-        let entry = entry(code, &program, &tensors, &[9, 65, 33], &[1, 40]);
+        let entry = entry(code, &program, &tensors, &[9, 65, 33, 5], &[1, 40]);
         let instance = bed.put_program(&entry.encode());
         let words = entry.table().len() as u32;
         let patch = Patch { source_word: 0, target_word: 0, words };
@@ -138,7 +151,7 @@ impl Range {
         for _ in 0..1 + random.below(3) {
             let at = random.below(table.len());
             // Handles and limits of what is stored stay: with others, other bytes are its own.
-            let is_stored = (2 * OPERAND_WORDS..4 * OPERAND_WORDS).contains(&at);
+            let is_stored = matches!(at / OPERAND_WORDS, 2 | 3 | 5);
             if !is_stored || at % OPERAND_WORDS >= 4 {
                 table[at] = random.word();
             }
