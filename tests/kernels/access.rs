@@ -1,8 +1,10 @@
 //! Loads and stores at coordinates other than a tensor's own dims, against the interpreter.
 
 use spyre::artifact::Constant;
+use spyre::compiler::Kernel;
+use spyre::numerics::Profile;
 
-use crate::bed::{Bed, Failure};
+use crate::bed::{Bed, Failure, arrays_of};
 
 const RAGGED: [usize; 6] = [0, 1, 63, 64, 65, 129];
 
@@ -286,6 +288,84 @@ fn outputs_are_stored_where_a_condition_holds() -> Result<(), Failure> {
     }";
     for columns in RAGGED {
         bed.check(text, &[5, columns], &[])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn convolutions_over_planes_and_volumes_with_groups() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    let conv2d = "kernel conv2d(n, co, oh, ow, ci, kh, kw, h, w) {
+        in x: float32[n, ci, h, w]
+        in weight: float32[co, ci, kh, kw]
+        out y: float32[n, co, oh, ow]
+        y = sum<ci, kh, kw>((x[n, ci, oh * 2 + kh - 1, ow + kw * 2 - 2] else 0) * weight)
+    }";
+    bed.check(conv2d, &[2, 3, 4, 9, 2, 3, 3, 7, 9], &[])?;
+    bed.check(conv2d, &[1, 2, 2, 65, 3, 1, 3, 2, 65], &[])?;
+    let conv3d = "kernel conv3d(n, g, co, od, oh, ow, ci, kd, kh, kw, d, h, w) {
+        in x: float32[n, g, ci, d, h, w]
+        in weight: float32[g, co, ci, kd, kh, kw]
+        in bias: float32[g, co]
+        out y: float32[n, g, co, od, oh, ow]
+        taken = x[n, g, ci, od + kd - 1, oh + kh - 1, ow + kw - 1] else 0
+        y = sum<ci, kd, kh, kw>(taken * weight) + bias
+    }";
+    bed.check(conv3d, &[1, 2, 2, 3, 4, 5, 2, 3, 3, 3, 3, 4, 5], &[])
+}
+
+#[test]
+fn both_profiles_gather_and_scatter() -> Result<(), Failure> {
+    let text = "kernel both(n, v, d) {
+        in ids: int64[n]
+        in table: float16[v, d]
+        in x: float16[n, d]
+        out y: float16[n, d]
+        inout sums: float32[v, d]
+        out shifted: float16[n, d]
+        y = table[ids, d] + x
+        sums[ids, d] += x
+        shifted = x[n, d - 1] else 2
+    }";
+    for profile in [Profile::Open, Profile::Card] {
+        let bed = Bed::with_profile(profile)?;
+        for columns in RAGGED {
+            bed.check_at(text, &[17, 5, columns], &[], &[("ids", 5)])?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_index_out_of_range_is_told_and_the_stream_goes_on() -> Result<(), Failure> {
+    let bed = Bed::open()?;
+    let load: Kernel = "kernel embedding(n, v, d) {
+        in ids: int64[n]
+        in table: float32[v, d]
+        out y: float32[n, d]
+        y = table[ids, d]
+    }"
+    .parse()?;
+    let store: Kernel = "kernel spread(n, v, d) {
+        in ids: int64[n]
+        in x: float32[d, n]
+        inout y: float32[d, v]
+        y[d, ids] = x
+    }"
+    .parse()?;
+    for (kernel, dimension) in [(&load, 0), (&store, 1)] {
+        for (index, is_inside) in [(4, true), (7, false), (-1, false), (i64::MIN, false), (0, true)]
+        {
+            let mut arrays = arrays_of(kernel, &[3, 5, 65]);
+            arrays[0].elements = [0, index, 1].map(Constant::Int).to_vec();
+            let outcome = bed.run(kernel, &[], &arrays);
+            let told =
+                format!("index {index} is out of range for dimension {dimension} with size 5");
+            match outcome {
+                Ok(_) => assert!(is_inside, "{index}"),
+                Err(error) => assert!(error.to_string().contains(&told), "{error}"),
+            }
+        }
     }
     Ok(())
 }

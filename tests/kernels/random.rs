@@ -1,8 +1,12 @@
 //! Random kernels: arithmetic that is exact in every order, so results must be equal.
 
+mod access;
+
 use proptest::prelude::*;
 use spyre::artifact::{BinaryOp, CompareOp, Constant, Lane, OrderOp, ReduceOp, ScanOp, UnaryOp};
-use spyre::compiler::{DimId, DimSet, Kernel, KernelBuilder, Refusal, Role, Seek, ValueId};
+use spyre::compiler::{
+    DimId, DimSet, Kernel, KernelBuilder, OperandId, Refusal, Role, Seek, ValueId,
+};
 use spyre::numerics::DType;
 
 use crate::bed::{Bed, Tolerance, arrays_of};
@@ -48,6 +52,8 @@ struct Maker<'a> {
     dims: Vec<DimId>,
     extents: Vec<usize>,
     values: Vec<Known>,
+    /// What can be loaded, along which dims.
+    operands: Vec<(OperandId, Vec<DimId>, Lane)>,
     /// How long dims may be, and how many places they may have together.
     sizes: (&'static [usize], usize),
 }
@@ -66,6 +72,8 @@ impl Maker<'_> {
             let operand = self.builder.operand(&format!("x{at}"), Role::In, dtype, &dims)?;
             let value = self.builder.load(operand)?;
             self.know(value, 5.0)?;
+            let lane = self.builder.value(value)?.lane;
+            self.operands.push((operand, dims, lane));
         }
         for _ in 0..self.choices.below(12) {
             self.step()?;
@@ -83,6 +91,9 @@ impl Maker<'_> {
             let operand = self.builder.operand(&format!("y{at}"), Role::Out, dtype, &dims)?;
             self.builder.store(operand, known.value)?;
         }
+        if self.choices.below(2) == 1 {
+            self.store_anywhere("z")?;
+        }
         // A dim that no tensor has is nobody's.
         let whole = self.dims.clone();
         let all = self.builder.operand("whole", Role::In, DType::Int8, &whole)?;
@@ -93,7 +104,7 @@ impl Maker<'_> {
     fn step(&mut self) -> Result<(), Refusal> {
         let Known { value, lane, most } = self.any_value();
         let is_number = lane != Lane::Bool;
-        match self.choices.below(12) {
+        match self.choices.below(14) {
             0 if is_number => {
                 let op =
                     self.choices.pick(&[UnaryOp::Neg, UnaryOp::Abs, UnaryOp::Sign, UnaryOp::Relu]);
@@ -108,6 +119,7 @@ impl Maker<'_> {
             7 => self.seek(value),
             8 => self.sort(value, most),
             9 => self.size_or_random(value, lane),
+            10 | 11 => self.load_anywhere(),
             _ => {
                 let to = self.choices.pick(&[Lane::F32, Lane::F64, Lane::I64, Lane::Bool]);
                 let made = self.builder.convert(to, value)?;
@@ -262,6 +274,7 @@ fn made_of(
         dims: Vec::new(),
         extents: Vec::new(),
         values: Vec::new(),
+        operands: Vec::new(),
         sizes,
     }
     .kernel()

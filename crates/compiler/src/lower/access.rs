@@ -162,7 +162,10 @@ impl Nest<'_> {
         let source = self.operand(*operand).0;
         let at = self.coordinates(code, *operand, axes)?;
         if at == Coordinates::NONE {
-            return Ok(self.load(code, *operand, known.lane));
+            let tile = self.load(code, *operand, known.lane);
+            // What there is outside is never needed, but differs along its dims.
+            let is_wide = known.span == kernel.operand(*operand).dims.iter().copied().collect();
+            return Ok(if is_wide { tile } else { self.widen(code, tile, known.span) });
         }
         let span = self.program_span(known.span);
         let Some(other) = *otherwise else {
