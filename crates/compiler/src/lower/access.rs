@@ -1,6 +1,8 @@
 //! Loads and stores. Where loops walk over a tensor as it lies, they are loads and stores of tiles;
 //! every other coordinate is a value like any other, and goes into a gather or a scatter.
 
+use std::collections::HashSet;
+
 use spyre_artifact::{
     Access, Constant, Coordinate, Coordinates, Dim, Lane, Operand as ProgramOperand,
     ProgramBuilder, Register, ScatterOp,
@@ -93,6 +95,24 @@ fn is_own(kernel: &Kernel, operand: OperandId, axes: &[ValueId]) -> bool {
     let is_index =
         |(&axis, &dim): (&ValueId, &DimId)| kernel.value(axis).expression == Expression::Index(dim);
     axes.iter().zip(&kernel.operand(operand).dims).all(is_index)
+}
+
+/// Whether a value is made from elements that loops do not walk over.
+pub(super) fn is_gathered(kernel: &Kernel, value: ValueId) -> bool {
+    let (mut seen, mut rest) = (HashSet::new(), vec![value]);
+    while let Some(value) = rest.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        let expression = &kernel.value(value).expression;
+        if let Expression::Load { operand, axes, .. } = expression
+            && !is_walked(kernel, *operand, axes)
+        {
+            return true;
+        }
+        rest.extend(expression.sources());
+    }
+    false
 }
 
 /// What a program does with a tensor.

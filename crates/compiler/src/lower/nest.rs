@@ -11,7 +11,7 @@ use spyre_artifact::{
 use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
-use super::access::{Axes, is_scatter, meeting_dims, must_follow};
+use super::access::{Axes, is_gathered, is_scatter, meeting_dims, must_follow};
 use super::along::is_made_apart;
 use super::product::{Product, Roles};
 use super::scope::Scopes;
@@ -223,11 +223,28 @@ impl<'a> Nest<'a> {
     /// What the loops for goals, and for values that are not there yet, are good for.
     pub(super) fn purpose(&self, goals: &[Goal<'_>], pending: &[ValueId]) -> Purpose {
         let (sorted, roles) = (self.sorted_along(pending), self.roles(goals, pending));
+        let windows = self.windows(goals, pending);
         match () {
             () if !sorted.is_empty() => Purpose::Rows(sorted),
             () if !roles.is_none() => Purpose::Products(roles),
+            () if !windows.is_empty() => Purpose::Windows(windows),
             () => Purpose::Elements,
         }
+    }
+
+    /// The dims over which something that is gathered is reduced, in these loops or inside of them.
+    fn windows(&self, goals: &[Goal<'_>], pending: &[ValueId]) -> DimSet {
+        let inside = pending.iter().map(|&value| match self.kernel.value(value).expression {
+            Expression::Reduce(_, over, source) if is_gathered(self.kernel, source) => over,
+            _ => DimSet::NONE,
+        });
+        let here = goals.iter().map(|goal| match goal {
+            Goal::Reduce { source, .. } if is_gathered(self.kernel, *source) => {
+                self.kernel.value(*source).span.minus(self.scopes.open())
+            }
+            _ => DimSet::NONE,
+        });
+        inside.chain(here).fold(DimSet::NONE, |all, over| all | over)
     }
 
     /// How the dims that are opened for goals take part in their products, and in those before.

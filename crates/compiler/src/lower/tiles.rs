@@ -27,6 +27,11 @@ const PRODUCT_DEPTH: u32 = 256;
 const FIRST_DEPTH: u32 = 64;
 const OTHER_DEPTH: u32 = 8;
 
+/// Sides of a tile of windows: of the last dim and the one before, and of the only dim of a window or
+/// of several.
+const WINDOW_PLACES: [u32; 2] = [64, 4];
+const WINDOW_TERMS: [u32; 2] = [32, 8];
+
 /// What loops are opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -36,6 +41,9 @@ pub(super) enum Purpose {
     Products(Roles),
     /// Whole rows along these dims, however long they are.
     Rows(DimSet),
+    /// Reductions of what is gathered over these dims, which are few: windows of an image, terms of a
+    /// bag.
+    Windows(DimSet),
 }
 
 /// The tile of one of the dims that are opened together, when `open` are open already. The last dim
@@ -55,6 +63,7 @@ pub(super) fn tile(
             let last = (opened | open | rest).minus(whole).iter().last();
             if last == Some(dim) { WHOLE_ROWS } else { 1 }
         }
+        Purpose::Windows(over) => window_tile(dim, opened | open | rest, over),
     };
     elements.into()
 }
@@ -66,6 +75,18 @@ fn product_tile(dim: DimId, roles: Roles) -> u32 {
         () if roles.rows.contains(dim) && roles.are_many => side(dim, roles.rows, FEWER_ROWS),
         () if roles.rows.contains(dim) => side(dim, roles.rows, PRODUCT_ROWS),
         () => 1,
+    }
+}
+
+fn window_tile(dim: DimId, all: DimSet, over: DimSet) -> u32 {
+    let [only, each] = WINDOW_TERMS;
+    let [last, before] = WINDOW_PLACES;
+    match (over.contains(dim), after(dim, over), after(dim, all.minus(over))) {
+        (true, 0, _) if over.iter().count() == 1 => only,
+        (true, 0 | 1, _) => each,
+        (false, _, 0) => last,
+        (false, _, 1) => before,
+        _ => 1,
     }
 }
 
