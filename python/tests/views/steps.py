@@ -510,7 +510,8 @@ def add(host, draw):
 
 
 def negate(host, draw):
-    if not host.dtype.is_signed:
+    # The CPU turns the sign of a bfloat16 NaN in its vector code, and not beside it.
+    if not host.dtype.is_signed or (host.dtype == torch.bfloat16 and bool(host.isnan().any())):
         return None
     return Step(".neg_()", lambda side, t: t.neg_(), writes=True)
 
