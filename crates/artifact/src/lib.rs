@@ -26,7 +26,7 @@
 //!
 //! let entry = EntryImage::new(HandleWords([1, 2, 3]), program.table_shape(), 0)?;
 //! let image = CodeImage::new(Code::Compute(program), Vec::new())?;
-//! assert_eq!((image.encode().len(), entry.encode().len()), (256, 640));
+//! assert_eq!((image.encode().len(), entry.encode().len()), (256, 768));
 //! # Ok::<(), spyre_artifact::Error>(())
 //! ```
 
