@@ -19,6 +19,7 @@ SECONDS = 90
 BUSY = """
 import atexit, os, random, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was ignored
 import torch
 draw = random.Random(SEED)
 device = torch.device("spyre")
