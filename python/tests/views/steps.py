@@ -503,19 +503,19 @@ def zero(host, draw):
     return Step(".zero_()", lambda side, t: t.zero_(), writes=True)
 
 
-def has_nan(host):
-    """Which NaN a computation gives is not said: the CPU's vector code gives others than the rest of it."""
-    return host.is_floating_point() and bool(host.float().isnan().any())
+def has_bfloat16_nan(host):
+    """The CPU's vector code gives 0xffff where the rest of it gives 0x7fc0: there is no bit to compare."""
+    return host.dtype == torch.bfloat16 and bool(host.isnan().any())
 
 
 def add(host, draw):
-    if host.dtype == torch.bool or has_nan(host):
+    if host.dtype == torch.bool or has_bfloat16_nan(host):
         return None
     return Step(".add_(1)", lambda side, t: t.add_(1), writes=True)
 
 
 def negate(host, draw):
-    if not host.dtype.is_signed or has_nan(host):
+    if not host.dtype.is_signed or has_bfloat16_nan(host):
         return None
     return Step(".neg_()", lambda side, t: t.neg_(), writes=True)
 
