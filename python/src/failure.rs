@@ -2,6 +2,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::fmt::Display;
 
+use spyre::flex::StreamFault;
 use spyre::hal::Fault;
 use spyre::{OpenError, flex, layout, runtime};
 
@@ -59,10 +60,7 @@ impl From<runtime::Error> for Failure {
     fn from(error: runtime::Error) -> Self {
         let kind = match &error {
             runtime::Error::Flex(flex::Error::OutOfMemory { .. }) => Kind::OutOfMemory,
-            runtime::Error::Flex(flex::Error::Stream(fault)) => match fault.fault {
-                Fault::IndexOutOfRange { .. } => Kind::Index,
-                _ => Kind::Runtime,
-            },
+            runtime::Error::Flex(flex::Error::Stream(fault)) => kind_of(fault),
             runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => Kind::Elsewhere,
             _ => Kind::Runtime,
         };
@@ -73,6 +71,18 @@ impl From<runtime::Error> for Failure {
             },
             _ => Self::new(kind, error),
         }
+    }
+}
+
+/// Kernels of ops whose indices, if out of range, are a RuntimeError on the CPU and on CUDA.
+const RUNTIME_ERRORS: [&str; 3] = ["aten_gather", "aten_scatter", "aten_index_add"];
+
+/// Which exception a fault of the device is: the one that PyTorch has for the same op elsewhere.
+fn kind_of(fault: &StreamFault) -> Kind {
+    let is_runtime = || fault.label.name().is_some_and(|name| RUNTIME_ERRORS.contains(&&*name));
+    match fault.fault {
+        Fault::IndexOutOfRange { .. } if !is_runtime() => Kind::Index,
+        _ => Kind::Runtime,
     }
 }
 
