@@ -26,7 +26,7 @@ impl Arrivals {
         Self { head: Line::default(), words: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Puts a stream on the list if it is not there. Call it after a fence after a publication; it
+    /// Puts a stream on the list if it is not there. Call it after a fence, light or full, after a publication; it
     /// is followed by a fence itself.
     #[inline]
     pub(crate) fn list(&self, lane: &Lane) {

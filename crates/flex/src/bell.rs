@@ -1,5 +1,5 @@
 use crate::sync::{AtomicU64, Mutex, Ordering, Thread, current, fence};
-use crate::{Env, ring::Line};
+use crate::{Env, fences, ring::Line};
 
 /// Wakes threads that sleep until there is work.
 ///
@@ -24,7 +24,7 @@ impl Bell {
         self.ring_after_fence();
     }
 
-    /// The same, for who has made the work visible and had a fence already.
+    /// The same, for who has made the work visible and had a fence already, light or full.
     #[inline]
     pub(crate) fn ring_after_fence(&self) {
         if self.asleep.0.load(Ordering::Relaxed) != 0 {
@@ -61,7 +61,7 @@ impl Bell {
         let bit = 1 << sleeper;
         self.register(sleeper);
         self.asleep.0.fetch_or(bit, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        fences::heavy();
         if has_work() {
             self.asleep.0.fetch_and(!bit, Ordering::SeqCst);
             return;

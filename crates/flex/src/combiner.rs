@@ -10,7 +10,7 @@ const AGAIN: u32 = 2;
 /// Somebody has done a share and would leave the rest to whoever comes next.
 const OFFERED: u32 = 3;
 
-/// Looks for somebody who takes over: a busy submitter comes by in that time.
+/// Looks for somebody who takes over or brings more: a busy submitter comes by in that time.
 const LOOKS: u32 = often(8, 1);
 
 /// Lets one thread at a time do the work of all: whoever comes while one is at it leaves the work
@@ -33,6 +33,7 @@ impl Combiner {
         if self.is_left_to_another() {
             return;
         }
+        let mut is_alone = true;
         loop {
             if work() {
                 if self.is_taken_over() {
@@ -40,12 +41,27 @@ impl Combiner {
                 }
                 continue;
             }
+            if !is_alone {
+                self.wait_for_another();
+            }
             if self.change(BUSY, IDLE) {
                 return;
             }
+            is_alone = false;
             self.state.0.swap(BUSY, Ordering::AcqRel);
             // What was made visible before the other's look at the state is seen from here on.
             fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Gives others a moment to bring more: to hand the work over costs more than to do it.
+    #[inline]
+    fn wait_for_another(&self) {
+        for _ in 0..LOOKS {
+            if self.state.0.load(Ordering::Relaxed) != BUSY {
+                return;
+            }
+            spin_loop();
         }
     }
 

@@ -40,6 +40,7 @@ mod env;
 mod environment;
 mod error;
 mod event;
+mod fences;
 #[cfg(all(test, feature = "loom"))]
 mod loom_models;
 mod peer;

@@ -20,6 +20,9 @@ pub(crate) struct RingSizes {
 /// Doublings from one slot to the largest bound.
 const SEGMENTS: usize = often(24, 4) as usize;
 
+/// Slots between the one that is written and the one that is fetched for it.
+const AHEAD: u64 = 4;
+
 /// Set in a segment's tail when no more slots are given out.
 const CLOSED: u64 = 1 << 63;
 
@@ -142,6 +145,7 @@ impl<T> Ring<T> {
             unsafe { (*cell).write(value) };
         });
         slot.state.store(place + 1, Ordering::Release);
+        prefetch_to_write(self.segment(reservation.segment).slot(place + AHEAD));
     }
 
     /// Whether an entry is there for the consumer.
@@ -301,6 +305,23 @@ impl<T> Segment<T> {
             }
         }
     }
+}
+
+/// Has a cache line brought here that is written soon: the consumer has it, and every push would wait.
+#[inline]
+fn prefetch_to_write<T>(line: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(any(feature = "loom", feature = "shuttle"))))]
+    // SAFETY: a hint; it reads and writes nothing.
+    unsafe {
+        let address = std::ptr::from_ref(line);
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        not(miri),
+        not(any(feature = "loom", feature = "shuttle"))
+    )))]
+    let _ = line;
 }
 
 /// Entries that nobody took are dropped.

@@ -18,6 +18,7 @@ use crate::arrivals::Arrivals;
 use crate::bell::Bell;
 use crate::combiner::Combiner;
 use crate::core::Core;
+use crate::fences;
 use crate::process::Process;
 use crate::recorder::Record;
 use crate::ring::{Full, Reservation, RingSizes};
@@ -111,6 +112,7 @@ impl Scheduler {
         env: Arc<dyn Env>,
         settings: SchedulerSettings,
     ) -> Arc<Self> {
+        fences::prepare();
         let description = hardware.description();
         let engines = description.engines.clamp(1, Bell::SLEEPERS as u16);
         let fitting = if description.is_prompt { Drive::Inline } else { Drive::Workers };
@@ -362,7 +364,11 @@ impl Scheduler {
     /// Has blocks that were published carried out.
     #[inline]
     fn announce(&self, lane: &Lane, count: u64, reservation: &Reservation) -> StreamPoint {
-        fence(Ordering::SeqCst);
+        match self.drive {
+            // Submitters hand work to each other all the time, workers seldom go to sleep.
+            Drive::Inline => fence(Ordering::SeqCst),
+            Drive::Workers => fences::light(),
+        }
         self.arrivals.list(lane);
         self.go_on_after_fence();
         StreamPoint { stream: lane.index, sequence: reservation.first + count - 1 }

@@ -14,7 +14,10 @@ pub struct StreamPoint {
 }
 
 /// When an event was reached: what a record block leaves behind.
+///
+/// It has its cache lines to itself: who reaches it writes here, who records it counts references.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct EventCell {
     reached_at: AtomicU64,
 }

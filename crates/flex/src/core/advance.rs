@@ -7,10 +7,10 @@ use spyre_hal::{BlockKind, ControlBlock, EventCell, StreamIndex, StreamPoint};
 use super::faults::Progress;
 use super::stream_state::Phase;
 use super::{Core, Note, Run};
-use crate::Priority;
 use crate::recorder::RecordState;
 use crate::stream_table::Entry;
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
+use crate::{Priority, fences};
 
 impl Core {
     #[inline]
@@ -43,8 +43,9 @@ impl Core {
                 return Some(true);
             }
             match entry.block {
-                ControlBlock::RecordEvent(ref cell) => {
+                ControlBlock::RecordEvent(cell) => {
                     self.record(stream, sequence, cell.as_deref(), entry.queued_at);
+                    cell.into_iter().for_each(|cell| run.reached.add(cell));
                 }
                 ControlBlock::WaitEvent(point) => {
                     if !self.wait(stream, sequence, point, entry) {
@@ -140,7 +141,7 @@ impl Core {
         self.unlist(stream);
         let state = self.stream(stream);
         state.lane.is_listed.store(false, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        fences::heavy();
         if state.is_ready() {
             let lane = Arc::clone(&state.lane);
             self.arrivals.list(&lane);

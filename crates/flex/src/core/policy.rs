@@ -13,7 +13,7 @@ const HIGH_TURNS: u32 = 15;
 
 /// Blocks of a stream in one turn of a round, where a block is done as soon as it is started: to ask
 /// whose turn it is costs more than the block.
-const PROMPT_TURN: u64 = often(4, 2) as u64;
+const PROMPT_TURN: u64 = often(16, 2) as u64;
 
 /// The streams that may have blocks, and whose turn it is.
 #[derive(Debug)]

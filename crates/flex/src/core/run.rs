@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use smallvec::SmallVec;
-use spyre_hal::{BlockKind, EngineIndex, Fault, Label, StreamIndex, Token};
+use spyre_hal::{BlockKind, EngineIndex, EventCell, Fault, Label, StreamIndex, Token};
 
 use crate::ring::Cursor;
 use crate::stream_table::Entry;
@@ -23,6 +25,56 @@ pub(crate) struct Run {
     pub(crate) lease: Option<Cursor>,
     /// How many blocks may be done on the lease: up to the next that somebody waits for.
     pub(crate) limit: u64,
+    /// How long to wait for more.
+    pub(crate) pace: Pace,
+    /// Events that were reached.
+    pub(crate) reached: Reached,
+}
+
+/// Events that were reached, and that are let go of together: a count that goes down one by one is
+/// taken away every time from whoever records the event again.
+#[derive(Debug, Default)]
+pub(crate) struct Reached(SmallVec<[Arc<EventCell>; REACHED]>);
+
+const REACHED: usize = often(16, 1) as usize;
+
+impl Reached {
+    #[inline]
+    pub(crate) fn add(&mut self, cell: Arc<EventCell>) {
+        if self.0.len() == REACHED {
+            self.0.clear();
+        }
+        self.0.push(cell);
+    }
+}
+
+/// How long a worker waits before it looks at an empty queue again.
+///
+/// A look takes the queue's next slot away from whoever is about to write it. So if several blocks were
+/// there after the last wait, the next one is longer; if there was one, somebody may wait for each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    pauses: u32,
+    found: u32,
+}
+
+/// Pauses between two looks, at most: some 50 ns each.
+const LONGEST: u32 = often(8, 1);
+
+impl Pace {
+    /// A block was there.
+    #[inline]
+    pub(crate) fn found(&mut self) {
+        self.found += 1;
+    }
+
+    /// Nothing was there: how many pauses to make.
+    #[inline]
+    pub(crate) fn pauses(&mut self) -> u32 {
+        self.pauses = if self.found > 1 { (self.pauses * 2).min(LONGEST) } else { 1 };
+        self.found = 0;
+        self.pauses
+    }
 }
 
 /// In the place of an engine, where there is none: notes are copied a lot, and small.
@@ -82,5 +134,24 @@ impl Note {
         let (label, started_at, done_at) = (Label::default(), now, now);
         let (engine, queued_at, modelled_nanoseconds) = (NO_ENGINE, 0, 0);
         Self { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use super::*;
+
+    fn pauses_after(pace: &mut Pace, blocks: u32) -> u32 {
+        (0..blocks).for_each(|_| pace.found());
+        pace.pauses()
+    }
+
+    #[test]
+    fn waits_grow_while_blocks_come_in_numbers_and_shrink_when_one_comes_alone() {
+        let mut pace = Pace::default();
+        assert_eq!(pauses_after(&mut pace, 0), 1);
+        let grown: Vec<u32> = (0..5).map(|_| pauses_after(&mut pace, 3)).collect();
+        assert_eq!(grown, [2, 4, 8, 8, 8]);
+        assert_eq!(pauses_after(&mut pace, 1), 1);
     }
 }

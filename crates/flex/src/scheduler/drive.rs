@@ -108,7 +108,7 @@ impl Scheduler {
             let started_at = if is_timed && nth > 0 { self.env.now() } else { picked.started_at };
             let mut note = Note::new(&entry, started_at);
             let started = match entry.block {
-                ControlBlock::RecordEvent(cell) => self.reach(cell, &mut note),
+                ControlBlock::RecordEvent(cell) => self.reach(cell, &mut note, run),
                 ControlBlock::WaitEvent(_) | ControlBlock::HostCallback(_) => {
                     run.entries.push(entry);
                     return End::Done;
@@ -140,10 +140,11 @@ impl Scheduler {
     }
 
     #[inline]
-    fn reach(&self, cell: Option<Arc<EventCell>>, note: &mut Note) -> Started {
+    fn reach(&self, cell: Option<Arc<EventCell>>, note: &mut Note, run: &mut Run) -> Started {
         if let Some(cell) = cell {
             note.done_at = self.env.now();
             cell.reach(note.done_at);
+            run.reached.add(cell);
         }
         Started::Done(Ok(()))
     }
@@ -164,10 +165,11 @@ impl Scheduler {
                 return None;
             }
             if let Some(entry) = lane.ring.pop(cursor) {
+                run.pace.found();
                 return Some(entry);
             }
             if look < patience {
-                spin_loop();
+                (0..run.pace.pauses()).for_each(|_| spin_loop());
             }
         }
         None
