@@ -8,7 +8,8 @@
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
 
-#include <deque>
+#include <algorithm>
+#include <memory>
 #include <mutex>
 
 namespace spyre {
@@ -26,6 +27,7 @@ class Arguments {
   // Whether it can be handed over at all: otherwise the CPU's kernel says what is wrong with it.
   bool take(c10::ArrayRef<c10::IValue> values) {
     arguments_.reserve(values.size());
+    views_.reserve(count_tensors(values));
     for (const auto& value : values) {
       if (!take(value)) {
         return false;
@@ -43,6 +45,21 @@ class Arguments {
   }
 
  private:
+  // Views are pointed to: they may not move when more come.
+  static size_t count_tensors(c10::ArrayRef<c10::IValue> values) {
+    size_t count = 0;
+    for (const auto& value : values) {
+      if (value.isTensor()) {
+        ++count;
+      } else if (value.isTensorList()) {
+        count += value.toTensorList().size();
+      } else if (value.isOptionalTensorList()) {
+        count += value.toOptionalTensorList().size();
+      }
+    }
+    return count;
+  }
+
   bool take(const c10::IValue& value) {
     SpyreArgument argument{};
     argument.dtype = -1;
@@ -70,11 +87,10 @@ class Arguments {
       const auto& list = floats_.emplace_back(value.toDoubleVector());
       set_list(argument, SPYRE_FLOATS, list.data(), list.size());
     } else if (value.isBoolList()) {
-      auto& list = truths_.emplace_back();
-      for (const bool truth : value.toBoolList()) {
-        list.push_back(truth);
-      }
-      set_list(argument, SPYRE_TRUTHS, list.data(), list.size());
+      const auto list = value.toBoolList();
+      auto& truths = truths_.emplace_back(new bool[list.size()]);
+      std::copy(list.begin(), list.end(), truths.get());
+      set_list(argument, SPYRE_TRUTHS, truths.get(), list.size());
     } else if (value.isTensorList() || value.isOptionalTensorList()) {
       return take_tensors(value, argument);
     } else if (!value.isDevice() && !value.isGenerator()) {
@@ -108,8 +124,8 @@ class Arguments {
       if (!see_device(tensor)) {
         return false;
       }
-      views_.emplace_back(1, view_of(tensor));
-      set_list(argument, SPYRE_TENSOR, views_.back().data(), 1);
+      views_.push_back(view_of(tensor));
+      set_list(argument, SPYRE_TENSOR, &views_.back(), 1);
     } else if (!take_number(tensor, argument)) {
       return false;
     }
@@ -140,18 +156,18 @@ class Arguments {
   }
 
   bool take_tensors(const c10::IValue& value, SpyreArgument& argument) {
-    auto& views = views_.emplace_back();
+    const auto first = views_.size();
     const auto take = [&](const Tensor& tensor) {
       if (!tensor.defined()) {
         SpyreView nothing{};
         nothing.dim = -1;
-        views.push_back(nothing);
+        views_.push_back(nothing);
         return true;
       }
       if (tensor.device().type() != kSpyre || !see_device(tensor)) {
         return false;
       }
-      views.push_back(view_of(tensor));
+      views_.push_back(view_of(tensor));
       return true;
     };
     if (value.isTensorList()) {
@@ -167,7 +183,7 @@ class Arguments {
         }
       }
     }
-    set_list(argument, SPYRE_TENSORS, views.data(), views.size());
+    set_list(argument, SPYRE_TENSORS, views_.data() + first, views_.size() - first);
     arguments_.push_back(argument);
     return true;
   }
@@ -180,11 +196,11 @@ class Arguments {
   }
 
   c10::SmallVector<SpyreArgument, 8> arguments_;
-  // Views stay where they are when more come.
-  std::deque<c10::SmallVector<SpyreView, 1>> views_;
-  std::deque<std::vector<int64_t>> numbers_;
-  std::deque<std::vector<double>> floats_;
-  std::deque<c10::SmallVector<bool, 8>> truths_;
+  c10::SmallVector<SpyreView, 8> views_;
+  // A vector's items stay where they are when the vector is moved.
+  c10::SmallVector<std::vector<int64_t>, 2> numbers_;
+  c10::SmallVector<std::vector<double>, 1> floats_;
+  c10::SmallVector<std::unique_ptr<bool[]>, 1> truths_;
   std::optional<c10::Device> device_;
 };
 

@@ -2,23 +2,38 @@
 
 mod arguments;
 mod plans;
+mod rehearsals;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
-use spyre::aten::{Launch, Place, Recipe};
-use spyre::runtime::{Error, SpyreTensor, launch_kernel_with};
+use spyre::aten::{Launch, Recipe};
+use spyre::runtime::{
+    Error, ExecutionPlan, Rehearsal, SharedLayout, SpyreTensor, launch_kernel_with,
+};
 
-pub(crate) use arguments::{RawArgument, arguments_of, lists_of};
+pub(crate) use arguments::{RawArgument, add_to_key, arguments_of, lists_of};
+pub(crate) use rehearsals::{Key, Known, Rehearsed, keep, known};
+use rehearsals::{RehearsedLaunch, RehearsedTensor, view_at};
 
 use crate::abi::{RawView, device_tensor};
-use crate::cards::Card;
+use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
 
 thread_local! {
     /// What the calling thread is about to launch, once its results are made.
-    pub(crate) static PENDING: RefCell<Recipe> = RefCell::default();
+    pub(crate) static PENDING: RefCell<Pending> = RefCell::default();
+    /// The same, if it was launched before.
+    pub(crate) static REHEARSED: RefCell<Option<Rc<Rehearsed>>> = const { RefCell::new(None) };
+}
+
+/// A call whose results are being made, and the key that it is to be kept by.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) recipe: Recipe,
+    pub(crate) key: Option<Key>,
 }
 
 /// Whether ops are carried out on the card at all: `EAGER_MODE=0` says no.
@@ -28,7 +43,8 @@ pub(crate) fn is_on() -> bool {
     *IS_ON
 }
 
-/// Queues all launches of a recipe on the calling thread's stream.
+/// Queues all launches of a recipe on the calling thread's stream. Says how the same call can be
+/// carried out again, if it can and `is_kept` asks for it.
 ///
 /// # Safety
 /// The views' pointers are good.
@@ -38,8 +54,10 @@ pub(crate) unsafe fn launch(
     recipe: &Recipe,
     arguments: &[RawArgument],
     results: &[RawView],
-) -> Result<(), Failure> {
+    is_kept: bool,
+) -> Result<Option<SmallVec<[RehearsedLaunch; 1]>>, Failure> {
     let stream = card.current_stream()?;
+    let mut rehearsed = is_kept.then(SmallVec::new);
     for launch in &recipe.launches {
         let plan = plans::of(card, &launch.kernel)?;
         // SAFETY: as promised.
@@ -52,8 +70,13 @@ pub(crate) unsafe fn launch(
             }
             Err(error) => return Err(error.into()),
         }
+        rehearsed = rehearsed.and_then(|mut all: SmallVec<_>| {
+            // SAFETY: as promised.
+            all.push(unsafe { rehearse(&plan, launch, &tensors, arguments, results)? });
+            Some(all)
+        });
     }
-    Ok(())
+    Ok(rehearsed)
 }
 
 /// # Safety
@@ -67,13 +90,8 @@ unsafe fn tensors(
 ) -> Result<SmallVec<[SpyreTensor; 8]>, Failure> {
     let mut tensors = SmallVec::new();
     for operand in &launch.operands {
-        let view = match operand.place {
-            // SAFETY: as promised.
-            Place::Argument(at) => unsafe { arguments[at].view(0) },
-            // SAFETY: as promised.
-            Place::Item(at, item) => unsafe { arguments[at].view(item) },
-            Place::Result(at) => results.get(at),
-        };
+        // SAFETY: as promised.
+        let view = unsafe { view_at(operand.place, arguments, results) };
         let view = view.ok_or_else(|| Failure::runtime("a tensor of the call is missing"))?;
         // SAFETY: as promised.
         tensors.push(unsafe {
@@ -81,4 +99,28 @@ unsafe fn tensors(
         });
     }
     Ok(tensors)
+}
+
+/// Keeps a launch that was made.
+///
+/// # Safety
+/// The views' pointers are good.
+#[allow(unsafe_code, reason = "views point to a tensor's own numbers")]
+unsafe fn rehearse(
+    plan: &ExecutionPlan,
+    launch: &Launch,
+    tensors: &[SpyreTensor],
+    arguments: &[RawArgument],
+    results: &[RawView],
+) -> Option<RehearsedLaunch> {
+    let (mut places, mut layouts) = (SmallVec::new(), SmallVec::<[SharedLayout; 4]>::new());
+    for operand in &launch.operands {
+        // SAFETY: as promised.
+        let view = unsafe { view_at(operand.place, arguments, results)? };
+        let (memory, inside) = cards::memory_at(view.data as u64).ok()?;
+        places.push(RehearsedTensor { place: operand.place, inside });
+        layouts.push(SharedLayout::clone(memory.layout()));
+    }
+    let rehearsal = Rehearsal::of(plan, tensors, &layouts, &launch.scalars)?;
+    Some(RehearsedLaunch { rehearsal, tensors: places })
 }

@@ -59,6 +59,7 @@ mod operation;
 mod plan;
 mod preprocess;
 mod recipe;
+mod rehearsal;
 mod storage;
 mod storage_layout;
 mod stream;
@@ -82,6 +83,7 @@ pub use memory_copy::{Return, copy_from_device, copy_on_device, copy_to_device, 
 pub use operation::Operation;
 pub use plan::ExecutionPlan;
 pub use preprocess::{DevicePlace, HostAddress, PreProcessCompute};
+pub use rehearsal::Rehearsal;
 pub use spyre_flex::{Event, FlexAllocator as SpyreAllocator, Priority, Process};
 pub use storage_layout::{SharedLayout, StorageLayout};
 pub use stream::SpyreStream;

@@ -1,5 +1,7 @@
 //! What a launch tells a correction program: the words of its input.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use spyre_artifact::{
     Binding, Dim, ExpectedSize, IntermediateDim, OPERAND_WORDS, Operand, OperandField,
@@ -14,7 +16,7 @@ use crate::fit::Fit;
 use crate::recipe::{InputRun, OperandRecipe, StepRecipe};
 use crate::storage::Storage;
 use crate::tiles::Tiles;
-use crate::{Error, SpyreStream, SpyreTensor};
+use crate::{Error, SpyreStream, SpyreTensor, TensorMemory};
 
 /// Tables and inputs of a stream's launches, in memory that is used again.
 #[derive(Debug, Default)]
@@ -29,6 +31,13 @@ pub(crate) struct Words {
 struct Held {
     view: View,
     storage: Storage,
+}
+
+/// Where the words of a tensor's handle go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandlePlace {
+    pub(crate) word: usize,
+    pub(crate) tensor: usize,
 }
 
 /// Where an operand's elements are.
@@ -114,6 +123,28 @@ impl Words {
             }
         }
         self.table.as_bytes()
+    }
+
+    /// The bytes of a launch that is made again, with other memory.
+    #[inline]
+    pub(crate) fn again(
+        &mut self,
+        input: &[u64],
+        handles: &[HandlePlace],
+        memories: &[Arc<TensorMemory>],
+    ) -> &[u8] {
+        self.table.clear();
+        self.table.extend_from_slice(input);
+        for &HandlePlace { word, tensor } in handles {
+            let handle = memories[tensor].range().handle.to_words();
+            self.table[word..word + handle.len()].copy_from_slice(&handle);
+        }
+        self.table.as_bytes()
+    }
+
+    /// The table, as it was filled last.
+    pub(crate) fn into_table(self) -> Box<[u64]> {
+        self.table.into_boxed_slice()
     }
 
     /// The words of the table that a correction asks for, in its order.

@@ -1,10 +1,11 @@
 //! Ops that the card carries out.
 
 use std::ffi::{CString, c_char};
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
-use spyre::aten::{Call, Decline, Op, ResultShape};
+use spyre::aten::{Call, Decline, Op, Recipe, ResultShape};
 use spyre::numerics::DType;
 
 use super::entry;
@@ -12,7 +13,7 @@ use super::launches::list;
 use super::view::{RawView, dtype_of, number_of};
 use crate::cards;
 use crate::failure::{Failure, Kind};
-use crate::native::{self, PENDING, RawArgument};
+use crate::native::{self, Key, Known, PENDING, Pending, REHEARSED, RawArgument, Rehearsed};
 
 /// `SpyreCall` in `csrc/spyre.h`.
 #[repr(C)]
@@ -51,20 +52,23 @@ entry! {
         let call = unsafe { &*call };
         // SAFETY: as above.
         let raw = unsafe { list(call.arguments, call.count) };
-        // SAFETY: as above.
-        let written = unsafe { list(call.written.cast::<usize>(), call.written_count) };
         if !native::is_on() {
             return Err(elsewhere("EAGER_MODE is 0"));
         }
-        let op = Op::numbered(call.op as usize);
-        let op = op.ok_or_else(|| Failure::runtime(format!("there is no op {}", call.op)))?;
+        let mut key = Key::new();
+        key.extend([call.op as u64, call.device as u64, call.default_dtype as u64]);
         // SAFETY: as above.
-        let lists = unsafe { native::lists_of(raw)? };
+        let is_key = unsafe { native::add_to_key(raw, &mut key) };
+        let known = if is_key { native::known(&key) } else { Known::New };
+        let is_seen = matches!(known, Known::Seen);
+        if let Known::Rehearsed(rehearsed) = known {
+            // SAFETY: the shim gives room for as many results as an op has.
+            if unsafe { again(call, rehearsed, results, count)? } {
+                return Ok(());
+            }
+        }
         // SAFETY: as above.
-        let arguments = unsafe { native::arguments_of(raw, &lists)? };
-        let default = dtype_of(call.default_dtype)?;
-        let call_of = Call { arguments: &arguments, written, default };
-        let recipe = match op.recipe(&call_of) {
+        let recipe = match unsafe { recipe_of(call)? } {
             Ok(recipe) => recipe,
             Err(Decline::ResultShape { size }) => {
                 // SAFETY: as above.
@@ -72,18 +76,17 @@ entry! {
             }
             Err(decline) => return Err(elsewhere(decline)),
         };
+        let key = is_seen.then_some(key);
         // SAFETY: the shim gives room for as many results as an op has.
         unsafe { *count = recipe.results.len() as i64 };
         if recipe.results.is_empty() {
             // SAFETY: as above.
-            return unsafe { native::launch(cards::card(call.device)?, &recipe, raw, &[]) };
+            return unsafe { carry_out(call, recipe, key, &[]) };
         }
         PENDING.with_borrow_mut(|pending| {
-            *pending = recipe;
-            for (at, result) in pending.results.iter().enumerate() {
-                // SAFETY: as above.
-                unsafe { *results.add(at) = RawResult::of(result) };
-            }
+            *pending = Pending { recipe, key };
+            // SAFETY: as above.
+            unsafe { ask_for(&pending.recipe.results, results) };
         });
         Ok(())
     }
@@ -92,11 +95,95 @@ entry! {
     fn spyre_call_with(call: *const RawCall, results: *const RawView, count: i64) {
         // SAFETY: the shim fills what it gives.
         let (call, results) = unsafe { (&*call, list(results, count)) };
+        if let Some(rehearsed) = REHEARSED.take() {
+            // SAFETY: as above.
+            let raw = unsafe { list(call.arguments, call.count) };
+            // SAFETY: as above.
+            if unsafe { rehearsed.launch(cards::card(call.device)?, raw, results)? } {
+                return Ok(());
+            }
+            // SAFETY: as above.
+            let recipe = unsafe { recipe_of(call)? }.map_err(elsewhere)?;
+            // SAFETY: as above.
+            return unsafe { carry_out(call, recipe, None, results) };
+        }
+        let Pending { recipe, key } = PENDING.take();
         // SAFETY: as above.
+        unsafe { carry_out(call, recipe, key, results) }
+    }
+}
+
+/// How a call is carried out.
+///
+/// # Safety
+/// The call's pointers are good.
+unsafe fn recipe_of(call: &RawCall) -> Result<Result<Recipe, Decline>, Failure> {
+    // SAFETY: as promised.
+    let raw = unsafe { list(call.arguments, call.count) };
+    // SAFETY: as promised.
+    let written = unsafe { list(call.written.cast::<usize>(), call.written_count) };
+    let op = Op::numbered(call.op as usize);
+    let op = op.ok_or_else(|| Failure::runtime(format!("there is no op {}", call.op)))?;
+    // SAFETY: as promised.
+    let lists = unsafe { native::lists_of(raw)? };
+    // SAFETY: as promised.
+    let arguments = unsafe { native::arguments_of(raw, &lists)? };
+    let default = dtype_of(call.default_dtype)?;
+    Ok(op.recipe(&Call { arguments: &arguments, written, default }))
+}
+
+/// Carries a call out as one before it was, or says which results are to be made for that. `false` if the
+/// memory does not lie as it did.
+///
+/// # Safety
+/// The call's pointers are good, and there is room for as many results as an op has.
+unsafe fn again(
+    call: &RawCall,
+    rehearsed: Rc<Rehearsed>,
+    results: *mut RawResult,
+    count: *mut i64,
+) -> Result<bool, Failure> {
+    // SAFETY: as promised.
+    unsafe { *count = rehearsed.results.len() as i64 };
+    if rehearsed.results.is_empty() {
+        // SAFETY: as promised.
         let raw = unsafe { list(call.arguments, call.count) };
-        let recipe = PENDING.with_borrow_mut(std::mem::take);
-        // SAFETY: as above.
-        unsafe { native::launch(cards::card(call.device)?, &recipe, raw, results) }
+        // SAFETY: as promised.
+        return unsafe { rehearsed.launch(cards::card(call.device)?, raw, &[]) };
+    }
+    // SAFETY: as promised; what is pointed to is kept until the thread's next call.
+    unsafe { ask_for(&rehearsed.results, results) };
+    REHEARSED.set(Some(rehearsed));
+    Ok(true)
+}
+
+/// Launches a recipe, and keeps the call if there is a key.
+///
+/// # Safety
+/// The pointers are good.
+unsafe fn carry_out(
+    call: &RawCall,
+    recipe: Recipe,
+    key: Option<Key>,
+    results: &[RawView],
+) -> Result<(), Failure> {
+    // SAFETY: as promised.
+    let raw = unsafe { list(call.arguments, call.count) };
+    let card = cards::card(call.device)?;
+    // SAFETY: as promised.
+    let launches = unsafe { native::launch(card, &recipe, raw, results, key.is_some())? };
+    if let (Some(key), Some(launches)) = (key, launches) {
+        native::keep(&key, recipe.results, launches);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// There is room for them; they stay where they are until they are read.
+unsafe fn ask_for(shapes: &[ResultShape], results: *mut RawResult) {
+    for (at, result) in shapes.iter().enumerate() {
+        // SAFETY: as promised.
+        unsafe { *results.add(at) = RawResult::of(result) };
     }
 }
 
@@ -119,9 +206,9 @@ unsafe fn resize(size: &[usize], results: *mut RawResult) -> Result<(), Failure>
     PENDING.with_borrow_mut(|pending| {
         let size = SmallVec::from(size);
         let shape = ResultShape { dtype: DType::Bool, stride: SmallVec::new(), size };
-        pending.results = SmallVec::from_iter([shape]);
+        pending.recipe.results = SmallVec::from_iter([shape]);
         // SAFETY: as promised.
-        unsafe { *results = RawResult::of(&pending.results[0]) };
+        unsafe { ask_for(&pending.recipe.results, results) };
     });
     Err(Failure::new(Kind::Resize, "a result has another shape"))
 }

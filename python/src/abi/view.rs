@@ -50,6 +50,27 @@ impl RawView {
         self.dim < 0
     }
 
+    /// Adds all but the memory to what a call is known by; `false` if it has a layout of its own.
+    ///
+    /// # Safety
+    /// As for [`shape`](Self::shape).
+    #[inline]
+    pub(crate) unsafe fn add_to_key(&self, key: &mut SmallVec<[u64; 64]>) -> bool {
+        key.push(self.dtype as u64 | (self.dim as u64) << 8);
+        if self.dim > 0 {
+            // SAFETY: as promised.
+            unsafe {
+                key.extend_from_slice(slice::from_raw_parts(self.sizes.cast(), self.dim as usize));
+                key.extend_from_slice(slice::from_raw_parts(
+                    self.strides.cast(),
+                    self.dim as usize,
+                ));
+            }
+        }
+        key.push(self.offset as u64);
+        self.layout.is_null()
+    }
+
     /// # Safety
     /// The pointers are good for as many numbers as it says, for as long as `self` is borrowed.
     #[inline]

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use spyre::artifact::Constant;
 use spyre::aten::{Argument, Number, Tensor};
 
+use super::Key;
 use crate::abi::{RawView, dtype_of};
 use crate::failure::Failure;
 
@@ -65,10 +66,59 @@ impl RawArgument {
         }
     }
 
+    /// # Safety
+    /// The pointer is good for as many items as it says.
+    #[inline]
+    unsafe fn add_to_key(&self, key: &mut Key) -> bool {
+        // SAFETY: as promised, in all of these.
+        unsafe {
+            match self.kind {
+                TENSOR => return self.view(0).is_some_and(|view| view.add_to_key(key)),
+                TENSORS => {
+                    key.push(self.count as u64);
+                    return self.items::<RawView>().iter().all(|view| view.add_to_key(key));
+                }
+                WHOLE | TRUTH => key.push(self.whole as u64),
+                FLOAT => key.extend([self.real.to_bits(), self.imaginary.to_bits()]),
+                WHOLES | FLOATS => {
+                    key.push(self.count as u64);
+                    key.extend_from_slice(self.items());
+                }
+                TRUTHS => {
+                    key.push(self.count as u64);
+                    key.extend(self.items::<u8>().iter().map(|&truth| u64::from(truth)));
+                }
+                TEXT => {
+                    let text = CStr::from_ptr(self.list.cast()).to_bytes();
+                    key.push(text.len() as u64);
+                    key.extend(text.iter().map(|&byte| u64::from(byte)));
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
     fn number(&self, value: Constant) -> Result<Argument<'_>, Failure> {
         let dtype = if self.dtype < 0 { None } else { Some(dtype_of(self.dtype)?) };
         Ok(Argument::Number(Number { value, imaginary: self.imaginary, dtype }))
     }
+}
+
+/// Adds all that a call's kernels depend on to a key; `false` if a tensor has a layout of its own.
+///
+/// # Safety
+/// Their pointers are good.
+#[inline]
+pub(crate) unsafe fn add_to_key(raw: &[RawArgument], key: &mut Key) -> bool {
+    for argument in raw {
+        key.push(argument.kind as u64 | (argument.dtype as u64) << 32);
+        // SAFETY: as promised.
+        if !unsafe { argument.add_to_key(key) } {
+            return false;
+        }
+    }
+    true
 }
 
 /// The arguments of a call; `lists` holds what those that are lists of tensors point to.

@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use spyre_artifact::{Binding, Operand, OperandField};
+use spyre_hal::{ControlBlock, StreamPoint};
+
+use crate::definition::Definition;
+use crate::instance::Scratch;
+use crate::tiles::Tiles;
+use crate::words::{HandlePlace, Words};
+use crate::{Error, ExecutionPlan, SharedLayout, SpyreStream, SpyreTensor, TensorMemory};
+
+/// A launch that was made once, to be made again with other memory that lies alike.
+///
+/// Everything that a launch compares and works out depends on shapes, strides, layouts and scalars
+/// alone. A framework that asks for the same again and again has all of it kept here: what is left are
+/// the memory's handles. It is for plans of one step, in launches of one tile.
+#[derive(Debug)]
+pub struct Rehearsal {
+    definition: Arc<Definition>,
+    step: usize,
+    /// What the correction is given, but for the handles.
+    input: Box<[u64]>,
+    handles: SmallVec<[HandlePlace; 4]>,
+    /// How the memory of each tensor lies.
+    layouts: SmallVec<[SharedLayout; 4]>,
+    sharing: u64,
+}
+
+/// More tensors have more pairs than [`Rehearsal::sharing`] has bits.
+const MOST_TENSORS: usize = 11;
+
+impl Rehearsal {
+    /// Keeps a launch of `plan` that has been made with `tensors`, which lie in memory of these layouts.
+    /// `None` if it is not one that can be made again so.
+    pub fn of(
+        plan: &ExecutionPlan,
+        tensors: &[SpyreTensor],
+        layouts: &[SharedLayout],
+        scalars: &[u64],
+    ) -> Option<Self> {
+        let [operation] = plan.operations() else { return None };
+        let compute = operation.compute().filter(|_| operation.is_corrected())?;
+        let (definition, recipe) = (compute.definition(), compute.recipe());
+        let is_plain = recipe.is_whole_table && definition.output().intermediates.is_empty();
+        if !is_plain || tensors.len() > MOST_TENSORS {
+            return None;
+        }
+        let fit = definition.fit(tensors.first()?.device(), tensors).ok()?;
+        let tiles = Tiles::new(definition, recipe, &fit);
+        if tiles.are_many() {
+            return None;
+        }
+        let mut words = Words::default();
+        words.fill(recipe, tensors, scalars);
+        words.input(recipe, tensors, &tiles);
+        let place = |(at, binding): (usize, Binding)| match binding {
+            Binding::Tensor(tensor) => Some(HandlePlace {
+                word: recipe.table.operand_word(Operand(at as u8), OperandField::Handle(0)),
+                tensor: tensor as usize,
+            }),
+            Binding::Intermediate(_) => None,
+        };
+        let operands = recipe.operands.iter().map(|operand| operand.binding).enumerate();
+        Some(Self {
+            definition: Arc::clone(definition),
+            step: compute.step(),
+            input: words.into_table(),
+            handles: operands.map(place).collect::<Option<_>>()?,
+            layouts: layouts.iter().cloned().collect(),
+            sharing: sharing(tensors.iter().map(SpyreTensor::device_handle)),
+        })
+    }
+
+    /// Makes the launch again with memory that [is alike](Self::is_alike); `None`, and nothing is
+    /// queued, if it is not, or if the plan is no longer on the device.
+    #[inline]
+    pub fn launch(
+        &self,
+        stream: &SpyreStream,
+        memories: &[Arc<TensorMemory>],
+    ) -> Result<Option<StreamPoint>, Error> {
+        if !self.is_alike(stream, memories) {
+            return Ok(None);
+        }
+        let Ok(loaded) = self.definition.loaded_for(stream, "") else { return Ok(None) };
+        let instance = loaded.instance(stream)?;
+        let step = &instance.steps()[self.step];
+        let Some(correction) = step.correction() else { return Ok(None) };
+        let recipe = &self.definition.recipes()[self.step];
+        let Scratch { words, batch } = &mut *instance.scratch();
+        batch.begin(stream);
+        memories.iter().for_each(|memory| batch.uses(memory.range()));
+        let bytes = words.again(&self.input, &self.handles, memories);
+        batch.push(stream, stream.flex().stage(bytes, correction.input))?;
+        let launch = |program, label| ControlBlock::Launch { program, label };
+        batch.push(stream, launch(correction.binary.handle(), recipe.correction_label))?;
+        batch.push(stream, launch(step.entry().handle(), recipe.label))?;
+        match batch.flush(stream) {
+            // A reset took the plan or the memory away: the usual way loads anew, or says what is gone.
+            Err(Error::Flex(spyre_flex::Error::BadHandle { .. })) => return Ok(None),
+            queued => queued,
+        }
+        .and_then(|point| {
+            if stream.device().launches_wait() {
+                stream.synchronize()?;
+            }
+            Ok(point)
+        })
+    }
+
+    /// Whether memory lies as the memory of the first launch did, and is shared by the same tensors.
+    #[inline]
+    pub fn is_alike(&self, stream: &SpyreStream, memories: &[Arc<TensorMemory>]) -> bool {
+        let is_alike = |(memory, layout): (&Arc<TensorMemory>, &SharedLayout)| {
+            memory.device().is(stream.device()) && is_same(memory.layout(), layout)
+        };
+        memories.len() == self.layouts.len()
+            && memories.iter().zip(&self.layouts).all(is_alike)
+            && sharing(memories.iter().map(|memory| memory.range().handle)) == self.sharing
+    }
+}
+
+#[inline]
+fn is_same(left: &SharedLayout, right: &SharedLayout) -> bool {
+    Arc::ptr_eq(left, right) || left.dtype() == right.dtype() && left.layout() == right.layout()
+}
+
+/// Which of them are the same, a bit for each pair.
+#[inline]
+fn sharing<T: PartialEq>(handles: impl Iterator<Item = T> + Clone) -> u64 {
+    let (mut pairs, mut bit) = (0, 0);
+    let mut rest = handles;
+    while let Some(handle) = rest.next() {
+        for other in rest.clone() {
+            pairs |= u64::from(handle == other) << bit;
+            bit += 1;
+        }
+    }
+    pairs
+}
