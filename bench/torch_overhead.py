@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a spyre tensor costs beside a CPU tensor, where nothing is computed: python bench/torch_overhead.py
+"""What a spyre tensor costs beside a CPU tensor, where little or nothing is computed: python bench/torch_overhead.py
 
 Each row is the median of at least 31 ratios; a ratio comes from one pair of batches that run one after
 the other, in alternating order, on one pinned core. `--check` fails if a median is past its bar.
@@ -8,6 +8,7 @@ the other, in alternating order, on one pinned core. `--check` fails if a median
 from __future__ import annotations
 
 import argparse
+import copy
 import gc
 import os
 import platform
@@ -23,16 +24,19 @@ BATCH_SECONDS = 0.004
 
 
 class Case:
-    """Two calls that do the same, one on the device and one on the CPU."""
+    """Two calls that do the same, one on the device and one on the CPU; `finish` ends the device's batch."""
 
-    def __init__(self, name: str, device, peer, bar: float | None = None):
+    def __init__(self, name: str, device, peer, bar: float | None = None, finish=lambda: None):
         self.name, self.device, self.peer, self.bar = name, device, peer, bar
+        self.finish = finish
 
 
 def cases(device: torch.device) -> list[Case]:
     cpu = torch.device("cpu")
     host = torch.arange(16, dtype=torch.float32).reshape(4, 4)
     there = host.to(device)
+    zeros = torch.zeros(4, 4)
+    zeros_there = zeros.to(device)
     return [
         Case(
             "torch.empty((4, 4))",
@@ -53,8 +57,37 @@ def cases(device: torch.device) -> list[Case]:
         Case("x.clone() on the device", lambda: there.clone(), lambda: host.clone()),
         Case("x.fill_(1)", lambda: there.fill_(1), lambda: host.fill_(1)),
         Case("x.item()", lambda: there[0, 0].item(), lambda: host[0, 0].item()),
-        Case("x + x, by fallback if not native", lambda: there + there, lambda: host + host),
+        Case("x + x", lambda: there + there, lambda: host + host),
+        Case(
+            "torch.add(x, y), synchronize at the end",
+            lambda: torch.add(there, there),
+            lambda: torch.add(host, host),
+            2.0,
+            torch.accelerator.synchronize,
+        ),
+        Case(
+            "x.add_(y), synchronize at the end",
+            lambda: there.add_(zeros_there),
+            lambda: host.add_(zeros),
+            2.0,
+            torch.accelerator.synchronize,
+        ),
+        transformer(device),
     ]
+
+
+def transformer(device: torch.device) -> Case:
+    """Twelve layers that are all launches: 8 tokens, 64 wide."""
+    from torch.nn import TransformerEncoder, TransformerEncoderLayer
+
+    torch.manual_seed(0)
+    torch.backends.mha.set_fastpath_enabled(False)  # one fused op of the CPU, which has no kernel
+    layer = TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True, norm_first=True)
+    own = TransformerEncoder(layer, 12, enable_nested_tensor=False).eval().requires_grad_(False)
+    there, x = copy.deepcopy(own).to(device), torch.randn(1, 8, 64)
+    x_there = x.to(device)
+    finish = torch.accelerator.synchronize
+    return Case("12 layers, 8 tokens of 64", lambda: there(x_there), lambda: own(x), 1.7, finish)
 
 
 def measure(case: Case, pairs: int) -> tuple[float, float, float, float, float]:
@@ -63,9 +96,9 @@ def measure(case: Case, pairs: int) -> tuple[float, float, float, float, float]:
     ratios, own, other = [], [], []
     for pair in range(pairs):
         if pair % 2:
-            device, peer = batch(case.device, repeats), batch(case.peer, repeats)
+            device, peer = batch(case.device, repeats, case.finish), batch(case.peer, repeats)
         else:
-            peer, device = batch(case.peer, repeats), batch(case.device, repeats)
+            peer, device = batch(case.peer, repeats), batch(case.device, repeats, case.finish)
         ratios.append(device / peer)
         own.append(device / repeats * 1e9)
         other.append(peer / repeats * 1e9)
@@ -75,18 +108,19 @@ def measure(case: Case, pairs: int) -> tuple[float, float, float, float, float]:
 
 def batch_size(case: Case) -> int:
     """So many calls that a batch takes some milliseconds; also warms both sides up."""
-    repeats = 64
+    repeats = 1
     while batch(case.peer, repeats) < BATCH_SECONDS / 2 and repeats < 1 << 20:
         repeats *= 2
-    batch(case.device, repeats)
+    batch(case.device, repeats, case.finish)
     return repeats
 
 
-def batch(call, repeats: int) -> float:
+def batch(call, repeats: int, finish=lambda: None) -> float:
     rounds = range(repeats)
     start = time.perf_counter()
     for _ in rounds:
         call()
+    finish()
     return time.perf_counter() - start
 
 

@@ -8,6 +8,8 @@
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
+use spyre_hal::prefetch_to_write;
+
 use crate::sync::{AtomicU64, AtomicUsize, Cell, Mutex, Ordering, often, spin_loop};
 
 /// How large a ring starts, and how large it may grow. Both are powers of two.
@@ -305,23 +307,6 @@ impl<T> Segment<T> {
             }
         }
     }
-}
-
-/// Has a cache line brought here that is written soon: the consumer has it, and every push would wait.
-#[inline]
-fn prefetch_to_write<T>(line: &T) {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(any(feature = "loom", feature = "shuttle"))))]
-    // SAFETY: a hint; it reads and writes nothing.
-    unsafe {
-        let address = std::ptr::from_ref(line);
-        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
-    }
-    #[cfg(not(all(
-        target_arch = "x86_64",
-        not(miri),
-        not(any(feature = "loom", feature = "shuttle"))
-    )))]
-    let _ = line;
 }
 
 /// Entries that nobody took are dropped.

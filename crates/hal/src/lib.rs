@@ -14,6 +14,7 @@
 //! assert_eq!(handle.to_string(), "vf:2+0x1000");
 //! ```
 
+mod cache_line;
 pub mod conformance;
 mod control_block;
 mod deferred;
@@ -34,6 +35,7 @@ mod scripted;
 mod staging;
 mod virtual_regions;
 
+pub use cache_line::prefetch_to_write;
 pub use control_block::{
     BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
     Pattern,

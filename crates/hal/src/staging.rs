@@ -3,7 +3,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::DeviceRange;
+use crate::{DeviceRange, prefetch_to_write};
 
 /// Buffers that are kept for the next copies: past so many in flight, each takes from the heap.
 const KEPT: usize = 1024;
@@ -57,7 +57,13 @@ impl StagingPool {
         if idle.is_empty() {
             std::mem::swap(&mut *idle, &mut *self.returned.0.lock());
         }
-        idle.pop()
+        let taken = idle.pop();
+        // Whoever carried out the next one's last copy has its lines.
+        if let Some(next) = idle.last() {
+            prefetch_to_write(&**next);
+            prefetch_to_write(&next.bytes[..]);
+        }
+        taken
     }
 }
 
