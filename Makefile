@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel bench bench-torch simulate fuzz report
+.PHONY: run test wheel bench bench-torch bench-peers simulate fuzz report
 
 # The main job. For now: the device from Python, how a tensor lies on it, and a tiled launch.
 run:
@@ -30,6 +30,11 @@ bench:
 bench-torch:
 	tools/python-env
 	.venv/bin/python bench/torch_overhead.py --check
+
+# What kernels reach beside PyTorch's on the CPU; fails if a ratio misses its bar.
+bench-peers:
+	tools/python-env
+	.venv/bin/python bench/peers.py --check
 
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:

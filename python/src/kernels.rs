@@ -1,5 +1,6 @@
-//! Kernels: plans that were saved to folders, prepared and launched on tensors.
+//! Kernels: compiled from text or saved to folders, prepared and launched on tensors.
 
+mod compiled;
 mod job_plan;
 mod journal;
 mod prepared;
@@ -12,6 +13,8 @@ pub(crate) use prepared::{PreparedPlan, find, of_folder};
 
 /// Adds the names of this part to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<compiled::CompiledKernel>()?;
+    module.add_function(wrap_pyfunction!(compiled::_compile_kernel, module)?)?;
     module.add_class::<job_plan::JobPlan>()?;
     module.add_function(wrap_pyfunction!(job_plan::_prepare_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(samples::_save_sample_plan, module)?)

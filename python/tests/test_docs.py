@@ -1,4 +1,4 @@
-"""The page about the device and the examples are run."""
+"""The pages about the device and about kernels, and the examples, are run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pytorch.md").read_text()
+KERNELS = (ROOT / "docs" / "kernels.md").read_text()
 README = (ROOT / "README.md").read_text()
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
 
@@ -37,6 +38,11 @@ def test_the_page(tmp_path):
     (shell,) = blocks("shell")
     for line in shell.splitlines():
         assert "total_allocated" in run(["sh", "-c", line], tmp_path)
+
+
+def test_kernels_of_the_page(tmp_path):
+    (tmp_path / "kernels.py").write_text("\n".join(blocks("python", KERNELS)))
+    assert "line 3, column 6: nothing is called `z`" in run([sys.executable, "kernels.py"], tmp_path)
 
 
 def test_the_readme(tmp_path):

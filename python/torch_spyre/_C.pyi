@@ -191,6 +191,18 @@ class JobPlan:
     @property
     def _number(self) -> int: ...
 
+class CompiledKernel:
+    """A kernel that was compiled from its text."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    def operands(self) -> list[tuple[str, str, list[str], str]]: ...
+    def scalars(self) -> list[tuple[str, str]]: ...
+    def _number(self, device: int) -> int: ...
+
+def _compile_kernel(text: str) -> CompiledKernel: ...
 def _prepare_kernel(folder: str | PathLike[str], device: int = -1, stream: int = -1) -> JobPlan: ...
 def _save_sample_plan(
     name: str,
@@ -201,7 +213,13 @@ def _save_sample_plan(
 ) -> None: ...
 
 # Written in Python, and found here too.
-from .kernels import launch_jobplan as launch_jobplan, launch_kernel as launch_kernel, prepare_kernel as prepare_kernel
+from .kernels import (
+    Kernel as Kernel,
+    compile as compile,
+    launch_jobplan as launch_jobplan,
+    launch_kernel as launch_kernel,
+    prepare_kernel as prepare_kernel,
+)
 from .layouts import (
     as_strided_with_layout as as_strided_with_layout,
     copy_tensor as copy_tensor,

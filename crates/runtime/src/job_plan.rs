@@ -40,6 +40,12 @@ impl JobPlan {
         Self::of(folder, &code, plan, stream)
     }
 
+    /// What was compiled in this process, copied to the stream's device. It has no folder.
+    pub fn of_output(output: CompilerOutput, stream: &SpyreStream) -> Result<Self, Error> {
+        let code = SpyreCode::of_plan(&output)?;
+        Self::of(Path::new(""), &code, Some(output), stream)
+    }
+
     /// How many steps a launch has.
     pub fn num_steps(&self) -> usize {
         self.steps.len()
@@ -72,7 +78,7 @@ impl JobPlan {
         }
     }
 
-    /// The folder that it was prepared from.
+    /// The folder that it was prepared from; empty if it came from none.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

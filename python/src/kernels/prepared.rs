@@ -7,9 +7,10 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
+use spyre::artifact::CompilerOutput;
 use spyre::runtime::JobPlan;
 
-use crate::cards;
+use crate::cards::{self, Card};
 use crate::failure::Failure;
 
 /// A plan that lies on a card.
@@ -35,14 +36,26 @@ static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
 impl PreparedPlan {
     /// Reads a folder and copies its programs to a card, by way of one of its streams.
     pub(crate) fn prepare(folder: &Path, device: i32, stream: i64) -> Result<Arc<Self>, Failure> {
-        static NEXT: AtomicI64 = AtomicI64::new(1);
         let card = cards::card(device)?;
-        let job = JobPlan::prepare(folder, card.stream(stream)?)?;
-        let device = i32::from(card.index().0);
+        Ok(Self::of(card, JobPlan::prepare(folder, card.stream(stream)?)?))
+    }
+
+    /// Copies what was compiled to a card, by way of one of its streams.
+    pub(crate) fn of_output(
+        output: CompilerOutput,
+        device: i32,
+        stream: i64,
+    ) -> Result<Arc<Self>, Failure> {
+        let card = cards::card(device)?;
+        Ok(Self::of(card, JobPlan::of_output(output, card.stream(stream)?)?))
+    }
+
+    fn of(card: &Card, job: JobPlan) -> Arc<Self> {
+        static NEXT: AtomicI64 = AtomicI64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let plan = Arc::new(Self { number, device, job });
+        let plan = Arc::new(Self { number, device: i32::from(card.index().0), job });
         PLANS.lock().insert(number, Arc::downgrade(&plan));
-        Ok(plan)
+        plan
     }
 
     /// What it is called: by its first step.

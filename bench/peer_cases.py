@@ -1,0 +1,254 @@
+"""The calls of `peers.py`: on the card, and as fast as the CPU has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+ATEN = torch.ops.aten
+SQUARE = (4096, 4096)
+
+GATED = """
+kernel gated(i, j) {
+    in x: float32[i, j]
+    in y: float32[i, j]
+    in z: float32[i, j]
+    out result: float32[i, j]
+    result = x * sigmoid(x) * y + z
+}
+"""
+SCALED = """
+kernel scaled(i, j) {
+    in x: float32[i, j]
+    in y: float32[i, j]
+    in z: float32[i, j]
+    out result: float32[i, j]
+    result = relu(x * y + z) * 0.5
+}
+"""
+RMS_NORM = """
+kernel rms_norm(i, j) {
+    in x: float32[i, j]
+    in weight: float32[j]
+    out y: float32[i, j]
+    mean = sum<j>(x * x) / f32(size(j))
+    y = x * rsqrt(mean + 0.000001) * weight
+}
+"""
+ATTENTION = """
+kernel attention(b, h, q, t, d, e) {{
+    in query: float32[b, h, q, d]
+    in key: float32[b, h, t, d]
+    in value: float32[b, h, t, e]
+    out y: float32[b, h, q, e]
+    scores = sum<d>(query * key) * 0.125
+    s = {masked}
+    p = exp(s - max<t>(s))
+    y = sum<t>(p * value) / sum<t>(p)
+}}
+"""
+
+
+class Case:
+    """One result, computed on the device and, in some ways, on the CPU."""
+
+    def __init__(self, own: Callable[..., Tensor], peers: list[Callable[..., Tensor]], tensors: list[Tensor],
+                 bar: float | None = None, there: list | None = None):  # fmt: skip
+        there = [tensor.to("spyre") for tensor in tensors] if there is None else there
+        self.own = lambda: own(*there)
+        self.peers = [lambda peer=peer: peer(*tensors) for peer in peers]
+        self.bar = bar
+
+    def check(self) -> None:
+        """What is fast and wrong does not count."""
+        result, expected = self.own().cpu().float(), self.peers[0]().float()
+        scale = expected.abs().max().item()
+        assert torch.allclose(result, expected, rtol=0.02, atol=0.01 * scale), "the results differ"
+
+
+def random(*size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(size))
+    return torch.randn(size, generator=generator).to(dtype)
+
+
+def product(m: int, n: int, k: int, dtype=torch.float32, is_turned=False, bar=None) -> Case:
+    def call(a, b, out):
+        return torch.mm(a, b.t() if is_turned else b, out=out)
+
+    right = (n, k) if is_turned else (k, n)
+    tensors = [random(m, k, dtype=dtype), random(*right, dtype=dtype), torch.empty(m, n, dtype=dtype)]
+    return Case(call, [call], tensors, bar)
+
+
+def batches(count: int, m: int, n: int, k: int) -> Case:
+    def call(a, b, out):
+        return torch.bmm(a, b, out=out)
+
+    return Case(call, [call], [random(count, m, k), random(count, k, n), torch.empty(count, m, n)])
+
+
+def added() -> Case:
+    def call(x, y, out):
+        return torch.add(x, y, out=out)
+
+    return Case(call, [call], [random(*SQUARE), random(*SQUARE), torch.empty(SQUARE)], 0.7)
+
+
+def gated() -> Case:
+    kernel = torch.spyre.compile(GATED)
+
+    def own(x, y, z, out):
+        kernel(x, y, z, out)
+        return out
+
+    def by_silu(x, y, z, out):
+        ATEN.silu.out(x, out=out)
+        return out.mul_(y).add_(z)
+
+    def by_sigmoid(x, y, z, out):
+        torch.sigmoid(x, out=out)
+        return out.mul_(x).mul_(y).add_(z)
+
+    return Case(own, [by_silu, by_sigmoid], [random(*SQUARE) for _ in range(3)] + [torch.empty(SQUARE)], 0.7)
+
+
+def scaled() -> Case:
+    kernel = torch.spyre.compile(SCALED)
+
+    def own(x, y, z, out):
+        kernel(x, y, z, out)
+        return out
+
+    def by_steps(x, y, z, out):
+        torch.mul(x, y, out=out)
+        return out.add_(z).relu_().mul_(0.5)
+
+    def by_addcmul(x, y, z, out):
+        torch.addcmul(z, x, y, out=out)
+        return out.relu_().mul_(0.5)
+
+    return Case(own, [by_steps, by_addcmul], [random(*SQUARE) for _ in range(3)] + [torch.empty(SQUARE)], 0.7)
+
+
+def softmax() -> Case:
+    def call(x, out):
+        return torch.softmax(x, -1, out=out)
+
+    return Case(call, [call], [random(*SQUARE), torch.empty(SQUARE)], 0.7)
+
+
+def layer_norm() -> Case:
+    def call(x, weight, bias, out, mean, spread):
+        outs = {"out0": out, "out1": mean, "out2": spread}
+        return ATEN.native_layer_norm.out(x, SQUARE[1:], weight, bias, 1e-5, **outs)[0]
+
+    def plain(x, weight, bias, *_):
+        return F.layer_norm(x, SQUARE[1:], weight, bias)
+
+    rows = (SQUARE[0], 1)
+    results = [torch.empty(SQUARE), torch.empty(rows), torch.empty(rows)]
+    return Case(plain, [call, plain], [random(*SQUARE), random(4096), random(4096), *results], 0.7)
+
+
+def rms_norm() -> Case:
+    kernel = torch.spyre.compile(RMS_NORM)
+
+    def own(x, weight, out):
+        kernel(x, weight, out)
+        return out
+
+    def plain(x, weight, out):
+        return F.rms_norm(x, SQUARE[1:], weight, 1e-6)
+
+    def by_steps(x, weight, out):
+        torch.mul(x, x, out=out)
+        factor = out.mean(-1, keepdim=True).add_(1e-6).rsqrt_()
+        return torch.mul(x, factor, out=out).mul_(weight)
+
+    return Case(own, [plain, by_steps], [random(*SQUARE), random(4096), torch.empty(SQUARE)], 0.7)
+
+
+def attention(tokens: int, is_causal: bool = False) -> Case:
+    masked = "where(t <= q, scores, -inf)" if is_causal else "scores"
+    kernel = torch.spyre.compile(ATTENTION.format(masked=masked))
+
+    def peer(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    return Case(kernel, [peer], [random(1, 8, tokens, 64) for _ in range(3)], 0.5)
+
+
+def attention_op(tokens: int) -> Case:
+    def call(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    return Case(call, [call], [random(1, 8, tokens, 64) for _ in range(3)])
+
+
+class Block(nn.Module):
+    """A layer of a Llama: attention and a gated pair of linears, each behind a norm."""
+
+    def __init__(self, hidden: int, heads: int):
+        super().__init__()
+        wide = hidden * 8 // 3 // 64 * 64
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.RMSNorm(hidden, eps=1e-6) for _ in range(2))
+        self.qkvo = nn.ModuleList(nn.Linear(hidden, hidden, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(hidden, wide, bias=False) for _ in range(2))
+        self.down = nn.Linear(wide, hidden, bias=False)
+
+    def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        normed = self.norms[0](x)
+        q, k, v = (linear(normed).unflatten(-1, (self.heads, -1)).transpose(1, 2) for linear in self.qkvo[:3])
+        q, k = (t * cosine + turned(t) * sine for t in (q, k))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.qkvo[3](mixed.transpose(1, 2).flatten(2))
+        normed = self.norms[1](x)
+        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+
+
+def turned(x: Tensor) -> Tensor:
+    low, high = x.chunk(2, -1)
+    return torch.cat((-high, low), -1)
+
+
+def llama_block(hidden: int, heads: int, tokens: int = 512) -> Case:
+    import copy
+
+    torch.manual_seed(1)
+    block = Block(hidden, heads).eval()
+    width = hidden // heads
+    angles = torch.arange(tokens)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    angles = torch.cat((angles, angles), -1)
+    tensors = [random(1, tokens, hidden), angles.cos(), angles.sin()]
+    there = copy.deepcopy(block).to("spyre")
+    return Case(there, [block], tensors, 0.55)
+
+
+def device_cases() -> list[tuple[str, Callable[[], Case]]]:
+    """Rows, and what makes each: tensors are made when it is their turn."""
+    half, brain = torch.float16, torch.bfloat16
+    return [
+        ("mm 1024x1024 1024x1024 f32", lambda: product(1024, 1024, 1024, bar=0.6)),
+        ("mm 512x4096 4096x4096 f32", lambda: product(512, 4096, 4096)),
+        ("mm 64x64 64x64 f32", lambda: product(64, 64, 64)),
+        ("linear 512x1024 1024x1024 f32", lambda: product(512, 1024, 1024, is_turned=True)),
+        ("linear 1x4096 4096x4096 f32", lambda: product(1, 4096, 4096, is_turned=True, bar=0.67)),
+        ("mm 1024x1024 1024x1024 f16", lambda: product(1024, 1024, 1024, half)),
+        ("mm 1024x1024 1024x1024 bf16", lambda: product(1024, 1024, 1024, brain)),
+        ("bmm 64 of 128x64 64x128 f32", lambda: batches(64, 128, 128, 64)),
+        ("torch.add 4096x4096", added),
+        ("fused x * sigmoid(x) * y + z 4096x4096", gated),
+        ("fused relu(x * y + z) * 0.5 4096x4096", scaled),
+        ("softmax 4096x4096", softmax),
+        ("layer norm 4096x4096", layer_norm),
+        ("rms norm 4096x4096", rms_norm),
+        ("attention, a kernel, 8 heads of 1024x64", lambda: attention(1024)),
+        ("attention, a kernel, 8 of 1024x64, causal", lambda: attention(1024, is_causal=True)),
+        ("attention, PyTorch's op, 8 of 1024x64", lambda: attention_op(1024)),
+        ("llama block, 512 tokens of 512", lambda: llama_block(512, 8)),
+        ("llama block, 512 tokens of 1024", lambda: llama_block(1024, 16)),
+    ]

@@ -1,0 +1,107 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use spyre::artifact::{CompilerOutput, Lane};
+use spyre::compiler::{self, CompileOptions, Operand, ParseError};
+use spyre::plans::{PlanCache, PlanError};
+
+use super::PreparedPlan;
+use crate::cards;
+use crate::failure::{Failure, Kind};
+
+/// A kernel that was compiled from its text: a plan for any card, and what a launch is given.
+#[pyclass(frozen, module = "torch_spyre._C")]
+#[derive(Debug)]
+pub(crate) struct CompiledKernel {
+    kernel: compiler::Kernel,
+    output: Arc<CompilerOutput>,
+    /// The cards that it lies on.
+    plans: Mutex<Vec<Arc<PreparedPlan>>>,
+}
+
+#[pymethods]
+impl CompiledKernel {
+    /// What it is called.
+    #[getter]
+    fn name(&self) -> &str {
+        self.kernel.name()
+    }
+
+    /// Its text, as the compiler spells it.
+    #[getter]
+    fn text(&self) -> String {
+        self.kernel.to_string()
+    }
+
+    /// Its tensors: name, dtype, the names of dims, and "in", "out" or "inout".
+    fn operands(&self) -> Vec<(&str, String, Vec<&str>, &'static str)> {
+        let dims =
+            |operand: &Operand| operand.dims.iter().map(|&dim| self.kernel.dim_name(dim)).collect();
+        let operands = self.kernel.operands().iter();
+        operands
+            .map(|of| (of.name.as_str(), of.dtype.to_string(), dims(of), of.role.name()))
+            .collect()
+    }
+
+    /// Its scalars: name, and whether it is an "int", a "float" or a "bool".
+    fn scalars(&self) -> Vec<(&str, &'static str)> {
+        let kind = |lane| match lane {
+            Lane::I64 => "int",
+            Lane::Bool => "bool",
+            _ => "float",
+        };
+        let scalars = self.kernel.scalars().iter();
+        scalars.map(|scalar| (scalar.name.as_str(), kind(scalar.lane))).collect()
+    }
+
+    /// What the operation that launches it knows its plan on a card by. It is copied there when it is
+    /// first asked for, and again after a reset.
+    fn _number(&self, py: Python<'_>, device: i32) -> Result<i64, Failure> {
+        let known = self.find(device);
+        known.map_or_else(|| py.detach(|| self.prepare(device)), Ok)
+    }
+}
+
+impl CompiledKernel {
+    fn find(&self, device: i32) -> Option<i64> {
+        let plans = self.plans.lock();
+        let plan = plans.iter().find(|plan| plan.device == device && plan.job.is_live())?;
+        Some(plan.number)
+    }
+
+    fn prepare(&self, device: i32) -> Result<i64, Failure> {
+        let stream = i64::from(cards::current_stream(device));
+        let plan = PreparedPlan::of_output((*self.output).clone(), device, stream)?;
+        let number = plan.number;
+        let mut plans = self.plans.lock();
+        let replaced = plans.iter().position(|plan| plan.device == device && !plan.job.is_live());
+        let replaced = replaced.map(|at| plans.swap_remove(at));
+        plans.push(plan);
+        drop(plans);
+        drop(replaced); // not while the lock is held
+        Ok(number)
+    }
+}
+
+/// Compiles a kernel, or finds its plan in the process's cache.
+#[pyfunction]
+pub(super) fn _compile_kernel(py: Python<'_>, text: &str) -> Result<CompiledKernel, Failure> {
+    py.detach(|| {
+        let kernel: compiler::Kernel = text.parse().map_err(|why| unreadable(text, &why))?;
+        let options = CompileOptions::for_profile(cards::profile()?);
+        let cache = PlanCache::of_process().map_err(Failure::runtime)?;
+        let refused =
+            |why: PlanError| Failure::new(Kind::Value, format!("kernel {}: {why}", kernel.name()));
+        let output = cache.plan(&kernel, &options).map_err(refused)?;
+        Ok(CompiledKernel { kernel, output, plans: Mutex::default() })
+    })
+}
+
+/// What is wrong with a text, the line that it is in and a mark below the place.
+fn unreadable(text: &str, why: &ParseError) -> Failure {
+    let place = why.place;
+    let line = text.lines().nth(place.line - 1).unwrap_or_default();
+    let mark = " ".repeat(place.column - 1);
+    Failure::new(Kind::Value, format!("{why}\n    {line}\n    {mark}^"))
+}

@@ -1,0 +1,192 @@
+"""Kernels from their text: compiled, launched on tensors, and refused in words."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+CARD = os.environ.get("SPYRE_PROFILE", "open").strip().lower() == "card"
+WAITS = os.environ.get("SPYRE_LAUNCH_BLOCKING") == "1"
+
+AXPY = """
+kernel axpy(i, j) {
+    in x: float32[i, j]
+    in y: float32[j]
+    out z: float32[i, j]
+    scalar a: f32
+    z = a * x + y
+}
+"""
+MOMENTS = """
+kernel moments(i, j) {
+    in x: float32[i, j]
+    out total: float32[i]
+    out largest: float32[i]
+    total = sum<j>(x)
+    largest = max<j>(x)
+}
+"""
+
+
+def numbers(*size: int) -> torch.Tensor:
+    """Small whole numbers: sums and products of them are exact."""
+    return torch.randint(-4, 5, size, generator=torch.Generator().manual_seed(1)).float()
+
+
+def test_a_kernel_is_a_function_of_tensors_in_their_order():
+    axpy = torch.spyre.compile(AXPY)
+    x, y = numbers(70, 130), numbers(130)
+    z = torch.empty(70, 130, device="spyre")
+    assert axpy(x.to("spyre"), y.to("spyre"), z, a=3) is None
+    assert torch.equal(z.cpu(), 3 * x + y)
+
+
+def test_tensors_are_given_by_name_too():
+    axpy = torch.spyre.compile(AXPY)
+    x, y = numbers(5, 6), numbers(6)
+    z = torch.empty(5, 6, device="spyre")
+    axpy(z=z, y=y.to("spyre"), a=-0.5, x=x.to("spyre"))
+    assert torch.equal(z.cpu(), -0.5 * x + y)
+
+
+def test_outputs_that_are_not_given_are_made():
+    x = numbers(20, 33)
+    z = torch.spyre.compile(AXPY)(x.to("spyre"), y=x[0].to("spyre"), a=2)
+    assert z.device.type == "spyre" and torch.equal(z.cpu(), 2 * x + x[0])
+    total, largest = torch.spyre.compile(MOMENTS)(x.to("spyre"))
+    assert torch.equal(total.cpu(), x.sum(1)) and torch.equal(largest.cpu(), x.amax(1))
+    kept = torch.empty(20, device="spyre")
+    only = torch.spyre.compile(MOMENTS)(x.to("spyre"), largest=kept)
+    assert torch.equal(only.cpu(), x.sum(1)) and torch.equal(kept.cpu(), x.amax(1))
+
+
+def test_a_text_is_compiled_once():
+    kernel = torch.spyre.compile(AXPY)
+    assert torch.spyre.compile(AXPY) is kernel
+    assert torch.spyre.compile(kernel.text)(numbers(2, 3).to("spyre"), numbers(3).to("spyre"), a=1).shape == (2, 3)
+    assert repr(kernel) == (
+        "<Kernel axpy(in x: float32[i, j], in y: float32[j], out z: float32[i, j], float a)>"
+    )
+
+
+def test_scalars_are_whole_numbers_and_truths_too():
+    shift = torch.spyre.compile(
+        """
+        kernel shift(i) {
+            in x: int64[i]
+            out y: int64[i]
+            scalar by: i64
+            scalar negates: bool
+            y = where(negates, -x, x) + by
+        }
+        """
+    )
+    x = torch.arange(100)
+    assert torch.equal(shift(x.to("spyre"), by=2**40, negates=True).cpu(), 2**40 - x)
+    assert torch.equal(shift(x.to("spyre"), by=-7, negates=False).cpu(), x - 7)
+    with pytest.raises(TypeError, match="'by' is 1.5, which is no int"):
+        shift(x.to("spyre"), by=1.5, negates=False)
+
+
+def test_launches_are_queued_on_the_current_stream():
+    axpy = torch.spyre.compile(AXPY)
+    x = numbers(64, 64)
+    with torch.spyre.Stream() as stream:
+        z = axpy(x.to("spyre"), x[0].to("spyre"), a=2)
+    stream.synchronize()
+    assert torch.equal(z.cpu(), 2 * x + x[0])
+
+
+def test_an_output_counts_as_changed():
+    x, z = numbers(4, 4).to("spyre"), torch.empty(4, 4, device="spyre")
+    before = x._version, z._version
+    torch.spyre.compile(AXPY)(x, x[0], z, a=1)
+    assert (x._version, z._version) == (before[0], before[1] + 1)
+
+
+def test_a_kernel_is_launched_on_the_device_of_its_tensors(python):
+    python(
+        f"""
+        import torch
+        axpy = torch.spyre.compile({AXPY!r})
+        for index in (1, 0, 1):
+            x = torch.ones(4, 4).to(f"spyre:{{index}}")
+            z = axpy(x, x[0], a=2)
+            assert z.device == x.device and z.cpu().eq(3).all()
+        torch.spyre.reset_device(1)
+        x = torch.ones(4, 4).to("spyre:1")
+        assert axpy(x, x[0], a=2).cpu().eq(3).all()
+        """,
+        AIU_WORLD_SIZE="2",
+    )
+
+
+# What is refused.
+
+
+def test_what_is_no_kernel_is_told_with_its_line_and_column():
+    text = "kernel twice(i) {\n    in x: float32[i]\n    out y: float32[i]\n    y = z * 2\n}"
+    with pytest.raises(ValueError, match="line 4, column 9: nothing is called `z`") as caught:
+        torch.spyre.compile(text)
+    assert str(caught.value).endswith("\n        y = z * 2\n            ^")
+    with pytest.raises(ValueError, match="line 1, column 1"):
+        torch.spyre.compile("")
+    with pytest.raises(TypeError):
+        torch.spyre.compile(3)
+
+
+def test_a_kernel_without_a_plan_is_told():
+    text = "kernel k(i, j) {\n    in x: float32[i]\n    out y: float32[i]\n    y = x + f32(size(j))\n}"
+    with pytest.raises(ValueError, match="kernel k: no tensor has the dim `j`"):
+        torch.spyre.compile(text)
+
+
+def test_arguments_that_the_kernel_has_not_are_type_errors():
+    axpy = torch.spyre.compile(AXPY)
+    x = numbers(4, 4).to("spyre")
+    for tensors, named, text in [
+        ((x, x[0], x, x), {"a": 1}, "takes 3 tensors, and 4 were given"),
+        ((x, x[0]), {"a": 1, "w": x}, "has no operand or scalar 'w'"),
+        ((x, x[0]), {"a": 1, "x": x}, "was given 'x' twice"),
+        ((x,), {"a": 1}, "was not given 'y'"),
+        ((x, x[0]), {}, "was not given 'a'"),
+        ((x, 3.0), {"a": 1}, "'y' is a float, not a tensor"),
+        ((x, x[0]), {"a": "1.x"}, "'a' is '1.x', which is no float"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            axpy(*tensors, **named)
+
+
+def test_tensors_that_do_not_fit_are_runtime_errors():
+    axpy = torch.spyre.compile(AXPY)
+    x = numbers(4, 5).to("spyre")
+    with pytest.raises(RuntimeError, match="dim j is 5 in tensor \"x\", but 4 in tensor \"y\""):
+        axpy(x, x[:, 0], a=1)
+    with pytest.raises(RuntimeError, match="holds float64, and the plan was made for float32|float64"):
+        axpy(x, x[0].to(torch.float64), a=1)
+    with pytest.raises(RuntimeError, match="has 1 dimensions, and the plan expects 2"):
+        axpy(x[0], x[0], torch.empty(5, device="spyre"), a=1)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        axpy(x, numbers(5), a=1)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on spyre"):
+        axpy(numbers(4, 5), numbers(5), a=1)
+    torch.spyre.synchronize()
+
+
+@pytest.mark.skipif(WAITS, reason="each launch waits, and raises itself")
+def test_an_index_out_of_range_is_raised_by_who_waits():
+    rows = torch.spyre.compile(
+        """
+        kernel rows(t, i, j) {
+            in table: float32[i, j]
+            in at: int64[t]
+            out y: float32[t, j]
+            y = table[at, j]
+        }
+        """
+    )
+    rows(numbers(4, 5).to("spyre"), torch.tensor([0, 9]).to("spyre"))
+    with pytest.raises(IndexError, match=r"9.*4[\s\S]*test_compiled_kernels.py"):
+        torch.spyre.synchronize()
