@@ -1,4 +1,5 @@
 // Tensors of the device: how they are made, viewed, resized and copied.
+#include "direct.h"
 #include "spyre.h"
 
 #include <ATen/Context.h>
@@ -518,6 +519,12 @@ SpyreView view_of(const Tensor& tensor) {
   return {const_cast<void*>(tensor.storage().data()), tensor.sizes().data(), tensor.strides().data(),
           tensor.dim(), tensor.storage_offset(), own_layout(tensor),
           static_cast<int32_t>(tensor.scalar_type()), SPYRE_DEVICE};
+}
+
+Tensor new_tensor(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype,
+                  c10::DeviceIndex device) {
+  const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
+  return new_tensor(sizes, strides, dtype, device, static_cast<int64_t>(bytes));
 }
 
 } // namespace spyre
