@@ -1,5 +1,4 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use spyre_hal::{EngineIndex, Fault, Outcome, Severity, Token};
@@ -38,7 +37,6 @@ pub(crate) struct Turn<'a> {
     engines: &'a Engines,
     /// None for bytes from another card.
     engine: Option<EngineIndex>,
-    began: Instant,
     is_over: bool,
 }
 
@@ -76,7 +74,7 @@ impl Engines {
             self.engines[usize::from(engine)].is_to_end.store(false, Ordering::Relaxed);
         }
         state.turns += 1;
-        Ok(Turn { engines: self, engine, began: Instant::now(), is_over: false })
+        Ok(Turn { engines: self, engine, is_over: false })
     }
 
     /// Has a block end, if the engine has just that one.
@@ -118,9 +116,10 @@ impl Turn<'_> {
         self.engines.engines[usize::from(engine)].is_to_end.load(Ordering::Relaxed)
     }
 
-    /// How a block ends that did not come to its own end. If the card was lost, `leave` says so.
+    /// How a block ends that did not come to its own end. If the card was lost, `leave` says so; whoever
+    /// had the block started knows how long ago that was.
     pub(crate) fn cut_short(&self) -> Fault {
-        Fault::Hung { milliseconds: self.began.elapsed().as_millis() as u64 }
+        Fault::Hung { milliseconds: 0 }
     }
 
     /// Notes what its block would have taken on a real card.

@@ -161,7 +161,10 @@ impl Core {
                 self.engines[at].was_done = true;
                 self.advance_to(first.stream, last);
             }
-            End::Failed(note, fault) => self.end_with(first.stream, last + 1, &note, Err(fault)),
+            End::Failed(note, fault) => {
+                let fault = note.timed(fault);
+                self.end_with(first.stream, last + 1, &note, Err(fault));
+            }
             End::Later(note) => {
                 if last >= first.sequence {
                     self.publish(first.stream, last);
@@ -196,6 +199,7 @@ impl Core {
             self.recorder.add(stream, sequence, note, ended);
         }
         let done = run.notes.len() as u64;
+        run.ended_at = run.notes.last().map(|note| note.done_at).filter(|_| self.is_timed);
         run.notes.clear();
         first + done - 1
     }

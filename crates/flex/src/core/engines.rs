@@ -139,9 +139,13 @@ impl Core {
         stream: StreamIndex,
         is_cancelled: bool,
         note: Note,
-        run: &Run,
+        run: &mut Run,
     ) -> Picked {
-        let started_at = if self.is_timed || self.is_tracing { self.env.now() } else { 0 };
+        let started_at = match self.is_timed || self.is_tracing {
+            // The block before it has just ended, and the clock costs as much as a small block.
+            true => run.ended_at.take().unwrap_or_else(|| self.env.now()),
+            false => 0,
+        };
         let state = &mut self.streams[usize::from(stream.0)];
         state.phase = Phase::Busy;
         // Of a lease that has none the first is still in the ring, and in hand.
@@ -194,11 +198,7 @@ impl Core {
         let now = self.env.now();
         running.first.note.done_at = now;
         running.first.note.modelled_nanoseconds = running.modelled_nanoseconds;
-        let milliseconds = now.saturating_sub(running.first.note.started_at) / 1_000_000;
-        let outcome = outcome.map_err(|fault| match fault {
-            Fault::Hung { .. } => Fault::Hung { milliseconds },
-            other => other,
-        });
+        let outcome = outcome.map_err(|fault| running.first.note.timed(fault));
         let StreamPoint { stream, sequence } = running.first.point;
         self.end_with(stream, sequence, &running.first.note, outcome);
     }

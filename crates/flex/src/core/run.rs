@@ -27,6 +27,8 @@ pub(crate) struct Run {
     pub(crate) limit: u64,
     /// How long to wait for more.
     pub(crate) pace: Pace,
+    /// When the blocks before it ended, if that is known and just now.
+    pub(crate) ended_at: Option<u64>,
     /// Events that were reached.
     pub(crate) reached: Reached,
 }
@@ -128,6 +130,15 @@ impl Note {
         let (queued_at, done_at) = (entry.queued_at, started_at);
         let (engine, modelled_nanoseconds) = (NO_ENGINE, 0);
         Self { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds }
+    }
+
+    /// What became of it, told with how long it took.
+    pub(super) fn timed(&self, fault: Fault) -> Fault {
+        let milliseconds = self.done_at.saturating_sub(self.started_at) / 1_000_000;
+        match fault {
+            Fault::Hung { .. } => Fault::Hung { milliseconds },
+            other => other,
+        }
     }
 
     pub(super) fn instant(kind: BlockKind, now: u64) -> Self {
