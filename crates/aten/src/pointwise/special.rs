@@ -70,8 +70,6 @@ fn backward() -> Vec<Entry> {
             .float("where((a < 0) | (a > 1), nan, g / (a * (1 - a)))"),
         row("logit_backward.grad_input", "g a eps:s")
             .float("where((a < eps) | (a > 1 - eps), 0, g / (a * (1 - a)))"),
-        row("mish_backward", "g a")
-            .float("s := sigmoid(a); t := tanh(softplus(a)); g * (t + a * s * (1 - t * t))"),
         row("log_sigmoid_backward", "g a _")
             .float("z := exp(-abs(a)); q := z / (1 + z); g * where(a < 0, 1 - q, q)"),
     ]
