@@ -1,4 +1,5 @@
 // Ops that the card has no program for: one boxed kernel runs them on the CPU.
+#include "decompositions.h"
 #include "spyre.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -379,6 +380,9 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
     refuse_foreign_tensors(given);
   }
   refuse_views(op);
+  if (decompose(op, stack)) {
+    return;
+  }
   const auto name = c10::toString(schema.operator_name());
   check(spyre_fallback(name.c_str()));
 

@@ -1,6 +1,7 @@
 // Tensors of the device: how they are made, viewed, resized and copied.
 #include "direct.h"
 #include "spyre.h"
+#include "traffic.h"
 
 #include <ATen/Context.h>
 #include <ATen/Dispatch_v2.h>
@@ -21,6 +22,7 @@
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
@@ -307,6 +309,31 @@ void copy_by_row(const Tensor& self, const Tensor& source) {
   copy_memory(row, host, false);
 }
 
+// Copies between complex and real numbers, or complex numbers of two widths, as pairs of real ones.
+bool copy_by_parts(const Tensor& self, const Tensor& source) {
+  const bool to_complex = self.is_complex();
+  if (!to_complex && !source.is_complex()) {
+    return false;
+  }
+  const auto dtype = to_complex ? c10::toRealValueType(self.scalar_type()) : self.scalar_type();
+  const Tensor real = source.is_complex() ? at::view_as_real(source).contiguous().to(dtype) : source.to(dtype);
+  if (!to_complex) {
+    copy_memory(self, real.select(-1, 0), false);
+    return true;
+  }
+  // Parts of new memory lie side by side; those of the target may not.
+  const Tensor made = at::empty(self.sizes(), self.options());
+  const Tensor parts = at::view_as_real(made);
+  if (source.is_complex()) {
+    copy_memory(parts, real, false);
+  } else {
+    copy_memory(parts.select(-1, 0), real, false);
+    parts.select(-1, 1).zero_();
+  }
+  copy_memory(self, made, false);
+  return true;
+}
+
 // Copies what lies in memory: conj and neg bits are the caller's.
 void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
   const bool to_device = self.device().type() == kSpyre;
@@ -345,6 +372,9 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     if (status != SPYRE_ELSEWHERE) {
       return check(status);
     }
+    if (copy_by_parts(self, source)) {
+      return;
+    }
     const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
     const SpyreView between = host_view(host, true);
     check(spyre_copy(&from, &between, false));
@@ -363,8 +393,26 @@ Tensor without_bits(const Tensor& tensor) {
   return plain;
 }
 
+// Copies on the device between tensors whose bits differ, and applies them there.
+void copy_and_turn(const Tensor& self, const Tensor& source) {
+  const Tensor made = at::empty(self.sizes(), self.options());
+  copy_memory(made, without_bits(source), false);
+  const Tensor parts = made.is_complex() ? at::view_as_real(made) : made;
+  if (self.is_neg() != source.is_neg()) {
+    parts.neg_();
+  }
+  if (self.is_conj() != source.is_conj()) {
+    parts.select(-1, 1).neg_();
+  }
+  copy_memory(without_bits(self), made, false);
+}
+
 // Copies between tensors whose bits differ: the CPU's copy applies them, in the order that it has.
 void copy_with_bits(const Tensor& self, const Tensor& source) {
+  const bool is_here = self.device().type() == kSpyre && source.device() == self.device();
+  if (is_here && self.scalar_type() == source.scalar_type()) {
+    return copy_and_turn(self, source);
+  }
   Tensor host = source;
   if (source.device().type() == kSpyre) {
     host = at::empty(source.sizes(), source.options().device(at::kCPU));
@@ -458,6 +506,7 @@ at::Scalar local_scalar_dense(const Tensor& self) {
   const SpyreView from = view_of(self);
   const SpyreView to{element, self.sizes().data(), self.strides().data(), self.dim(), 0, nullptr,
                      from.dtype, SPYRE_HOST};
+  spyre_note_read();
   check(spyre_copy(&from, &to, false));
   at::Scalar scalar;
   AT_DISPATCH_V2(

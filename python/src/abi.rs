@@ -6,6 +6,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the header says what they take")]
 
 mod copies;
+mod decompositions;
 mod devices;
 mod events;
 mod fallback;

@@ -7,6 +7,7 @@
 
 mod abi;
 mod cards;
+mod decompositions;
 mod endings;
 mod failure;
 mod fallbacks;
@@ -19,6 +20,7 @@ mod pinned;
 mod statistics;
 mod surface;
 mod traceback;
+mod traffic;
 
 use pyo3::prelude::*;
 
@@ -32,5 +34,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     keywords::register(names)?;
     layouts::register(names)?;
     kernels::register(names)?;
+    native::register(names)?;
+    traffic::register(names)?;
     surface::register(names)
 }

@@ -8,8 +8,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use pyo3::prelude::*;
 use smallvec::SmallVec;
-use spyre::aten::{Launch, Recipe};
+use spyre::aten::{Launch, Op, Recipe};
 use spyre::runtime::{
     Error, ExecutionPlan, Rehearsal, SharedLayout, SpyreTensor, launch_kernel_with,
 };
@@ -21,6 +22,7 @@ use rehearsals::{RehearsedLaunch, RehearsedTensor, view_at};
 use crate::abi::{RawView, device_tensor};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
+use crate::traffic;
 
 thread_local! {
     /// What the calling thread is about to launch, once its results are made.
@@ -62,6 +64,7 @@ pub(crate) unsafe fn launch(
         let plan = plans::of(card, &launch.kernel)?;
         // SAFETY: as promised.
         let tensors = unsafe { tensors(card, launch, arguments, results)? };
+        traffic::LAUNCHES.note();
         match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
             Ok(_) => {}
             // What shares memory in other ways than a kernel allows is the host's to sort out.
@@ -123,4 +126,15 @@ unsafe fn rehearse(
     }
     let rehearsal = Rehearsal::of(plan, tensors, &layouts, &launch.scalars)?;
     Some(RehearsedLaunch { rehearsal, tensors: places })
+}
+
+/// The ops that kernels are known for, such as `add.out`.
+#[pyfunction]
+fn native_ops() -> Vec<&'static str> {
+    Op::all().map(Op::name).collect()
+}
+
+/// Adds the name of this part to the extension module.
+pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
+    names.add_function(wrap_pyfunction!(native_ops, names)?)
 }

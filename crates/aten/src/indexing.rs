@@ -27,40 +27,67 @@ pub(crate) const OPS: &[(&str, Function)] = &[
 /// Dims that kernels have.
 const MOST_DIMS: usize = 8;
 
-fn dim_of(call: &Call<'_>, argument: usize, rank: usize) -> Result<usize, Decline> {
+pub(crate) fn dim_of(call: &Call<'_>, argument: usize, rank: usize) -> Result<usize, Decline> {
     let wrong = Decline::Argument { argument, expected: "a dim" };
     let dim = call.whole(argument).ok_or(wrong.clone())?;
     let dim = if dim < 0 { dim + rank.max(1) as i64 } else { dim };
     usize::try_from(dim).ok().filter(|&dim| dim < rank.max(1)).ok_or(wrong)
 }
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+pub(crate) fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
     call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })
 }
 
-fn indices<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+pub(crate) fn indices<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
     let index = tensor(call, argument)?;
     match index.dtype {
         DType::Int64 | DType::Int32 => Ok(index),
+        // Nothing is looked up.
+        _ if index.size.contains(&0) => Ok(index),
         dtype => Err(Decline::DType { dtype }),
     }
 }
 
-fn check_dims(dims: usize) -> Result<(), Decline> {
+pub(crate) fn check_dims(dims: usize) -> Result<(), Decline> {
     if dims > MOST_DIMS { Err(Decline::Rank { dims }) } else { Ok(()) }
 }
 
-fn finish(outputs: Outputs<'_>, launches: impl IntoIterator<Item = Launch>) -> Recipe {
+pub(crate) fn finish(outputs: Outputs<'_>, launches: impl IntoIterator<Item = Launch>) -> Recipe {
     let mut recipe = outputs.into_recipe();
     recipe.launches.extend(launches);
     recipe
+}
+
+/// Dims that an index has in common with what it goes into: the longer those are, the more of them a
+/// kernel would have to have twice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedDims(pub(crate) u32);
+
+impl SharedDims {
+    /// Those along which both have as many elements, apart from the one that is indexed.
+    pub(crate) fn of(index: &[usize], into: &[usize], dim: usize) -> Result<Self, Decline> {
+        let pairs = index.iter().zip(into).enumerate();
+        let same = pairs.filter(|&(at, (one, other))| at != dim && one == other);
+        let mask = same.fold(0_u32, |mask, (at, _)| mask | 1 << at);
+        check_dims(2 * into.len().max(1) - mask.count_ones() as usize)?;
+        Ok(Self(mask))
+    }
+
+    /// Names for the dims of what is indexed, given those of the index.
+    pub(crate) fn names(self, text: &mut Text, letter: &str, own: &[String]) -> Vec<String> {
+        let missing = own.len() - self.0.count_ones() as usize;
+        let mut others = text.dims(letter, missing).into_iter();
+        let name = |at: usize| if self.0 >> at & 1 == 1 { None } else { others.next() };
+        let names: Vec<Option<String>> = (0..own.len()).map(name).collect();
+        names.into_iter().zip(own).map(|(name, own)| name.unwrap_or_else(|| own.clone())).collect()
+    }
 }
 
 /// `gather(x, dim, index)`.
 fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
     let (x, index) = (source(call)?, indices(call, 2)?);
     let dim = dim_of(call, 1, x.size.len())?;
-    check_dims(2 * x.size.len().max(1))?;
+    let shared = SharedDims::of(index.size, x.size, dim)?;
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, index.size)])?;
     let launch = {
         let (place, y) = outputs.get(0);
@@ -74,7 +101,8 @@ fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
                 (Place::Argument(2), index.tensor()),
                 (place, y.tensor()),
             ];
-            Some(Generated::launch("gather", write_gather, smallvec![rank, dim], &tensors)?)
+            let numbers = smallvec![rank, dim, shared.0];
+            Some(Generated::launch("gather", write_gather, numbers, &tensors)?)
         }
     };
     Ok(finish(outputs, launch))
@@ -83,7 +111,8 @@ fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
 fn write_gather(kernel: &Generated) -> String {
     let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
     let mut text = Text::default();
-    let (own, of_x) = (text.dims("i", rank), text.dims("x", rank));
+    let own = text.dims("i", rank);
+    let of_x = SharedDims(kernel.numbers[2]).names(&mut text, "x", &own);
     text.operand("in", "x", kernel.dtypes[0], &of_x);
     text.operand("in", "index", kernel.dtypes[1], &own);
     text.operand("out", "y", kernel.dtypes[2], &own);
@@ -142,7 +171,7 @@ fn write_index_select(kernel: &Generated) -> String {
 fn scatter(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
     let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
     let dim = dim_of(call, 1, x.size.len())?;
-    check_dims(2 * x.size.len().max(1))?;
+    let shared = SharedDims::of(index.size, x.size, dim)?;
     if values.dtype != x.dtype {
         return Err(Decline::DType { dtype: values.dtype });
     }
@@ -162,7 +191,7 @@ fn scatter(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
                 (Place::Argument(3), values.tensor()),
                 (place, y.tensor()),
             ];
-            let numbers = smallvec![rank, dim as u32, u32::from(mode == "+=")];
+            let numbers = smallvec![rank, dim as u32, u32::from(mode == "+="), shared.0];
             launches.push(Generated::launch("scatter", write_scatter, numbers, &tensors)?);
         }
         launches
@@ -173,7 +202,8 @@ fn scatter(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
 fn write_scatter(kernel: &Generated) -> String {
     let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
     let mut text = Text::default();
-    let (own, of_y) = (text.dims("i", rank), text.dims("y", rank));
+    let own = text.dims("i", rank);
+    let of_y = SharedDims(kernel.numbers[3]).names(&mut text, "y", &own);
     text.operand("in", "index", kernel.dtypes[0], &own);
     text.operand("in", "values", kernel.dtypes[1], &own);
     text.operand("inout", "y", kernel.dtypes[2], &of_y);
@@ -461,7 +491,7 @@ fn write_embedding(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-fn write_zeros(kernel: &Generated) -> String {
+pub(crate) fn write_zeros(kernel: &Generated) -> String {
     let mut text = Text::default();
     let own = text.dims("i", kernel.numbers[0] as usize);
     text.operand("out", "y", kernel.dtypes[0], &own);

@@ -44,8 +44,11 @@ mod products;
 mod recipe;
 mod reductions;
 mod rows;
+mod scans;
+mod scattering;
 mod sorting;
 mod template;
+mod turning;
 mod views;
 
 pub use call::{Argument, Call, Number, Tensor};

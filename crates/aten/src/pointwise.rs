@@ -3,6 +3,7 @@
 mod entry;
 mod kernel;
 mod parameter;
+mod special;
 mod table;
 
 pub(crate) use entry::Entry;

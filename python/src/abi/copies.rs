@@ -15,7 +15,7 @@ use super::memory::shared;
 use super::view::{Place, RawView, Shape, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
-use crate::pinned;
+use crate::{pinned, traffic};
 
 entry! {
     /// Copies a tensor to one of the same sizes; at least one is on a device.
@@ -93,6 +93,13 @@ impl<'a> Found<'a> {
         Ok(Self { card, memory, layout, shape, before: (inside / width) as usize })
     }
 
+    /// Whether its elements lie in one piece each.
+    #[inline]
+    fn is_seen(&self) -> bool {
+        let layout = self.layout.as_ref().unwrap_or_else(|| self.memory.layout());
+        layout.seen_as(self.shape.dtype).is_some()
+    }
+
     fn view(&self) -> MemoryView<'_> {
         let mut elements = self.shape.elements();
         elements.offset += self.before;
@@ -137,6 +144,7 @@ unsafe fn inward(
     let found = unsafe { Found::of(target, to)? };
     let (data, bytes) = (source.data.cast::<u8>().cast_const(), from.reach_bytes());
     let stream = found.card.current_stream()?;
+    traffic::TO_DEVICE.note();
     let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
     let is_staged = !may_wait && keep.is_none();
     let host = if is_staged {
@@ -164,6 +172,7 @@ unsafe fn outward(
     let stream = found.card.current_stream()?;
     let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
     let must_wait = may_wait || keep.is_none();
+    traffic::TO_HOST.note();
     // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
     let host = unsafe { HostTarget::foreign(data, bytes, keep.unwrap_or_else(nobody)) };
     Ok(copy_from_device(stream, &found.view(), host, &to.elements(), returns(must_wait))?)
@@ -187,6 +196,10 @@ unsafe fn between(
     if from.card.index() != to.card.index() {
         let target = to.card.current_stream()?;
         return Ok(copy_to_peer(stream, &from.view(), target, &to.view())?);
+    }
+    if !from.is_seen() || !to.is_seen() {
+        // The runtime takes host memory to help.
+        traffic::TO_HOST.note();
     }
     copy_on_device(stream, &from.view(), &to.view())?;
     match may_wait && waits()? {

@@ -151,6 +151,10 @@ pub(crate) unsafe fn device_tensor(
     }
     let stored = memory.layout().dtype();
     if stored != shape.dtype {
+        if let Some(seen) = memory.layout().seen_as(shape.dtype) {
+            let (device, handle) = (memory.device(), memory.range().handle);
+            return Ok(SpyreTensor::at(device, handle, seen.clone(), shape.dtype, elements)?);
+        }
         return Err(Failure::new(
             Kind::Elsewhere,
             format!(

@@ -36,9 +36,15 @@ def main() -> int:
 
 def run(device: str, card: bool, share: str, jobs: int, seconds: float, only=None) -> Outcome:
     """Judges the operators of one share (`2/8`: each eighth one, from the second) in `jobs` processes."""
-    part, parts = map(int, share.split("/"))
     outcome = Outcome()
-    first = Worker(device, card)
+    run_into(outcome, lambda: Worker(device, card), share, jobs, seconds, only)
+    return outcome
+
+
+def run_into(outcome, start, share: str, jobs: int, seconds: float, only=None) -> None:
+    """Gives the operators of one share to processes that `start` starts, and their verdicts to `outcome`."""
+    part, parts = map(int, share.split("/"))
+    first = start()
     numbers = range(part - 1, len(first.operators), parts)
     if only:
         numbers = [n for n in numbers if only in first.operators[n]]
@@ -48,14 +54,13 @@ def run(device: str, card: bool, share: str, jobs: int, seconds: float, only=Non
     progress = Progress(len(numbers))
     threads = [
         threading.Thread(target=drain, args=(work, worker, outcome, progress, seconds))
-        for worker in [first, *(Worker(device, card) for _ in range(jobs - 1))]
+        for worker in [first, *(start() for _ in range(jobs - 1))]
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     progress.end()
-    return outcome
 
 
 def drain(work, worker, outcome: Outcome, progress, seconds: float) -> None:
@@ -71,13 +76,13 @@ def drain(work, worker, outcome: Outcome, progress, seconds: float) -> None:
 class Worker:
     """A process that judges operators; one that dies or hangs is replaced."""
 
-    def __init__(self, device: str, card: bool):
-        self.device, self.card = device, card
+    def __init__(self, device: str, card: bool, module: str = "opinfo.worker"):
+        self.device, self.card, self.module = device, card, module
         arguments = ["--device", device, *(["--card"] if card else [])]
         self.errors = open(os.path.join("/tmp", f"opinfo-{os.getpid()}-{id(self)}.log"), "w+")
         os.unlink(self.errors.name)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "opinfo.worker", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=TESTS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -112,7 +117,7 @@ class Worker:
         if time.monotonic() - start < seconds:
             why = f"the process ended with code {code}: {self.said()[-600:]}"
         outcome.add(name, "-", {"failed": 1, "messages": {why: 1}})
-        return Worker(self.device, self.card)
+        return Worker(self.device, self.card, self.module)
 
     def said(self) -> str:
         self.errors.seek(0)

@@ -15,7 +15,15 @@ pub(crate) fn entries() -> &'static [Entry] {
 }
 
 static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    let rows = [arithmetic(), comparisons(), bits(), functions(), activations(), backward()];
+    let rows = [
+        arithmetic(),
+        comparisons(),
+        bits(),
+        functions(),
+        activations(),
+        backward(),
+        super::special::rows(),
+    ];
     let mut entries: Vec<Entry> = rows.into_iter().flatten().collect();
     for (number, entry) in entries.iter_mut().enumerate() {
         entry.number = number as u16;
@@ -23,7 +31,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     entries
 });
 
-fn row(names: &'static str, parameters: &'static str) -> Entry {
+pub(super) fn row(names: &'static str, parameters: &'static str) -> Entry {
     Entry {
         names: names.split_whitespace().collect(),
         parameters: parameters.split_whitespace().map(Parameter::read).collect(),
@@ -37,30 +45,30 @@ fn row(names: &'static str, parameters: &'static str) -> Entry {
 }
 
 impl Entry {
-    fn float(self, expression: &'static str) -> Self {
+    pub(super) fn float(self, expression: &'static str) -> Self {
         Self { float: Some(expression), ..self }
     }
 
-    fn whole(self, expression: &'static str) -> Self {
+    pub(super) fn whole(self, expression: &'static str) -> Self {
         Self { whole: Some(expression), ..self }
     }
 
-    fn truth(self, expression: &'static str) -> Self {
+    pub(super) fn truth(self, expression: &'static str) -> Self {
         Self { truth: Some(expression), ..self }
     }
 
     /// The same for numbers of all kinds.
-    fn number(self, expression: &'static str) -> Self {
+    pub(super) fn number(self, expression: &'static str) -> Self {
         self.float(expression).whole(expression)
     }
 
     /// Whole numbers are computed as floats.
-    fn in_float(self, expression: &'static str) -> Self {
+    pub(super) fn in_float(self, expression: &'static str) -> Self {
         Self { domain: Domain::Float, ..self.float(expression) }
     }
 
     /// Its results are truth values.
-    fn asks(self) -> Self {
+    pub(super) fn asks(self) -> Self {
         Self { outcome: Outcome::Truth, ..self }
     }
 }

@@ -1,0 +1,215 @@
+//! Ops that put elements where indices say: over what is there, or together with it.
+
+use smallvec::{SmallVec, smallvec};
+use spyre_artifact::{Constant, Lane};
+
+use crate::dtypes::lane;
+use crate::generated::{AtLeastOne, Generated, Text};
+use crate::indexing::{SharedDims, check_dims, copy, dim_of, finish, indices, tensor};
+use crate::op::Function;
+use crate::outputs::{Outputs, Wanted};
+use crate::recipe::{Launch, Place, Recipe};
+use crate::reductions::source;
+use crate::{Argument, Call, Decline, Tensor};
+
+/// Every op of this kind. Arguments are x, dim, index and what is put there.
+pub(crate) const OPS: &[(&str, Function)] = &[
+    ("scatter.value_out", |call| Scatter::each(call)?.recipe(call, Mode::Set, false)),
+    ("scatter.reduce_out", |call| Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, false)),
+    ("scatter.value_reduce_out", |call| {
+        Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, false)
+    }),
+    // reduce, include_self
+    ("scatter_reduce.two_out", |call| {
+        Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, call.truth(5) == Some(false))
+    }),
+    ("index_copy.out", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
+    ("index_fill_.int_Scalar", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
+    ("index_reduce.out", |call| {
+        Scatter::rows(call)?.recipe(call, Mode::named(call, 4)?, call.truth(5) == Some(false))
+    }),
+];
+
+/// What becomes of an element that something is put on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Set,
+    Add,
+    Multiply,
+    Largest,
+    Smallest,
+}
+
+impl Mode {
+    const SIGNS: [&str; 5] = ["=", "+=", "*=", "max=", "min="];
+
+    fn named(call: &Call<'_>, argument: usize) -> Result<Self, Decline> {
+        match call.text(argument) {
+            Some("sum" | "add") => Ok(Self::Add),
+            Some("prod" | "multiply") => Ok(Self::Multiply),
+            Some("amax") => Ok(Self::Largest),
+            Some("amin") => Ok(Self::Smallest),
+            _ => Err(Decline::Argument { argument, expected: "sum, prod, amax or amin" }),
+        }
+    }
+
+    /// What changes nothing; without one, any of the elements will do.
+    fn neutral(self) -> Option<i64> {
+        match self {
+            Self::Add => Some(0),
+            Self::Multiply => Some(1),
+            _ => None,
+        }
+    }
+}
+
+/// What is put where.
+#[derive(Clone, Copy, Debug)]
+struct Scatter<'a> {
+    x: Tensor<'a>,
+    dim: usize,
+    index: Tensor<'a>,
+    /// Whether there is one index for a whole row; otherwise, the dims that index and x share.
+    is_of_rows: bool,
+    shared: SharedDims,
+}
+
+impl<'a> Scatter<'a> {
+    /// An index for each element.
+    fn each(call: &Call<'a>) -> Result<Self, Decline> {
+        let (x, index) = (source(call)?, indices(call, 2)?);
+        let dim = dim_of(call, 1, x.size.len())?;
+        let shared = SharedDims::of(index.size, x.size, dim)?;
+        Ok(Self { x, dim, index, is_of_rows: false, shared })
+    }
+
+    /// An index for each row along the dim.
+    fn rows(call: &Call<'a>) -> Result<Self, Decline> {
+        let (x, index) = (source(call)?, indices(call, 2)?);
+        let dim = dim_of(call, 1, x.size.len())?;
+        check_dims(x.size.len() + 2)?;
+        Ok(Self { x, dim, index, is_of_rows: true, shared: SharedDims(0) })
+    }
+
+    fn recipe(&self, call: &Call<'_>, mode: Mode, forgets: bool) -> Result<Recipe, Decline> {
+        let x = self.x;
+        let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
+        let mut launches: SmallVec<[Launch; 3]> = smallvec![];
+        let (place, y) = outputs.get(0);
+        if !y.size.contains(&0) && place != Place::Argument(0) {
+            launches.push(copy(Place::Argument(0), &x, place, &y)?);
+        }
+        let values = self.values(call)?;
+        if !self.index.size.contains(&0) && !y.size.contains(&0) {
+            if forgets {
+                let first = mode.neutral().map_or(values, Values::from);
+                launches.push(self.put(first, Mode::Set, place, &y)?);
+            }
+            launches.push(self.put(values, mode, place, &y)?);
+        }
+        Ok(finish(outputs, launches))
+    }
+
+    fn values(&self, call: &Call<'a>) -> Result<Values<'a>, Decline> {
+        let wrong = Decline::Argument { argument: 3, expected: "values of the same dtype" };
+        match call.argument(3) {
+            Argument::Number(number) if !number.is_complex() => {
+                Ok(Values::Number(number.in_lane(lane(self.x.dtype)?)))
+            }
+            Argument::Tensor(values) if self.is_of_rows => {
+                let is_one = values.dtype == self.x.dtype && values.size.len() == self.x.size.len();
+                is_one.then_some(Values::Tensor(values)).ok_or(wrong)
+            }
+            Argument::Tensor(_) => {
+                let values = tensor(call, 3)?;
+                let values = Tensor { size: self.index.size, ..values };
+                (values.dtype == self.x.dtype).then_some(Values::Tensor(values)).ok_or(wrong)
+            }
+            _ => Err(wrong),
+        }
+    }
+
+    /// A launch that puts values on the result.
+    fn put(
+        &self,
+        values: Values<'_>,
+        mode: Mode,
+        place: Place,
+        y: &Tensor<'_>,
+    ) -> Result<Launch, Decline> {
+        let [y, index] = [y, &self.index].map(AtLeastOne::of);
+        let rank = y.tensor().size.len() as u32;
+        let is_of_rows = u32::from(self.is_of_rows);
+        let numbers = smallvec![rank, self.dim as u32, mode as u32, is_of_rows, self.shared.0];
+        let at = (Place::Argument(2), index.tensor());
+        match values {
+            Values::Tensor(values) => {
+                let values = AtLeastOne::of(&values);
+                let tensors = [at, (Place::Argument(3), values.tensor()), (place, y.tensor())];
+                Generated::launch("put", write_put, numbers, &tensors)
+            }
+            Values::Number(value) => {
+                let name = if self.is_of_rows { "put_rows" } else { "put_value" };
+                let tensors = [at, (place, y.tensor())];
+                let mut launch = Generated::launch(name, write_value, numbers, &tensors)?;
+                let number = crate::Number { value, imaginary: 0.0, dtype: None };
+                launch.scalars.push(number.in_lane(lane(self.x.dtype)?).word());
+                Ok(launch)
+            }
+        }
+    }
+}
+
+/// What is put: a tensor, or one number everywhere.
+#[derive(Clone, Copy, Debug)]
+enum Values<'a> {
+    Tensor(Tensor<'a>),
+    Number(Constant),
+}
+
+impl From<i64> for Values<'_> {
+    fn from(value: i64) -> Self {
+        Self::Number(Constant::Int(value))
+    }
+}
+
+fn write_put(kernel: &Generated) -> String {
+    let [rank, dim, mode, is_of_rows] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
+    let mut text = Text::default();
+    let own = text.dims("i", rank);
+    let of_y = dims_of_result(&mut text, kernel, &own, dim);
+    let of_index = if is_of_rows == 1 { &own[dim..=dim] } else { &own };
+    text.operand("in", "index", kernel.dtypes[0], of_index);
+    text.operand("in", "values", kernel.dtypes[1], &own);
+    text.operand("inout", "y", kernel.dtypes[2], &of_y);
+    let mut axes = own;
+    axes[dim] = "index".to_owned();
+    text.line(format_args!("y[{}] {} values", axes.join(", "), Mode::SIGNS[mode]));
+    text.kernel(kernel.name)
+}
+
+fn write_value(kernel: &Generated) -> String {
+    let [rank, dim, mode, is_of_rows] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
+    let mut text = Text::default();
+    let own = text.dims("i", rank);
+    let of_y = dims_of_result(&mut text, kernel, &own, dim);
+    let of_index = if is_of_rows == 1 { &own[dim..=dim] } else { &own };
+    text.operand("in", "index", kernel.dtypes[0], of_index);
+    text.operand("inout", "y", kernel.dtypes[1], &of_y);
+    let lane = lane(kernel.dtypes[1]).map_or("f32", Lane::name);
+    text.line(format_args!("scalar value: {lane}"));
+    let mut axes = own;
+    axes[dim] = "index".to_owned();
+    text.line(format_args!("y[{}] {} value", axes.join(", "), Mode::SIGNS[mode]));
+    text.kernel(kernel.name)
+}
+
+/// Rows have the other dims in common with the result; single elements those that are as long.
+fn dims_of_result(text: &mut Text, kernel: &Generated, own: &[String], dim: usize) -> Vec<String> {
+    if kernel.numbers[3] == 0 {
+        return SharedDims(kernel.numbers[4]).names(text, "y", own);
+    }
+    let mut of_y = own.to_vec();
+    of_y[dim] = text.dims("n", 1)[0].clone();
+    of_y
+}

@@ -1,0 +1,34 @@
+//! Which ops are carried out as others: `torch_spyre.ops.decompositions` knows, and is asked once for each.
+
+use std::collections::HashMap;
+
+use parking_lot::RwLock;
+use pyo3::prelude::*;
+
+use crate::failure::Failure;
+use crate::native;
+
+static KNOWN: RwLock<Option<HashMap<String, bool>>> = RwLock::new(None);
+
+/// Whether there is a decomposition of this op; it is a kernel from then on.
+pub(crate) fn has(op: &str) -> Result<bool, Failure> {
+    let known = KNOWN.read().as_ref().and_then(|known| known.get(op).copied());
+    match known {
+        Some(has) => Ok(has),
+        None if !native::is_on() => Ok(false),
+        None => ask(op),
+    }
+}
+
+/// No lock is held meanwhile: Python may let another thread run.
+#[cold]
+fn ask(op: &str) -> Result<bool, Failure> {
+    let asked = Python::try_attach(|py| {
+        let decompositions = py.import("torch_spyre.ops.decompositions")?;
+        decompositions.call_method1("install", (op,))?.extract::<bool>()
+    });
+    // Without an interpreter there are no functions of Python.
+    let has = asked.unwrap_or(Ok(false)).map_err(Failure::runtime)?;
+    KNOWN.write().get_or_insert_default().insert(op.to_owned(), has);
+    Ok(has)
+}

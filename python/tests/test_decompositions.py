@@ -1,0 +1,160 @@
+"""Operations that are done as others: PyTorch's, the package's, and those of a program."""
+
+import pytest
+import torch
+from torch_spyre.ops.decompositions import (
+    decomposition_stats,
+    register_spyre_decomposition,
+    remove_spyre_decomposition,
+    spyre_decompositions,
+)
+from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+
+from conftest import needs_spyre
+
+pytestmark = needs_spyre
+
+
+@pytest.fixture(autouse=True)
+def no_fallback():
+    mode = fallback_mode()
+    set_fallback_mode("error")
+    yield
+    set_fallback_mode(mode)
+    if spyre_decompositions:
+        remove_spyre_decomposition(list(spyre_decompositions))
+
+
+def sevens(x):
+    return torch.full_like(x, 7)
+
+
+def test_a_program_decides_how_an_operation_is_done_until_it_takes_that_back():
+    x = torch.tensor([1.25, -2.5], device="spyre")
+
+    register_spyre_decomposition("aten::frac")(sevens)
+    assert x.frac().tolist() == [7, 7]
+    assert set(spyre_decompositions) == {"aten::frac", "aten::frac.out"}
+
+    remove_spyre_decomposition("aten::frac")
+    assert x.frac().tolist() == [0.25, -0.5]
+    assert not spyre_decompositions
+
+
+def test_forms_that_write_are_made_from_the_one_that_does_not():
+    register_spyre_decomposition("aten::frac")(sevens)
+    x, y = torch.tensor([1.25, -2.5], device="spyre"), torch.empty(0, device="spyre")
+
+    assert torch.frac(x, out=y) is y and y.tolist() == [7, 7]
+    assert x.frac_() is x and x.tolist() == [7, 7]
+
+
+def test_an_operation_that_is_registered_again_is_done_in_the_last_way():
+    register_spyre_decomposition("aten::frac")(sevens)
+    register_spyre_decomposition("aten::frac")(lambda x: x + 1)
+
+    assert torch.ones(2, device="spyre").frac().tolist() == [2, 2]
+
+
+def test_gradients_stay_those_of_the_operation():
+    register_spyre_decomposition("aten::sin")(lambda x: (x - torch.pi / 2).cos())
+    x = torch.tensor([0.5, 1.5], device="spyre", requires_grad=True)
+
+    x.sin().sum().backward()
+
+    torch.testing.assert_close(x.grad.cpu(), torch.tensor([0.5, 1.5]).cos())
+
+
+def test_nothing_is_a_part_of_itself():
+    register_spyre_decomposition("aten::frac")(lambda x: x.frac())
+
+    with pytest.raises(RecursionError, match="aten::frac.* is decomposed into itself"):
+        torch.ones(2, device="spyre").frac()
+
+
+def test_what_is_not_registered_cannot_be_taken_back():
+    with pytest.raises(ValueError, match="no decomposition of aten::frac"):
+        remove_spyre_decomposition("aten::frac")
+
+
+def test_views_cannot_be_decomposed():
+    with pytest.raises(ValueError, match="view"):
+        register_spyre_decomposition(torch.ops.aten.t.default)(lambda x: x)
+
+
+def test_an_operation_without_a_kernel_is_done_as_others_on_the_device():
+    x = torch.randn(5, 5)
+    before = decomposition_stats().get("aten::trace", 0)
+
+    y = torch.trace(x.to("spyre"))
+
+    torch.testing.assert_close(y.cpu(), torch.trace(x))
+    assert decomposition_stats()["aten::trace"] == before + 1
+
+
+def test_a_decomposition_is_refused_if_a_part_needs_the_cpu():
+    @register_spyre_decomposition("aten::frac")
+    def frac(x):
+        return torch.matrix_exp(x)
+
+    with pytest.raises(NotImplementedError, match="aten::linalg_matrix_exp has no implementation"):
+        torch.eye(2, device="spyre").frac()
+
+
+def test_what_a_decomposition_does_not_take_goes_to_the_cpu():
+    set_fallback_mode("silent")
+    torch.spyre.reset_fallback_stats()
+
+    with pytest.raises(RuntimeError, match="expected a matrix"):
+        torch.trace(torch.ones(3, device="spyre"))
+    assert torch.spyre.fallback_stats() == {"aten::trace": 1}
+
+
+def test_the_cpu_does_everything_without_eager_mode(python):
+    code = """
+        import torch
+        from torch_spyre.ops.fallbacks import set_fallback_mode
+        set_fallback_mode("silent")
+        print(torch.trace(torch.eye(2).to("spyre")).item(), sorted(torch.spyre.fallback_stats()))
+    """
+    assert python(code, EAGER_MODE="0").stdout.strip() == "2.0 ['aten::trace']"
+    assert python(code).stdout.strip() == "2.0 []"
+
+
+def test_the_import_reads_none_of_it(python):
+    code = "import sys, torch; print([name for name in sys.modules if 'spyre.ops.' in name])"
+    assert python(code).stdout.strip() == "[]"
+
+
+CASES = {
+    "kthvalue": lambda x: torch.kthvalue(x, 3, 1),
+    "median": lambda x: (x.median(), *x.median(0)),
+    "nanmedian": lambda x: x.masked_fill(x > 1, torch.nan).nanmedian(1).values,
+    "mode": lambda x: torch.mode(x.round(), 1).values,
+    "bincount": lambda x: torch.bincount((x.abs() * 4).long().reshape(-1)),
+    "histc": lambda x: (torch.histc(x, 7), torch.histc(x, 5, -1, 1)),
+    "searchsorted": lambda x: torch.searchsorted(x.sort(1).values, x * 1.5, right=True),
+    "bucketize": lambda x: torch.bucketize(x, x[0].sort().values),
+    "unique": lambda x: torch.unique((x * 2).round(), return_inverse=True, return_counts=True),
+    "unique of rows": lambda x: torch.unique(x.sign()[:, :2], dim=0, return_counts=True),
+    "unique_consecutive": lambda x: torch.unique_consecutive(x.sign(), return_counts=True),
+    "cdist": lambda x: torch.cdist(x, x[:4], 1.5),
+    "pdist": lambda x: torch.nn.functional.pdist(x),
+    "scatter mean": lambda x: x.scatter_reduce(1, torch.zeros_like(x, dtype=torch.int64), x, "mean"),
+    "take and put": lambda x: x.put(torch.tensor([3, 1], device=x.device), x.take(torch.tensor([2, 9], device=x.device))),
+    "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 1:4]),
+    "fft": lambda x: torch.view_as_real(torch.fft.fft(x)),
+    "fft of a length in factors": lambda x: torch.view_as_real(torch.fft.rfft(x.reshape(-1)[:180].repeat(2))),
+    "fft and back": lambda x: torch.fft.irfftn(torch.fft.rfftn(x), s=x.shape),
+    "complex numbers": lambda x: torch.view_as_real(torch.complex(x, x + 1) * (2 - 1j) + torch.polar(x.abs(), x)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts_give_what_the_cpu_gives(name):
+    x = torch.randn(20, 10, generator=torch.Generator().manual_seed(3))
+
+    given, expected = CASES[name](x.to("spyre")), CASES[name](x)
+
+    for a, b in zip(given, expected) if isinstance(expected, tuple) else [(given, expected)]:
+        torch.testing.assert_close(a.cpu(), b)

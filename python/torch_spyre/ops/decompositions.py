@@ -1,0 +1,218 @@
+"""Operations that are done as other operations.
+
+An operation that the device has no kernel for is first looked for here: in :mod:`.parts`, then among PyTorch's
+own decompositions. What it is made of runs on the device, so ``SPYRE_FALLBACK=error`` refuses a decomposition
+only if some part of it would need the CPU. Operations are looked up when they are first called, and ``EAGER_MODE=0``
+leaves all of them to the CPU.
+
+To have an operation done in a way of your own, also where the device has a kernel:
+
+    @register_spyre_decomposition("aten::frac")
+    def frac(x):              # on the device's own tensors
+        return x - x.trunc()
+
+    remove_spyre_decomposition("aten::frac")
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from .fallbacks import Op, _overloads, _refuse_views, _tensors, fallback_mode
+from .parts.table import Declined
+
+__all__ = [
+    "decomposition_stats",
+    "register_spyre_decomposition",
+    "remove_spyre_decomposition",
+    "spyre_decompositions",
+]
+
+Function = Callable[..., Any]
+
+spyre_decompositions: dict[str, Function] = {}
+"""What was registered here, by the overload's name, such as ``"aten::frac.out"``."""
+
+_KEY = "PrivateUse3"
+"""Functions of :func:`install` are kernels of a key that no tensor has: ``csrc/decompositions.cpp`` calls them."""
+
+_libraries: dict[str, torch.library.Library] = {}
+_installed: list[torch.library.Library] = []
+_counts: Counter[str] = Counter()
+_running = threading.local()
+
+
+def decomposition_stats() -> dict[str, int]:
+    """How often each operation was done as others, by the overload's name."""
+    return dict(_counts)
+
+
+def register_spyre_decomposition(ops: Op | Iterable[Op]) -> Callable[[Function], Function]:
+    """Has a function do one or more operations as others, in place of the device's kernels and the CPU's.
+
+    The function is called as the operation is, with tensors of the device. Forms that write (``out=``, in place)
+    are done by it, too: it is called without what is written, and its results are copied there. An overload is
+    named in full (``"aten::add.Tensor"``); a name without one means all that compute anew or into ``out=``.
+    To register an operation again replaces the function.
+    """
+
+    def register(function: Function) -> Function:
+        for overload in _overloads(ops):
+            _register(overload, function)
+        return function
+
+    return register
+
+
+def remove_spyre_decomposition(ops: Op | Iterable[Op]) -> None:
+    """Undoes it: the operations are done as they were before."""
+    names = [overload.name() for overload in _overloads(ops)]
+    registered = {name: None for name in names if name in _libraries}
+    if not registered:
+        raise ValueError(f"no decomposition of {', '.join(names)} is registered")
+    for name in registered:
+        del spyre_decompositions[name]
+        _libraries.pop(name)._destroy()
+
+
+def _register(overload: OpOverload, function: Function) -> None:
+    _refuse_views(overload)
+    name = overload.name()
+    if name in _libraries:
+        _libraries.pop(name)._destroy()
+    namespace, _, rest = name.partition("::")
+    # One library each, so that one can be taken back alone.
+    library = torch.library.Library(namespace, "IMPL")
+    kernel = functools.partial(_once, overload, _of_its_form(overload, function))
+    library.impl(rest, kernel, "PrivateUse1", allow_override=True)
+    _libraries[name] = library
+    spyre_decompositions[name] = function
+
+
+def _once(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) -> Any:
+    """Calls a function that somebody registered, unless it is at work already: nothing is a part of itself."""
+    running: set[str] = _running.__dict__.setdefault("names", set())
+    name = overload.name()
+    if name in running:
+        raise RecursionError(f"{name} is decomposed into itself: its function must do without it")
+    running.add(name)
+    try:
+        _counts[name] += 1
+        return function(*args, **kwargs)
+    finally:
+        running.discard(name)
+
+
+def install(name: str) -> bool:
+    """Whether there is a decomposition of this overload. If so it is a kernel from now on."""
+    overload = _named(name)
+    function = None if overload is None else _decomposition_of(overload)
+    if overload is None or function is None:
+        return False
+    namespace, _, rest = name.partition("::")
+    library = torch.library.Library(namespace, "IMPL")
+    library.impl(rest, functools.partial(_tried, overload, function), _KEY)
+    _installed.append(library)
+    return True
+
+
+def _tried(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) -> Any:
+    """Calls a decomposition; what it does not take goes to the CPU, which also says what is wrong."""
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        if fallback_mode() == "error" and not isinstance(error, Declined):
+            raise
+        # An operation is not decomposed while it is: this goes to the CPU.
+        return overload(*args, **kwargs)
+    _counts[overload.name()] += 1
+    return result
+
+
+def _named(name: str) -> OpOverload | None:
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    return getattr(packet, overload or "default", None)
+
+
+def _decomposition_of(overload: OpOverload) -> Function | None:
+    """A function for this overload: its own, or that of the form that writes nothing."""
+    for form in (overload, _functional(overload)):
+        function = None if form is None else _known(form)
+        if function is not None:
+            return _of_its_form(overload, function)
+    return None
+
+
+def _known(overload: OpOverload) -> Function | None:
+    from . import parts
+
+    name = overload.name()
+    if name in parts.FUNCTIONS:
+        return parts.FUNCTIONS[name]
+    if name in parts.LEFT_TO_THE_CPU or _written(overload):
+        return None
+    from torch._decomp import decomposition_table
+
+    return decomposition_table.get(overload)
+
+
+def _functional(overload: OpOverload) -> OpOverload | None:
+    """The overload that computes the same and writes nothing."""
+    if not _written(overload):
+        return None
+    namespace, _, rest = overload.name().partition("::")
+    base = rest.partition(".")[0]
+    packets = [base.removesuffix("_"), base]
+    wanted = _signature(overload)
+    for packet in (getattr(getattr(torch.ops, namespace), name, None) for name in packets):
+        for other in (getattr(packet, name) for name in packet.overloads()) if packet else ():
+            if not _written(other) and _signature(other) == wanted:
+                return other
+    return None
+
+
+def _signature(overload: OpOverload) -> list[tuple[str, str]]:
+    """What an overload is given, apart from what it is to write to."""
+    return [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
+
+
+def _written(overload: OpOverload) -> list[torch.Argument]:
+    return [a for a in overload._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+
+
+def _of_its_form(overload: OpOverload, function: Function) -> Function:
+    """A function that computes anew, as one that writes where the overload does."""
+    written = _written(overload)
+    if not written or getattr(function, "_writes", False):
+        return function
+    places = {argument.name: at for at, argument in enumerate(overload._schema.arguments)}
+    outs = {argument.name for argument in written if argument.is_out}
+
+    def write(*args: Any, **kwargs: Any) -> Any:
+        given = [kwargs[a.name] if a.name in kwargs else args[places[a.name]] for a in written]
+        result = function(*args, **{name: value for name, value in kwargs.items() if name not in outs})
+        targets = _tensors(given)
+        for target, value in zip(targets, _tensors(result), strict=True):
+            _store(target, value, may_resize=bool(outs))
+        return None if not overload._schema.returns else targets[0] if len(targets) == 1 else tuple(targets)
+
+    return write
+
+
+def _store(target: torch.Tensor, value: torch.Tensor, may_resize: bool) -> None:
+    if not torch.can_cast(value.dtype, target.dtype):
+        raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {target.dtype}")
+    if target.shape != value.shape:
+        if not may_resize:
+            raise RuntimeError(f"output with shape {list(target.shape)} doesn't match {list(value.shape)}")
+        target.resize_(value.shape)
+    target.copy_(value)

@@ -1,0 +1,13 @@
+"""What operations are made of, where PyTorch has no decomposition that suits the device.
+
+Each function computes anew, from tensors of the device; forms that write are made from it
+(:mod:`..decompositions`). A function that does not take what it is given raises, and the CPU is asked.
+"""
+
+from . import complexes, counting, distances, fourier, indices, losses, making, matrices, ordering, sampling, unique
+from .table import FUNCTIONS, LEFT_TO_THE_CPU
+
+__all__ = [
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "complexes", "counting", "distances", "fourier", "indices", "losses", "making", "matrices",
+    "ordering", "sampling", "unique",
+]  # fmt: skip

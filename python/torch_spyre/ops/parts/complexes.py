@@ -1,0 +1,229 @@
+"""Complex numbers as pairs of real ones: the device computes with the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .table import Declined, part, writes
+
+Pair = tuple[Tensor, Tensor]
+
+
+def joined(real: Tensor, imaginary: Tensor) -> Tensor:
+    """The complex numbers of two parts."""
+    real, imaginary = torch.broadcast_tensors(real, imaginary)
+    made = torch.empty(real.shape, dtype=real.dtype.to_complex(), device=real.device)
+    pairs = torch.view_as_real(made)
+    pairs[..., 0].copy_(real)
+    pairs[..., 1].copy_(imaginary)
+    return made
+
+
+def parts_of(value: Any) -> tuple[Any, Any]:
+    """The two parts of a tensor or number; of a real one, the second is zero."""
+    if not isinstance(value, Tensor):
+        number = complex(value)
+        return number.real, number.imag
+    if not value.is_complex():
+        return value, 0.0
+    is_conjugate = value.is_conj()
+    pairs = torch.view_as_real(value.conj() if is_conjugate else value)
+    # Every second element is slow to read: the parts are copied apart.
+    real, imaginary = (pairs[..., at].clone(memory_format=torch.contiguous_format) for at in (0, 1))
+    return real, -imaginary if is_conjugate else imaginary
+
+
+def _needed(*values: Any) -> None:
+    if not any(isinstance(value, Tensor) and value.is_complex() or isinstance(value, complex) for value in values):
+        raise Declined("there is no complex number")
+
+
+def _complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A part for calls with complex numbers; others have a kernel."""
+
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            _needed(*args, *kwargs.values())
+            return _common(function, args, kwargs)
+
+        return part(*names)(checked)
+
+    return keep
+
+
+def _common(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls it with tensors of the dtype that all have together, real ones as their parts are."""
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    dtype = tensors[0].dtype
+    for value in args[1:] if isinstance(args[0], Tensor) else args:
+        dtype = torch.result_type(torch.empty(0, dtype=dtype), value) if not isinstance(value, Tensor) else (
+            torch.promote_types(dtype, value.dtype)
+        )  # fmt: skip
+    wide = torch.float64 if dtype == torch.complex128 else torch.float32
+    made = [v.to(wide) if isinstance(v, Tensor) and not v.is_complex() else v for v in args]
+    return function(*made, **kwargs)
+
+
+def _sum(a: Any, b: Any, alpha: Any) -> Tensor:
+    (ar, ai), (br, bi), (sr, si) = parts_of(a), parts_of(b), parts_of(alpha)
+    return joined(ar + (br * sr - bi * si), ai + (br * si + bi * sr))
+
+
+@_complex("add.Tensor")
+def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
+    return _sum(a, b, alpha)
+
+
+@_complex("sub.Tensor")
+def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
+    return _sum(a, b, -alpha)
+
+
+@_complex("mul.Tensor")
+def mul(a: Any, b: Any) -> Tensor:
+    (ar, ai), (br, bi) = parts_of(a), parts_of(b)
+    return joined(ar * br - ai * bi, ar * bi + ai * br)
+
+
+@_complex("div.Tensor")
+def div(a: Any, b: Any) -> Tensor:
+    (ar, ai), (br, bi) = parts_of(a), parts_of(b)
+    if isinstance(bi, float) and bi == 0:
+        return joined(ar / br, ai / br)
+    square = br * br + bi * bi
+    return joined((ar * br + ai * bi) / square, (ai * br - ar * bi) / square)
+
+
+@_complex("reciprocal")
+def reciprocal(a: Tensor) -> Tensor:
+    return div(1.0, a)
+
+
+@_complex("neg")
+def neg(a: Tensor) -> Tensor:
+    real, imaginary = parts_of(a)
+    return joined(-real, -imaginary)
+
+
+@_complex("conj_physical", "_conj_physical")
+def conj_physical(a: Tensor) -> Tensor:
+    real, imaginary = parts_of(a)
+    return joined(real, -imaginary)
+
+
+@_complex("abs")
+def magnitude(a: Tensor) -> Tensor:
+    return torch.hypot(*parts_of(a))
+
+
+@part("angle")
+def angle(a: Tensor) -> Tensor:
+    real, imaginary = parts_of(a)
+    if a.is_complex():
+        return torch.atan2(imaginary, real)
+    real = real if real.is_floating_point() else real.to(torch.get_default_dtype())
+    turned = torch.where(real < 0, torch.full_like(real, torch.pi), torch.zeros_like(real))
+    return torch.where(real.isnan(), real, turned)
+
+
+@_complex("sgn")
+def sgn(a: Tensor) -> Tensor:
+    (real, imaginary), length = parts_of(a), magnitude(a)
+    nowhere = torch.where(length == 0, torch.ones_like(length), length)
+    return joined(real / nowhere, imaginary / nowhere)
+
+
+@_complex("exp")
+def exp(a: Tensor) -> Tensor:
+    real, imaginary = parts_of(a)
+    size = real.exp()
+    return joined(size * imaginary.cos(), size * imaginary.sin())
+
+
+@_complex("log")
+def log(a: Tensor) -> Tensor:
+    return joined(magnitude(a).log(), angle(a))
+
+
+@part("fill_.Scalar", "zero_")
+@writes
+def fill(a: Tensor, value: Any = 0) -> Tensor:
+    _needed(a)
+    number = complex(value)
+    whole = torch.empty(a.shape, dtype=a.dtype, device=a.device)
+    pairs = torch.view_as_real(whole)
+    pairs[..., 0].fill_(number.real)
+    pairs[..., 1].fill_(number.imag)
+    return a.copy_(whole)
+
+
+@part("complex")
+def from_parts(real: Tensor, imaginary: Tensor) -> Tensor:
+    if real.dtype != imaginary.dtype or not real.is_floating_point():
+        raise RuntimeError("Expected object of scalar type Float")
+    return joined(real, imaginary)
+
+
+@part("polar")
+def polar(length: Tensor, turn: Tensor) -> Tensor:
+    if length.dtype != turn.dtype or not length.is_floating_point():
+        raise RuntimeError("Expected object of scalar type Float")
+    return joined(length * turn.cos(), length * turn.sin())
+
+
+@_complex("sum.dim_IntList")
+def total(a: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    if dtype is not None and dtype != a.dtype:
+        raise Declined(str(dtype))
+    real, imaginary = parts_of(a)
+    return joined(real.sum(dim, keepdim), imaginary.sum(dim, keepdim))
+
+
+@_complex("mean.dim")
+def mean(a: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    if dtype is not None and dtype != a.dtype:
+        raise Declined(str(dtype))
+    real, imaginary = parts_of(a)
+    return joined(real.mean(dim, keepdim), imaginary.mean(dim, keepdim))
+
+
+def _product(multiply: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+    (ar, ai), (br, bi) = parts_of(a), parts_of(b)
+    ai, bi = (torch.zeros_like(r) if isinstance(i, float) else i for r, i in ((ar, ai), (br, bi)))
+    return joined(multiply(ar, br) - multiply(ai, bi), multiply(ar, bi) + multiply(ai, br))
+
+
+@_complex("mm")
+def mm(a: Tensor, b: Tensor) -> Tensor:
+    return _product(torch.mm, a, b)
+
+
+@_complex("bmm")
+def bmm(a: Tensor, b: Tensor) -> Tensor:
+    return _product(torch.bmm, a, b)
+
+
+@_complex("dot")
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    return _product(torch.dot, a, b)
+
+
+@_complex("eq.Tensor")
+def eq(a: Any, b: Any) -> Tensor:
+    (ar, ai), (br, bi) = parts_of(a), parts_of(b)
+    return torch.eq(ar, br) & torch.eq(ai, bi)
+
+
+@_complex("ne.Tensor")
+def ne(a: Any, b: Any) -> Tensor:
+    return eq(a, b).logical_not()
+
+
+@_complex("where.self")
+def where(condition: Tensor, a: Any, b: Any) -> Tensor:
+    (ar, ai), (br, bi) = parts_of(a), parts_of(b)
+    return joined(torch.where(condition, ar, br), torch.where(condition, ai, bi))

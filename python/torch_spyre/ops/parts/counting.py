@@ -1,0 +1,127 @@
+"""Counting elements, and finding places among those that are in order."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .table import part, real
+
+
+@part("bincount")
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    if x.dim() != 1 or minlength < 0 or (x.numel() and int(x.min()) < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    bins = max(int(x.max()) + 1 if x.numel() else 0, minlength)
+    if weights is None:
+        weights = torch.ones_like(x, dtype=torch.int64)
+    elif weights.dtype not in (torch.float32, torch.float64):
+        weights = weights.double()
+    return torch.zeros(bins, dtype=weights.dtype, device=x.device).index_add(0, x.long(), weights)
+
+
+@part("histc")
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002
+    real(x)
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    flat = x.reshape(-1)
+    low = torch.full((), min, dtype=x.dtype, device=x.device)
+    high = torch.full((), max, dtype=x.dtype, device=x.device)
+    if min == max and flat.numel():
+        low, high = flat.min(), flat.max()
+    same = low == high
+    low, high = torch.where(same, low - 1, low), torch.where(same, high + 1, high)
+    inside = (flat >= low) & (flat <= high)
+    at = ((flat - low) / (high - low) * bins).floor().clamp(0, bins - 1)
+    at = torch.where(inside, at, torch.zeros_like(at)).long()
+    return torch.zeros(bins, dtype=x.dtype, device=x.device).index_add(0, at, inside.to(x.dtype))
+
+
+def _search(boundaries: Tensor, values: Tensor, right: bool) -> Tensor:
+    """How many boundaries are before each value: a half of what is left goes away in each step."""
+    count = boundaries.size(-1)
+    low = torch.zeros(values.shape, dtype=torch.int64, device=values.device)
+    high = torch.full_like(low, count)
+    for _ in range(count.bit_length()):
+        middle = (low + high) // 2
+        found = boundaries.gather(-1, middle.clamp(max=count - 1))
+        is_before = ((found > values) if right else (found >= values)).logical_not() & (low < high)
+        low = torch.where(is_before, middle + 1, low)
+        high = torch.where(is_before, high, torch.minimum(middle, high))
+    return low
+
+
+@part("searchsorted.Tensor")
+def searchsorted(
+    boundaries: Tensor, values: Tensor, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    if boundaries.dtype != values.dtype or (side == "left" and right):
+        raise RuntimeError("torch.searchsorted(): boundary tensor and input value tensor should have same dtype")
+    if sorter is not None:
+        boundaries = boundaries.gather(-1, sorter)
+    if boundaries.dim() != 1 and boundaries.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError("torch.searchsorted(): the first N-1 dimensions must be the same")
+    flat = values.reshape(-1) if boundaries.dim() == 1 else values
+    at = _search(boundaries, flat, right or side == "right").reshape(values.shape)
+    return at.to(torch.int32) if out_int32 else at
+
+
+@part("searchsorted.Scalar")
+def searchsorted_number(
+    boundaries: Tensor, value: float, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    values = torch.full((), value, dtype=boundaries.dtype, device=boundaries.device)
+    return searchsorted(boundaries, values, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+
+@part("bucketize.Tensor")
+def bucketize(values: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    if boundaries.dim() != 1:
+        raise RuntimeError("boundaries tensor must be 1 dimension")
+    return searchsorted(boundaries, values, out_int32=out_int32, right=right)
+
+
+def _density(counts: Tensor, edges: Tensor, density: bool) -> Tensor:
+    return counts / (counts.sum() * (edges[1:] - edges[:-1])) if density else counts
+
+
+@part("histogram.bins_tensor")
+def histogram(
+    x: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: bool = False
+) -> tuple[Tensor, Tensor]:
+    flat, count = x.reshape(-1), bins.numel() - 1
+    at = _search(bins, flat, True) - 1
+    return _counted(flat, at, bins, count, weight, density)
+
+
+@part("histogram.bin_ct")
+def histogram_of_equal_bins(
+    x: Tensor, bins: int = 100, *, range: list[float] | None = None,  # noqa: A002
+    weight: Tensor | None = None, density: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    flat = x.reshape(-1)
+    if range is None and flat.numel():
+        low, high = flat.min(), flat.max()
+    else:
+        low, high = (torch.full((), end, dtype=x.dtype, device=x.device) for end in (range or (0.0, 1.0)))
+    same = low == high
+    low, high = torch.where(same, low - 0.5, low), torch.where(same, high + 0.5, high)
+    steps = torch.arange(bins + 1, dtype=x.dtype, device=x.device)
+    step = (high - low) / bins
+    edges = torch.where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
+    at = ((flat - low) * bins / (high - low)).floor().clamp(-1, bins).to(torch.int64)
+    return _counted(flat, at, edges, bins, weight, density)
+
+
+def _counted(
+    flat: Tensor, at: Tensor, edges: Tensor, count: int, weight: Tensor | None, density: bool
+) -> tuple[Tensor, Tensor]:
+    """What is at the last edge belongs to the last bin."""
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    share = inside.to(flat.dtype) if weight is None else torch.where(inside, weight.reshape(-1), 0.0)
+    counts = torch.zeros(count, dtype=flat.dtype, device=flat.device)
+    counts = counts.index_add(0, at.clamp(0, count - 1), share)
+    return _density(counts, edges, density), edges

@@ -1,0 +1,130 @@
+"""Elements that indices name, where no kernel puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .table import Declined, part, writes
+
+
+@part("scatter_reduce.two")
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """The mean: the others are kernels."""
+    if reduce != "mean" or x.dtype == torch.bool:
+        raise Declined(reduce)
+    return _mean(x, torch.scatter_add, dim, index, source, include_self)
+
+
+@part("index_reduce")
+def index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if reduce != "mean" or x.dtype == torch.bool:
+        raise Declined(reduce)
+    return _mean(x, torch.index_add, dim, index, source, include_self)
+
+
+def _mean(x: Tensor, add: Callable[..., Tensor], dim: int, index: Tensor, source: Tensor, with_x: bool) -> Tensor:
+    ones = torch.ones_like(source)
+    count = add(torch.ones_like(x) if with_x else torch.zeros_like(x), dim, index, ones)
+    total = add(x if with_x else torch.where(count == 0, x, torch.zeros_like(x)), dim, index, source)
+    count = count.clamp(min=1)
+    return total / count if x.is_floating_point() else torch.div(total, count, rounding_mode="floor")
+
+
+@part("index_fill.int_Tensor")
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
+    if value.dim() != 0:
+        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor")
+    shape = list(x.shape) or [1]
+    shape[dim] = index.numel()
+    return x.index_copy(dim, index.reshape(-1), value.to(x.dtype).expand(shape if x.dim() else []))
+
+
+@part("take")
+def take(x: Tensor, index: Tensor) -> Tensor:
+    if index.dtype != torch.int64:
+        raise RuntimeError("take(): Expected a long tensor for index")
+    return torch.ops.aten.index.Tensor(x.reshape(-1), [index.reshape(-1)]).reshape(index.shape)
+
+
+@part("put")
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    flat, at = x.clone(memory_format=torch.contiguous_format).reshape(-1), index.reshape(-1)
+    return flat.index_put_((at,), source.reshape(-1), accumulate).reshape(x.shape)
+
+
+@part("nonzero")
+def nonzero(x: Tensor) -> Tensor:
+    """The host learns how many there are; their places never leave the device."""
+    marks = (x != 0).reshape(-1)
+    count = int(marks.sum())
+    at = torch.where(marks, marks.to(torch.int64).cumsum(0) - 1, torch.full_like(marks, count, dtype=torch.int64))
+    # What is not marked goes to one more place, which is cut off.
+    flat = torch.zeros(count + 1, dtype=torch.int64, device=x.device)
+    flat = flat.scatter(0, at, torch.arange(marks.numel(), device=x.device))[:count]
+    coordinates = []
+    for size in reversed(x.shape):
+        coordinates.append(flat % max(size, 1))
+        flat = flat // max(size, 1)
+    if not coordinates:
+        return torch.zeros(count, 0, dtype=torch.int64, device=x.device)
+    return torch.stack(coordinates[::-1], 1)
+
+
+@part("nonzero_static")
+def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    found = nonzero(x)[:size]
+    rest = torch.full((size - found.size(0), x.dim()), fill_value, dtype=torch.int64, device=x.device)
+    return torch.cat([found, rest])
+
+
+@part("masked_select")
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    x, mask = torch.broadcast_tensors(x, mask)
+    return x.reshape(-1)[mask.reshape(-1).nonzero().reshape(-1)]
+
+
+@part("masked_scatter")
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Each marked element takes the next one of the source."""
+    if mask.dtype != torch.bool or source.dtype != x.dtype or source.numel() == 0:
+        raise Declined("the CPU says what is wrong")
+    x, mask = torch.broadcast_tensors(x, mask)
+    marks = mask.reshape(-1)
+    at = (marks.to(torch.int64).cumsum(0) - 1).clamp(0, source.numel() - 1)
+    return torch.where(mask, source.reshape(-1)[at].reshape(x.shape), x)
+
+
+@part("equal")
+def equal(x: Tensor, y: Tensor) -> bool:
+    if x.dtype != y.dtype:
+        raise Declined("two dtypes")
+    return x.shape == y.shape and bool((x == y).all())
+
+
+@part("repeat_interleave.Tensor")
+def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """Which element each copy is one of: as many as have ended before it."""
+    if repeats.dim() != 1 or repeats.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    ends = repeats.to(torch.int64).cumsum(0)
+    total = output_size if output_size is not None else int(ends[-1]) if ends.numel() else 0
+    return torch.searchsorted(ends, torch.arange(total, device=repeats.device), right=True).to(repeats.dtype)
+
+
+@part("embedding_renorm_")
+@writes
+def embedding_renorm(table: Tensor, index: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    rows = index.reshape(-1)
+    picked = table[rows]
+    norm = torch.linalg.vector_norm(picked, norm_type, dim=1, keepdim=True)
+    scaled = torch.where(norm > max_norm, picked * (max_norm / (norm + 1e-7)), picked)
+    return table.index_copy_(0, rows, scaled)

@@ -1,0 +1,49 @@
+"""Gradients of losses that PyTorch has kernels for, and no decomposition."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .table import part
+
+_MEAN = 1
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.size(-1) if x.dim() else 1)
+
+
+@part("multi_margin_loss_backward")
+def multi_margin_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, p: float, margin: float, weight: Tensor | None = None,
+    reduction: int = _MEAN,
+) -> Tensor:  # fmt: skip
+    """Classes that come too close to the target's push it up, and themselves down."""
+    rows, classes = _rows(x), target.reshape(-1, 1)
+    distance = margin - rows.gather(1, classes) + rows
+    push = torch.where(distance > 0, torch.ones_like(rows) if p == 1 else 2 * distance, torch.zeros_like(rows))
+    push = push.scatter(1, classes, 0.0) / rows.size(1)
+    if weight is not None:
+        push = push * weight[target.reshape(-1)].unsqueeze(1)
+    if reduction == _MEAN:
+        push = push / rows.size(0)
+    push = push.scatter(1, classes, -push.sum(1, keepdim=True))
+    return (push * grad.reshape(-1, 1)).reshape(x.shape)
+
+
+@part("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, reduction: int, is_target: Tensor
+) -> Tensor:
+    rows, targets = _rows(x), _rows(target)
+    # A row's targets end at the first negative one.
+    counts = (targets >= 0).to(torch.int64).cumprod(1)
+    places = targets.clamp(min=0)
+    distance = 1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)
+    others = (is_target.reshape(rows.shape) == 0).unsqueeze(1)
+    hits = ((distance > 0) & others & (counts == 1).unsqueeze(2)).to(x.dtype)
+    push = hits.sum(1).scatter_add(1, places, -hits.sum(2)) / rows.size(1)
+    if reduction == _MEAN:
+        push = push / rows.size(0)
+    return (push * grad.reshape(-1, 1)).reshape(x.shape)

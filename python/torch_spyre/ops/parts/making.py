@@ -1,0 +1,83 @@
+"""Tensors that are made from nothing."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .table import Declined, part, writes
+
+
+def _filled(out: Tensor, value: Tensor) -> Tensor:
+    if out.shape != value.shape:
+        out.resize_(value.shape)
+    return out.copy_(value)
+
+
+@part("eye.m_out")
+@writes
+def eye(n: int, m: int, *, out: Tensor) -> Tensor:
+    if n < 0 or m < 0:
+        raise Declined("a negative size")
+    rows = torch.arange(n, device=out.device).unsqueeze(1)
+    return _filled(out, rows == torch.arange(m, device=out.device))
+
+
+@part("eye.out")
+@writes
+def square_eye(n: int, *, out: Tensor) -> Tensor:
+    return eye(n, n, out=out)
+
+
+def _steps(start: float, end: float, steps: int, out: Tensor) -> Tensor:
+    """From the nearer end, so that both are met; whole numbers are cut off after that."""
+    if steps < 0 or out.is_complex() or isinstance(start, complex) or isinstance(end, complex):
+        raise Declined("no steps of real numbers")
+    at = torch.arange(steps, device=out.device).double()
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    return torch.where(at < steps // 2, start + step * at, end - step * (steps - 1 - at)) if steps > 1 else at + start
+
+
+@part("linspace.out")
+@writes
+def linspace(start: float, end: float, steps: int, *, out: Tensor) -> Tensor:
+    return _filled(out, _steps(start, end, steps, out))
+
+
+@part("logspace.out")
+@writes
+def logspace(start: float, end: float, steps: int, base: float = 10.0, *, out: Tensor) -> Tensor:
+    return _filled(out, torch.pow(base, _steps(start, end, steps, out)))
+
+
+@part("range.out")
+@writes
+def range_(start: float, end: float, step: float = 1, *, out: Tensor) -> Tensor:
+    if step == 0 or (end - start) / step < 0:
+        raise Declined("no such range")
+    at = torch.arange(int((end - start) / step) + 1, device=out.device).double()
+    return _filled(out, start + at * step)
+
+
+@part("_efficientzerotensor")
+def zeros(
+    size: list[int], *, dtype: torch.dtype | None = None, layout: torch.layout | None = None,
+    device: torch.device | None = None, pin_memory: bool | None = None,
+) -> Tensor:  # fmt: skip
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
+@part("frexp.Tensor")
+def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The bits of the exponent, where there are some; numbers without are first made larger."""
+    if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        raise Declined(str(x.dtype))
+    wide = x.float()
+    is_small = wide.abs() < 2.0**-126
+    large = torch.where(is_small, wide * 2.0**24, wide).contiguous()
+    bits = (large.view(torch.int32) >> 23) & 255
+    exponent = bits - 126 - torch.where(is_small, 24, 0)
+    is_whole = (wide == 0) | ~wide.isfinite()
+    exponent = torch.where(is_whole, torch.zeros_like(exponent), exponent)
+    mantissa = large * torch.exp2((126 - bits).float())
+    return torch.where(is_whole, wide, mantissa).to(x.dtype), exponent.to(torch.int32)

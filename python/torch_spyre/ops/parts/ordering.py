@@ -1,0 +1,93 @@
+"""Elements by their order: medians, modes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .table import part
+
+
+def _pick(values: Tensor, places: Tensor, at: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    value, place = values.gather(dim, at), places.gather(dim, at)
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+def _at(x: Tensor, dim: int, position: int) -> Tensor:
+    shape = [1 if d == dim else size for d, size in enumerate(x.shape)]
+    return torch.full(shape, position, dtype=torch.int64, device=x.device)
+
+
+@part("kthvalue")
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    dim %= x.dim()
+    if not 1 <= k <= x.size(dim):
+        raise RuntimeError("selected number k out of range for dimension")
+    values, places = x.sort(dim=dim, stable=True)
+    return _pick(values, places, _at(x, dim, k - 1), dim, keepdim)
+
+
+def _first_nan(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Whether there is a NaN along a dim, and where the first is."""
+    nan = x.isnan()
+    return nan.any(dim, keepdim=True), nan.to(torch.int64).argmax(dim, keepdim=True)
+
+
+def _median(x: Tensor, dim: int, keepdim: bool, ignores_nan: bool) -> tuple[Tensor, Tensor]:
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    dim %= x.dim()
+    if x.size(dim) == 0:
+        raise IndexError("median(): Expected reduction dim to have non-zero size.")
+    values, places = x.sort(dim=dim, stable=True)
+    at = _at(x, dim, (x.size(dim) - 1) // 2)
+    if not x.is_floating_point():
+        return _pick(values, places, at, dim, keepdim)
+    has_nan, first = _first_nan(x, dim)
+    if ignores_nan:
+        count = x.isnan().logical_not().sum(dim, keepdim=True)
+        at = (count - 1).clamp(min=0) // 2
+    else:
+        # NaNs are last in order: the first of them.
+        at = torch.where(has_nan, x.isnan().logical_not().sum(dim, keepdim=True), at)
+    value, place = _pick(values, places, at, dim, True)
+    if not ignores_nan:
+        place = torch.where(has_nan, first, place)
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+@part("median.dim")
+def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return _median(x, dim, keepdim, False)
+
+
+@part("nanmedian.dim")
+def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return _median(x, dim, keepdim, True)
+
+
+@part("median")
+def median(x: Tensor) -> Tensor:
+    return _median(x.reshape(-1), 0, False, False)[0]
+
+
+@part("nanmedian")
+def nanmedian(x: Tensor) -> Tensor:
+    return _median(x.reshape(-1), 0, False, True)[0]
+
+
+@part("mode")
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The value with the longest run among those in order, and the last place of that run."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    dim %= x.dim()
+    values, places = x.sort(dim=dim, stable=True)
+    index = torch.arange(x.size(dim), device=x.device).reshape([-1 if d == dim else 1 for d in range(x.dim())])
+    starts = torch.cat([torch.ones_like(values.narrow(dim, 0, 1), dtype=torch.bool),
+                        values.narrow(dim, 1, x.size(dim) - 1) != values.narrow(dim, 0, x.size(dim) - 1)], dim)  # fmt: skip
+    start = torch.where(starts, index, torch.zeros_like(index)).cummax(dim)[0]
+    at = (index - start).argmax(dim, keepdim=True)
+    return _pick(values, places, at, dim, keepdim)

@@ -1,0 +1,32 @@
+"""Gradients of samples at places between elements."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch._C import DispatchKey
+
+from .table import part
+
+
+@part("grid_sampler_2d_backward")
+def grid_sampler_2d_backward(
+    grad: Tensor, x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool,
+    output_mask: list[bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Of what the operation itself is made of: its parts have gradients."""
+    from torch._decomp import decomposition_table
+
+    forward = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+    exclude = torch._C._SetExcludeDispatchKeyGuard
+    # Kernels run below autograd, which is to look on here.
+    with (
+        exclude(DispatchKey.AutogradPrivateUse1, False),
+        exclude(DispatchKey.AutogradFunctionality, False),
+        torch.enable_grad(),
+    ):
+        inputs = [x.detach().requires_grad_(output_mask[0]), grid.detach().requires_grad_(output_mask[1])]
+        y = forward(*inputs, interpolation_mode, padding_mode, align_corners)
+        wanted = [tensor for tensor in inputs if tensor.requires_grad]
+        found = iter(torch.autograd.grad(y, wanted, grad, materialize_grads=True))
+    return tuple(next(found) if asked else None for asked in output_mask)
