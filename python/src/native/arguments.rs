@@ -93,7 +93,9 @@ impl RawArgument {
                     key.push(text.len() as u64);
                     key.extend(text.iter().map(|&byte| u64::from(byte)));
                 }
-                _ => {}
+                NONE => {}
+                // What is new each time, such as random numbers, is never the same call.
+                _ => return false,
             }
         }
         true
@@ -105,7 +107,8 @@ impl RawArgument {
     }
 }
 
-/// Adds all that a call's kernels depend on to a key; `false` if a tensor has a layout of its own.
+/// Adds all that a call's kernels depend on to a key; `false` if there is none: a tensor has a layout of
+/// its own, or something is new each time.
 ///
 /// # Safety
 /// Their pointers are good.
