@@ -1,0 +1,134 @@
+//! A launch that was made once is made again with other memory that lies alike, and with no other.
+
+use std::sync::Arc;
+
+use spyre::artifact::samples::{self, Elements};
+use spyre::card::SoftwareCard;
+use spyre::hal::MemoryMode;
+use spyre::layout::View;
+use spyre::numerics::{DType, Profile};
+use spyre::runtime::{
+    CPUTensor, Device, Error, ExecutionPlan, Rehearsal, SharedLayout, SpyreStream, SpyreTensor,
+    StorageLayout, TensorMemory, launch_kernel,
+};
+
+const SIZE: [usize; 2] = [3, 70];
+const COUNT: usize = SIZE[0] * SIZE[1];
+
+struct Bed {
+    stream: SpyreStream,
+    plan: ExecutionPlan,
+    layout: SharedLayout,
+}
+
+impl Bed {
+    fn open(tile: Option<[u64; 2]>) -> Result<Self, Error> {
+        let card = Arc::new(SoftwareCard::new(MemoryMode::Vf));
+        let stream = Device::open(card)?.default_stream()?;
+        let output = samples::addition(Elements::exact(DType::Float32), tile)?;
+        let plan = ExecutionPlan::from_compiler_output(output)?;
+        plan.load(&stream)?;
+        let layout = StorageLayout::of_shape(Profile::Open, &SIZE, &[SIZE[1], 1], DType::Float32)?;
+        Ok(Self { stream, plan, layout: Arc::new(layout) })
+    }
+
+    fn memory(&self, value: f32) -> Result<Arc<TensorMemory>, Error> {
+        let memory =
+            TensorMemory::allocate(&self.stream, Arc::clone(&self.layout), 4 * COUNT as u64)?;
+        let host = CPUTensor::from_values(&SIZE, &[value; COUNT])?;
+        tensor(&memory)?.copy_from(&self.stream, &host)?;
+        Ok(Arc::new(memory))
+    }
+
+    fn values(&self, memory: &TensorMemory) -> Result<Vec<f32>, Error> {
+        let host = tensor(memory)?.to_host(&self.stream)?;
+        self.stream.synchronize()?;
+        host.values::<f32>()
+    }
+
+    fn rehearse(&self, memories: &[Arc<TensorMemory>]) -> Result<Option<Rehearsal>, Error> {
+        let tensors: Result<Vec<_>, Error> = memories.iter().map(|memory| tensor(memory)).collect();
+        let tensors = tensors?;
+        launch_kernel(&self.stream, &self.plan, &tensors)?;
+        let layouts: Vec<SharedLayout> =
+            memories.iter().map(|memory| Arc::clone(memory.layout())).collect();
+        Ok(Rehearsal::of(&self.plan, &tensors, &layouts, &[]))
+    }
+}
+
+fn tensor(memory: &TensorMemory) -> Result<SpyreTensor, Error> {
+    memory.tensor(View::contiguous(&SIZE)?, DType::Float32)
+}
+
+#[test]
+fn other_memory_that_lies_alike_is_added() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let first = [bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(0.0)?];
+    let rehearsal = bed.rehearse(&first)?.expect("one step, one tile");
+    assert_eq!(bed.values(&first[2])?, [3.0; COUNT]);
+    for value in 0..20 {
+        let again = [bed.memory(value as f32)?, bed.memory(10.0)?, bed.memory(0.0)?];
+        assert!(rehearsal.launch(&bed.stream, &again)?.is_some());
+        assert_eq!(bed.values(&again[2])?, [value as f32 + 10.0; COUNT]);
+    }
+    assert_eq!(bed.values(&first[2])?, [3.0; COUNT]);
+    Ok(())
+}
+
+#[test]
+fn a_launch_in_place_is_made_again_in_place() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let (x, y, z) = (bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(5.0)?);
+    let in_place = |x: &Arc<TensorMemory>| [Arc::clone(x), Arc::clone(&y), Arc::clone(x)];
+    let rehearsal = bed.rehearse(&in_place(&x))?.expect("one step, one tile");
+    assert!(rehearsal.launch(&bed.stream, &in_place(&x))?.is_some());
+    assert!(rehearsal.launch(&bed.stream, &in_place(&z))?.is_some());
+    assert_eq!((bed.values(&x)?, bed.values(&z)?), (vec![5.0; COUNT], vec![7.0; COUNT]));
+    Ok(())
+}
+
+#[test]
+fn memory_that_lies_or_is_shared_otherwise_is_left_alone() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let [x, y, z] = [bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(0.0)?];
+    let rehearsal = bed.rehearse(&[&x, &y, &z].map(Arc::clone))?.expect("one step, one tile");
+    let flat = StorageLayout::flat(Profile::Open, COUNT, DType::Float32)?;
+    let flat = TensorMemory::allocate(&bed.stream, Arc::new(flat), 4 * COUNT as u64)?;
+    let others = [
+        vec![Arc::clone(&x), Arc::clone(&y), Arc::new(flat)],
+        vec![Arc::clone(&x), Arc::clone(&y), Arc::clone(&x)],
+        vec![Arc::clone(&x), Arc::clone(&y)],
+    ];
+    for other in &others {
+        assert!(!rehearsal.is_alike(&bed.stream, other));
+        assert_eq!(rehearsal.launch(&bed.stream, other)?, None);
+    }
+    let elsewhere = Bed::open(None)?;
+    assert_eq!(rehearsal.launch(&elsewhere.stream, &[x.clone(), y, z])?, None);
+    assert_eq!(bed.values(&x)?, [1.0; COUNT]);
+    Ok(())
+}
+
+#[test]
+fn a_launch_of_several_tiles_is_not_kept() -> Result<(), Error> {
+    let bed = Bed::open(Some([1, 70]))?;
+    let memories = [bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(0.0)?];
+    assert!(bed.rehearse(&memories)?.is_none());
+    assert_eq!(bed.values(&memories[2])?, [3.0; COUNT]);
+    Ok(())
+}
+
+#[test]
+fn after_a_reset_the_plan_is_to_be_loaded_anew() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let memories =
+        || -> Result<_, Error> { Ok([bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(0.0)?]) };
+    let rehearsal = bed.rehearse(&memories()?)?.expect("one step, one tile");
+    bed.stream.device().reset()?;
+    let after = memories()?;
+    assert_eq!(rehearsal.launch(&bed.stream, &after)?, None);
+    bed.plan.load(&bed.stream)?;
+    assert!(rehearsal.launch(&bed.stream, &after)?.is_some());
+    assert_eq!(bed.values(&after[2])?, [3.0; COUNT]);
+    Ok(())
+}
