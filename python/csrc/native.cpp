@@ -1,6 +1,8 @@
 // Ops that the card has kernels for: one boxed kernel hands each call to the Rust side.
 #include "native.h"
 
+#include "elsewhere.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
@@ -206,11 +208,11 @@ class Arguments {
 
 class NativeKernel final : public c10::OperatorKernel {
  public:
-  explicit NativeKernel(int32_t op) : op_(op) {}
+  explicit NativeKernel(int32_t op) : op_(op), elsewhere_(elsewhere(spyre_op_name(op))) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     if (!run(op, stack)) {
-      fallback(op, stack);
+      elsewhere_(op, stack);
     }
   }
 
@@ -253,12 +255,28 @@ class NativeKernel final : public c10::OperatorKernel {
     for (const int64_t at : written) {
       made.push_back(given[at].toTensor());
     }
+    leave_out(schema, given, made);
     torch::jit::drop(*stack, count);
     const auto returned = schema.returns().size();
     for (size_t at = 0; at < returned && at < made.size(); ++at) {
       stack->emplace_back(std::move(made[at]));
     }
     return true;
+  }
+
+  // Gradients that nobody asks for are no tensors.
+  static void leave_out(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> given,
+                        c10::SmallVector<Tensor, 2>& made) {
+    const auto mask = schema.argumentIndexWithName("output_mask");
+    if (!mask.has_value()) {
+      return;
+    }
+    const auto wanted = given[*mask].toBoolList();
+    for (size_t at = 0; at < wanted.size() && at < made.size(); ++at) {
+      if (!wanted[at]) {
+        made[at] = Tensor();
+      }
+    }
   }
 
   static int32_t make_results(const SpyreCall& call, const SpyreResult* results, int64_t count,
@@ -297,6 +315,7 @@ class NativeKernel final : public c10::OperatorKernel {
   }
 
   int32_t op_;
+  Elsewhere elsewhere_;
   std::once_flag once_;
   c10::SmallVector<int64_t, 2> written_;
 };

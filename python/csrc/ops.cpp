@@ -1,6 +1,6 @@
 // Ops that the card has no program for: one boxed kernel runs them on the CPU.
 #include "decompositions.h"
-#include "spyre.h"
+#include "elsewhere.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -19,6 +19,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -468,6 +469,17 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
   return {back(std::get<0>(results)), back(std::get<1>(results)), back(std::get<2>(results))};
 }
 
+void convolution_elsewhere(const c10::OperatorHandle& op, Stack* stack) {
+  static const auto kernel = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(convolution));
+  kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
+}
+
+void convolution_backward_elsewhere(const c10::OperatorHandle& op, Stack* stack) {
+  static const auto kernel =
+      c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(convolution_backward));
+  kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
+}
+
 // Cells of recurrent networks: PyTorch has them fused for accelerators only, and in parts for the CPU.
 
 Tensor gates_of(const Tensor& input, const Tensor& hidden, const std::optional<Tensor>& input_bias,
@@ -554,14 +566,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 // These have a decomposition that would be taken instead: the CPU's own kernels round less.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"addr", "addr.out", "native_group_norm", "linalg__powsum"}) {
+  for (const char* name : {"addr", "addr.out", "linalg__powsum"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   }
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", TORCH_FN(convolution));
-  m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
@@ -569,4 +579,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 } // namespace
+
+Elsewhere elsewhere(const char* op) {
+  const std::string_view name(op);
+  if (name == "convolution_overrideable") {
+    return convolution_elsewhere;
+  }
+  return name == "convolution_backward_overrideable" ? convolution_backward_elsewhere : fallback;
+}
+
 } // namespace spyre

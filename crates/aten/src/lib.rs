@@ -33,6 +33,7 @@ mod call;
 mod decline;
 mod dtypes;
 mod generated;
+mod images;
 mod indexing;
 mod losses;
 mod making;

@@ -3,8 +3,8 @@ use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
 use crate::{
-    Call, Decline, Recipe, indexing, losses, making, products, reductions, rows, scans, scattering,
-    sorting, turning,
+    Call, Decline, Recipe, images, indexing, losses, making, products, reductions, rows, scans,
+    scattering, sorting, turning,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -49,6 +49,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         turning::OPS,
     ]
     .into_iter()
+    .chain(images::OPS.iter().copied())
     .flatten();
     ops.extend(functions.map(|&(name, function)| Known { name, way: Way::Function(function) }));
     ops

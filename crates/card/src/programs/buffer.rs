@@ -1,3 +1,5 @@
+use std::mem;
+
 use spyre_artifact::Lane;
 use spyre_numerics::DataFormat;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -36,6 +38,17 @@ impl Buffer {
             Lane::I64 => Self::I64(Vec::new()),
             Lane::Bool => Self::Bool(Vec::new()),
             _ => Self::F32(Vec::new()),
+        }
+    }
+
+    /// Its elements, out of it. Each vector is taken by itself: a buffer that is replaced as a whole
+    /// is copied in wider words than it was written in, and such a load waits for all stores before.
+    pub(super) fn taken(&mut self) -> Self {
+        match self {
+            Self::F32(tile) => Self::F32(mem::take(tile)),
+            Self::F64(tile) => Self::F64(mem::take(tile)),
+            Self::I64(tile) => Self::I64(mem::take(tile)),
+            Self::Bool(tile) => Self::Bool(mem::take(tile)),
         }
     }
 

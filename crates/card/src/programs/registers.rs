@@ -64,8 +64,7 @@ impl Registers {
 
     /// Takes a register's tile out, to be put back.
     pub(super) fn lend(&mut self, register: Register) -> Buffer {
-        let empty = Buffer::empty(self.type_of(register).lane);
-        mem::replace(self.tile_mut(register), empty)
+        self.tile_mut(register).taken()
     }
 
     /// Fills a register with one value.

@@ -1,0 +1,267 @@
+//! The mean of each window.
+
+use smallvec::{SmallVec, smallvec};
+use spyre_artifact::Constant;
+
+use super::pooling::{Pool, leading, longest, pool_launch, write_begin, write_scalars};
+use super::steps::lane_of;
+use crate::generated::{Generated, Text};
+use crate::op::Function;
+use crate::outputs::{Outputs, Wanted};
+use crate::recipe::{Place, Recipe};
+use crate::reductions::source;
+use crate::views::Numbers;
+use crate::{Argument, Call, Decline, Tensor};
+
+/// Every op of this kind.
+pub(super) const OPS: &[(&str, Function)] = &[
+    ("avg_pool2d.out", |call| sliding(call, 2)),
+    ("avg_pool3d.out", |call| sliding(call, 3)),
+    ("_adaptive_avg_pool2d", |call| shared(call, 2)),
+    ("_adaptive_avg_pool3d", |call| shared(call, 3)),
+    ("adaptive_avg_pool2d.out", |call| shared(call, 2)),
+    ("adaptive_avg_pool3d.out", |call| shared(call, 3)),
+    ("avg_pool2d_backward.grad_input", |call| sliding_backward(call, 2)),
+    ("avg_pool3d_backward.grad_input", |call| sliding_backward(call, 3)),
+    ("_adaptive_avg_pool2d_backward", |call| shared_backward(call, 2)),
+    ("_adaptive_avg_pool3d_backward", |call| shared_backward(call, 3)),
+    ("adaptive_avg_pool3d_backward.grad_input", |call| shared_backward(call, 3)),
+];
+
+/// What a sum is divided by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Divisor {
+    /// The places of a window that there are.
+    Inside,
+    /// The same, and those of padding.
+    WithPadding,
+    Number(f64),
+}
+
+impl Divisor {
+    fn of(call: &Call<'_>, at: usize) -> Result<Self, Decline> {
+        match (call.argument(at + 1), call.truth(at)) {
+            (Argument::None, Some(true)) => Ok(Self::WithPadding),
+            (Argument::None, _) => Ok(Self::Inside),
+            _ => match call.whole(at + 1) {
+                Some(number) if number != 0 => Ok(Self::Number(number as f64)),
+                _ => Err(Decline::Argument { argument: at + 1, expected: "a divisor" }),
+            },
+        }
+    }
+
+    fn kind(self) -> u32 {
+        match self {
+            Self::Inside => 0,
+            Self::WithPadding => 1,
+            Self::Number(_) => 2,
+        }
+    }
+
+    fn words(self) -> impl Iterator<Item = u64> {
+        let number = if let Self::Number(number) = self { Some(number) } else { None };
+        number.into_iter().map(|number| Constant::Float(number).word())
+    }
+}
+
+fn sliding(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
+    let (ceils, divisor) = (call.truth(4).unwrap_or(false), Divisor::of(call, 5)?);
+    forward(call, &Pool::sliding(call, dims, 1, false)?, ceils, divisor)
+}
+
+fn shared(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
+    forward(call, &Pool::shared(call, dims, 1)?, false, Divisor::Inside)
+}
+
+fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Result<Recipe, Decline> {
+    let x = source(call)?;
+    let size = pool.result_size(&x, ceils)?;
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    let mut launches: SmallVec<[crate::Launch; 1]> = smallvec![];
+    if !size.contains(&0) {
+        let leading = leading(&x, pool.dims())?;
+        let sizes = pool.sizes(&x.size[leading..]);
+        let tensors = [(Place::Argument(0), x), outputs.get(0)];
+        let numbers = numbers(pool, leading, divisor);
+        let mut launch = pool_launch("avg_pool", write_forward, numbers, &tensors, &sizes)?;
+        launch.scalars = pool.words(&sizes);
+        launch.scalars.extend(divisor.words());
+        launches.push(launch);
+    }
+    let mut recipe = outputs.into_recipe();
+    recipe.launches.extend(launches);
+    Ok(recipe)
+}
+
+fn numbers(pool: &Pool, leading: usize, divisor: Divisor) -> SmallVec<[u32; 8]> {
+    let is_shared = u32::from(pool.is_shared());
+    smallvec![leading as u32, pool.dims() as u32, is_shared, divisor.kind()]
+}
+
+/// Kernels of means: their dims, and what they are told.
+struct Means {
+    text: Text,
+    lane: &'static str,
+    n: Vec<String>,
+    o: Vec<String>,
+    k: Vec<String>,
+    x: Vec<String>,
+    is_shared: bool,
+    divisor: u32,
+}
+
+impl Means {
+    /// With dims in the order of what is written.
+    fn of(kernel: &Generated, is_backward: bool) -> Self {
+        let [leading, dims] = [0, 1].map(|at| kernel.numbers[at] as usize);
+        let mut text = Text::default();
+        let n = text.dims("n", leading);
+        let [written, other] = if is_backward { ["x", "o"] } else { ["o", "x"] };
+        let first = text.dims(written, dims);
+        let k = text.dims("k", dims);
+        let last = text.dims(other, dims);
+        let (o, x) = if is_backward { (last, first) } else { (first, last) };
+        let lane = lane_of(kernel.dtypes[0]);
+        let (is_shared, divisor) = (kernel.numbers[2] == 1, kernel.numbers[3]);
+        Self { text, lane, n, o, k, x, is_shared, divisor }
+    }
+
+    fn write_scalars(&mut self) {
+        write_scalars(&mut self.text, self.k.len(), self.is_shared);
+        if self.divisor == 2 {
+            self.text.line(format_args!("scalar divisor: {}", self.lane));
+        }
+    }
+
+    /// How many places the window that begins at `b{dim}` has along a dim, as `c{dim}`.
+    fn write_count(&mut self, dim: usize) {
+        let text = &mut self.text;
+        match (self.is_shared, self.divisor) {
+            (true, _) => text.line(format_args!("c{dim} = max(e{dim} - b{dim}, 1)")),
+            (false, 1) => text.line(format_args!(
+                "c{dim} = max(min(b{dim} + z{dim}_, size(x{dim}) + p{dim}_) - b{dim}, 1)"
+            )),
+            (false, _) => text.line(format_args!(
+                "c{dim} = max(min(b{dim} + z{dim}_, size(x{dim})) - max(b{dim}, 0), 1)"
+            )),
+        }
+    }
+
+    /// What sums are divided by.
+    fn divisor(&self) -> String {
+        let counts = (0..self.k.len()).map(|dim| format!("c{dim}")).collect::<Vec<_>>();
+        match self.divisor {
+            2 => "divisor".to_owned(),
+            _ => format!("{}({})", self.lane, counts.join(" * ")),
+        }
+    }
+
+    fn all(&self, dims: &[String]) -> Vec<String> {
+        [&self.n, dims].concat()
+    }
+
+    /// Coordinates `{name}{dim}` behind the leading ones.
+    fn places(&self, name: &str) -> String {
+        let places: Vec<String> = (0..self.k.len()).map(|dim| format!("{name}{dim}")).collect();
+        self.all(&places).join(", ")
+    }
+}
+
+fn write_forward(kernel: &Generated) -> String {
+    let mut means = Means::of(kernel, false);
+    let [of_x, of_y] = [means.all(&means.x), means.all(&means.o)];
+    means.text.operand("in", "x", kernel.dtypes[0], &of_x);
+    means.text.operand("in", "window", kernel.dtypes[1], &means.k);
+    means.text.operand("out", "y", kernel.dtypes[2], &of_y);
+    means.write_scalars();
+    for dim in 0..means.k.len() {
+        write_begin(&mut means.text, dim, means.is_shared, &means.o[dim]);
+        means.text.line(format_args!("a{dim} = b{dim} + k{dim}"));
+        match means.is_shared {
+            true => means.text.line(format_args!("at{dim} = where(a{dim} < e{dim}, a{dim}, -1)")),
+            false => means.text.line(format_args!("at{dim} = a{dim} * 1")),
+        }
+        means.write_count(dim);
+    }
+    means.text.line(format_args!("v = x[{}] else 0", means.places("at")));
+    means.text.line(format_args!("y = sum<{}>(v) / {}", means.k.join(", "), means.divisor()));
+    means.text.kernel(kernel.name)
+}
+
+fn sliding_backward(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
+    let (ceils, divisor) = (call.truth(5).unwrap_or(false), Divisor::of(call, 6)?);
+    let pool = Pool::sliding(call, dims, 2, false)?;
+    let x = call.tensor(1).ok_or(Decline::Shapes)?;
+    let size = pool.result_size(&x, ceils)?;
+    let sizes = pool.sizes(&x.size[leading(&x, dims)?..]);
+    backward(call, &pool, &x, &size, &sizes, divisor)
+}
+
+fn shared_backward(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
+    let (grad, x) = (source(call)?, call.tensor(1).ok_or(Decline::Shapes)?);
+    let leading = leading(&x, dims)?;
+    let counts: Numbers = grad.size.get(leading..).ok_or(Decline::Shapes)?.into();
+    if counts.len() != dims || counts.contains(&0) {
+        return Err(Decline::Shapes);
+    }
+    // How many windows have a place, which is the same question from the other side.
+    let windows = x.size[leading..].iter().zip(&counts);
+    let sizes: Numbers = windows.map(|(&places, &count)| longest(count, places)).collect();
+    let pool = Pool::Shared(counts);
+    let size = pool.result_size(&x, false)?;
+    backward(call, &pool, &x, &size, &sizes, Divisor::Inside)
+}
+
+fn backward(
+    call: &Call<'_>,
+    pool: &Pool,
+    x: &Tensor<'_>,
+    size: &[usize],
+    sizes: &[usize],
+    divisor: Divisor,
+) -> Result<Recipe, Decline> {
+    let grad = source(call)?;
+    if grad.size != size || grad.dtype != x.dtype || size.contains(&0) {
+        return Err(Decline::Shapes);
+    }
+    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
+    let tensors = [(Place::Argument(0), grad), outputs.get(0)];
+    let numbers = numbers(pool, leading(x, pool.dims())?, divisor);
+    let mut launch = pool_launch("avg_pool_backward", write_backward, numbers, &tensors, sizes)?;
+    launch.scalars = pool.words(sizes);
+    launch.scalars.extend(divisor.words());
+    let mut recipe = outputs.into_recipe();
+    recipe.launches.push(launch);
+    Ok(recipe)
+}
+
+fn write_backward(kernel: &Generated) -> String {
+    let mut means = Means::of(kernel, true);
+    let [of_x, of_y] = [means.all(&means.x), means.all(&means.o)];
+    means.text.operand("in", "g", kernel.dtypes[0], &of_y);
+    means.text.operand("in", "window", kernel.dtypes[1], &means.k);
+    means.text.operand("out", "dx", kernel.dtypes[2], &of_x);
+    means.write_scalars();
+    for dim in 0..means.k.len() {
+        let text = &mut means.text;
+        // The windows that have this place; -1 is none.
+        if means.is_shared {
+            text.line(format_args!("i{dim} = x{dim} * size(o{dim}) // size(x{dim}) + k{dim}"));
+            text.line(format_args!(
+                "l{dim} = ((x{dim} + 1) * size(o{dim}) + size(x{dim}) - 1) // size(x{dim})"
+            ));
+            text.line(format_args!("at{dim} = where(i{dim} < l{dim}, i{dim}, -1)"));
+        } else {
+            text.line(format_args!("i{dim} = x{dim} + p{dim}_ - k{dim}"));
+            text.line(format_args!(
+                "at{dim} = where(i{dim} % s{dim}_ == 0, i{dim} // s{dim}_, -1)"
+            ));
+        }
+        write_begin(text, dim, means.is_shared, &format!("at{dim}"));
+        means.write_count(dim);
+    }
+    means.text.line(format_args!("v = g[{}] else 0", means.places("at")));
+    let divisor = means.divisor();
+    means.text.line(format_args!("dx = sum<{}>(v / {divisor})", means.k.join(", ")));
+    means.text.kernel(kernel.name)
+}

@@ -1,0 +1,77 @@
+//! Results that many values are added to.
+
+use smallvec::{SmallVec, smallvec};
+use spyre_numerics::DType;
+
+use super::steps::lane_of;
+use crate::generated::{Generated, Text};
+use crate::outputs::Outputs;
+use crate::recipe::{Launch, Place, Recipe, ResultShape};
+use crate::views::like;
+use crate::{Decline, Tensor};
+
+/// The only result of a call, or something wider that is rounded into it once, at the end.
+pub(super) struct Sums<'a> {
+    outputs: Outputs<'a>,
+    wider: Option<(Place, ResultShape)>,
+}
+
+impl<'a> Sums<'a> {
+    pub(super) fn of(outputs: Outputs<'a>) -> Self {
+        let (place, y) = outputs.get(0);
+        let is_wide = matches!(y.dtype, DType::Float32 | DType::Float64);
+        let nth = usize::from(matches!(place, Place::Result(_)));
+        let wider = (!is_wide).then(|| {
+            let (size, stride) = (y.size.into(), like(y.size, &[]));
+            (Place::Result(nth), ResultShape { dtype: DType::Float32, size, stride })
+        });
+        Self { outputs, wider }
+    }
+
+    /// What is added to.
+    pub(super) fn tensor(&self) -> (Place, Tensor<'_>) {
+        match &self.wider {
+            Some((place, ResultShape { dtype, size, stride })) => {
+                (*place, Tensor { dtype: *dtype, size, stride })
+            }
+            None => self.outputs.get(0),
+        }
+    }
+
+    /// The recipe that begins with nothing and then adds, if there is something to add.
+    pub(super) fn recipe(self, adding: Option<Launch>) -> Result<Recipe, Decline> {
+        let (place, sums) = self.tensor();
+        let mut launches: SmallVec<[Launch; 3]> = smallvec![];
+        if !sums.size.contains(&0) {
+            let numbers = smallvec![sums.size.len() as u32];
+            launches.push(Generated::launch("sums", write_zeros, numbers, &[(place, sums)])?);
+            launches.extend(adding);
+            if self.wider.is_some() {
+                let tensors = [(place, sums), self.outputs.get(0)];
+                let numbers = smallvec![sums.size.len() as u32];
+                launches.push(Generated::launch("rounded", write_rounded, numbers, &tensors)?);
+            }
+        }
+        let mut recipe = self.outputs.into_recipe();
+        recipe.results.extend(self.wider.map(|(_, shape)| shape));
+        recipe.launches.extend(launches);
+        Ok(recipe)
+    }
+}
+
+fn write_zeros(kernel: &Generated) -> String {
+    let mut text = Text::default();
+    let own = text.dims("i", kernel.numbers[0] as usize);
+    text.operand("out", "y", kernel.dtypes[0], &own);
+    text.line(format_args!("y = {}(0)", lane_of(kernel.dtypes[0])));
+    text.kernel(kernel.name)
+}
+
+fn write_rounded(kernel: &Generated) -> String {
+    let mut text = Text::default();
+    let own = text.dims("i", kernel.numbers[0] as usize);
+    text.operand("in", "x", kernel.dtypes[0], &own);
+    text.operand("out", "y", kernel.dtypes[1], &own);
+    text.line(format_args!("y = {}(x)", lane_of(kernel.dtypes[1])));
+    text.kernel(kernel.name)
+}
