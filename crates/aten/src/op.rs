@@ -2,7 +2,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
-use crate::{Call, Decline, Recipe, indexing, losses, making, products, reductions, rows, sorting};
+use crate::{
+    Call, Decline, Recipe, indexing, losses, making, membership, products, reductions, rolling,
+    rows, sorting,
+};
 
 /// An operator of PyTorch that kernels are known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +44,8 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         making::OPS,
         sorting::OPS,
         losses::OPS,
+        membership::OPS,
+        rolling::OPS,
     ]
     .into_iter()
     .flatten();
