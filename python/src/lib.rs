@@ -16,6 +16,7 @@ mod keywords;
 mod layouts;
 mod native;
 mod pinned;
+mod recording;
 mod statistics;
 mod surface;
 mod traceback;
@@ -32,5 +33,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     keywords::register(names)?;
     layouts::register(names)?;
     kernels::register(names)?;
+    recording::register(names)?;
+    native::register(names)?;
     surface::register(names)
 }
