@@ -1,14 +1,17 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel bench bench-torch bench-peers simulate fuzz report
+.PHONY: run test wheel bench bench-torch bench-peers simulate soak fuzz report
 
-# The main job. For now: the device from Python, how a tensor lies on it, and a tiled launch.
+# The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
+# on it, and a tiled launch.
 run:
 	tools/python-env
+	mkdir -p target/tour
+	.venv/bin/python examples/python/04-llama.py --trace target/tour/llama.pftrace
 	.venv/bin/python examples/python/01-first-tensor.py
 	.venv/bin/python examples/python/02-streams-and-events.py
 	cargo run --quiet --example 01-layout
-	rm -rf target/tour && mkdir -p target/tour
+	rm -rf target/tour/matmul
 	cargo run --quiet -p spyre-cli -- plan matmul --output target/tour/matmul --tile 64,64,64
 	cargo run --quiet -p spyre-cli -- run target/tour/matmul --shape m=256 --fill random --repeat 5
 	cargo run --quiet -p spyre-cli -- trace target/tour/matmul --shape m=256 --fill random \
@@ -39,6 +42,11 @@ bench-peers:
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:
 	cargo run --quiet --release -p spyre-simulation -- --seeds 2000 --operations 10000
+
+# 30 minutes of training and generating; fails if the process grows.
+soak:
+	tools/python-env
+	.venv/bin/python tools/soak.py --minutes 30
 
 # 10 million hostile plans, images, word tables and launches, with overflow checks and assertions.
 fuzz:

@@ -64,6 +64,8 @@ fn compile(torch: &Path, source: &Path, name: &str) {
         // As a system's, so that warnings are about our own lines.
         .flag("-isystem")
         .flag(include.to_str().expect("a path in UTF-8"))
+        .flag("-isystem")
+        .flag(include.join("kineto").to_str().expect("a path in UTF-8"))
         .file(source)
         .cargo_metadata(false)
         .compile(name);

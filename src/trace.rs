@@ -64,6 +64,8 @@ pub struct TracedBlock {
     pub kind: BlockKind,
     /// What it was called.
     pub name: Option<String>,
+    /// What it was given, if somebody noted that. The flight recorder does not say.
+    pub shapes: Option<String>,
     /// What became of it.
     pub state: RecordState,
     /// When it was queued.
@@ -110,8 +112,18 @@ impl Trace {
         perfetto::encode(&self.processes())
     }
 
+    /// Several devices in one file of Chrome's format. Their times are of one clock.
+    pub fn chrome_of(traces: &[Self]) -> String {
+        chrome::encode(&rows::processes(traces))
+    }
+
+    /// Several devices in one file of Perfetto's format. Their times are of one clock.
+    pub fn perfetto_of(traces: &[Self]) -> Vec<u8> {
+        perfetto::encode(&rows::processes(traces))
+    }
+
     fn processes(&self) -> Vec<Process> {
-        rows::processes(self.device, &self.blocks)
+        rows::processes(std::slice::from_ref(self))
     }
 }
 
@@ -134,6 +146,7 @@ impl From<Record> for TracedBlock {
             sequence: record.sequence,
             kind: record.kind,
             name: record.label.name().map(|name| name.as_ref().to_owned()),
+            shapes: None,
             state: record.state,
             queued_at: record.queued_at,
             started_at: record.started_at,

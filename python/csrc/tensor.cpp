@@ -449,6 +449,16 @@ bool card_converts(c10::ScalarType from, c10::ScalarType to) {
   }
 }
 
+// What the card cannot convert on its way there is refused; what is there already is the host's to convert.
+void check_card_converts(const Tensor& self, const Tensor& source) {
+  if (self.device().type() != kSpyre || card_converts(source.scalar_type(), self.scalar_type())) {
+    return;
+  }
+  TORCH_CHECK(source.device().type() == kSpyre, "Spyre backend does not support dtype conversion from ",
+              source.scalar_type(), " to ", self.scalar_type(), ": convert it on the CPU");
+  check(spyre_fallback("aten::copy_"));
+}
+
 bool is_copyable(const Tensor& tensor) {
   const auto type = tensor.device().type();
   return (type == kSpyre || type == at::kCPU) && tensor.layout() == c10::kStrided;
@@ -464,9 +474,7 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
               source.device(), " to ", self.layout(), " ", self.device(), " is not supported");
   at::assert_no_internal_overlap(self);
   if (C10_UNLIKELY(self.scalar_type() != source.scalar_type() && spyre_is_card_profile() != 0)) {
-    TORCH_CHECK(self.device().type() != kSpyre || card_converts(source.scalar_type(), self.scalar_type()),
-                "Spyre backend does not support dtype conversion from ", source.scalar_type(), " to ",
-                self.scalar_type(), ": convert it on the CPU");
+    check_card_converts(self, source);
   }
   c10::MaybeOwned<Tensor> expanded = c10::MaybeOwned<Tensor>::borrowed(source);
   if (self.sizes() != source.sizes()) {

@@ -15,6 +15,7 @@ mod launches;
 mod layouts;
 mod memory;
 mod native;
+mod recordings;
 mod view;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -11,6 +11,7 @@ use spyre::runtime::{
 };
 
 use crate::failure::{Failure, Kind};
+use crate::recording;
 use crate::statistics::MemoryStatistics;
 
 /// The most cards of a process.
@@ -123,7 +124,9 @@ fn open(index: i32) -> Result<&'static Card, Failure> {
     let started = STARTED.get_or_init(started);
     check_process()?;
     let opened = Box::new(Card::of(started.settings.open(index as u16)?));
-    Ok(CARDS[index as usize].get_or_init(|| opened))
+    let card = CARDS[index as usize].get_or_init(|| opened);
+    recording::include(card);
+    Ok(card)
 }
 
 fn check_index(index: i32, count: usize) -> Result<(), Failure> {

@@ -17,6 +17,7 @@ mod keywords;
 mod layouts;
 mod native;
 mod pinned;
+mod recording;
 mod statistics;
 mod surface;
 mod traceback;
@@ -36,5 +37,6 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     kernels::register(names)?;
     native::register(names)?;
     traffic::register(names)?;
+    recording::register(names)?;
     surface::register(names)
 }

@@ -3,14 +3,14 @@
 mod arguments;
 mod plans;
 mod rehearsals;
+mod reports;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use pyo3::prelude::*;
 use smallvec::SmallVec;
-use spyre::aten::{Launch, Op, Recipe};
+use spyre::aten::{Launch, Recipe};
 use spyre::runtime::{
     Error, ExecutionPlan, Rehearsal, SharedLayout, SpyreTensor, launch_kernel_with,
 };
@@ -18,11 +18,12 @@ use spyre::runtime::{
 pub(crate) use arguments::{RawArgument, add_to_key, arguments_of, lists_of};
 pub(crate) use rehearsals::{Key, Known, Rehearsed, keep, known};
 use rehearsals::{RehearsedLaunch, RehearsedTensor, view_at};
+pub(crate) use reports::register;
 
 use crate::abi::{RawView, device_tensor};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
-use crate::traffic;
+use crate::{recording, traffic};
 
 thread_local! {
     /// What the calling thread is about to launch, once its results are made.
@@ -64,15 +65,21 @@ pub(crate) unsafe fn launch(
         let plan = plans::of(card, &launch.kernel)?;
         // SAFETY: as promised.
         let tensors = unsafe { tensors(card, launch, arguments, results)? };
+        if changes_nothing(launch, &tensors) {
+            // The same call with other memory has to copy.
+            rehearsed = None;
+            continue;
+        }
         traffic::LAUNCHES.note();
-        match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
-            Ok(_) => {}
+        let queue = || match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
+            Ok(_) => Ok(()),
             // What shares memory in other ways than a kernel allows is the host's to sort out.
             Err(error @ (Error::Aliased { .. } | Error::SharedElements { .. })) => {
-                return Err(Failure::new(Kind::Elsewhere, error));
+                Err(Failure::new(Kind::Elsewhere, error))
             }
-            Err(error) => return Err(error.into()),
-        }
+            Err(error) => Err(error.into()),
+        };
+        recording::noted(stream, true, || shapes(&tensors), queue)?;
         rehearsed = rehearsed.and_then(|mut all: SmallVec<_>| {
             // SAFETY: as promised.
             all.push(unsafe { rehearse(&plan, launch, &tensors, arguments, results)? });
@@ -80,6 +87,21 @@ pub(crate) unsafe fn launch(
         });
     }
     Ok(rehearsed)
+}
+
+/// Tensors as a trace shows them.
+fn shapes(tensors: &[SpyreTensor]) -> String {
+    let of = |tensor: &SpyreTensor| format!("{}{:?}", tensor.data_type(), tensor.shape());
+    tensors.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a launch copies a tensor to itself: ops that begin with a copy do so where they are asked
+/// to work in place.
+fn changes_nothing(launch: &Launch, tensors: &[SpyreTensor]) -> bool {
+    let [source, target] = tensors else { return false };
+    launch.kernel.is_copy()
+        && source.device_handle() == target.device_handle()
+        && (source.view(), source.data_type()) == (target.view(), target.data_type())
 }
 
 /// # Safety
@@ -126,15 +148,4 @@ unsafe fn rehearse(
     }
     let rehearsal = Rehearsal::of(plan, tensors, &layouts, &launch.scalars)?;
     Some(RehearsedLaunch { rehearsal, tensors: places })
-}
-
-/// The ops that kernels are known for, such as `add.out`.
-#[pyfunction]
-fn native_ops() -> Vec<&'static str> {
-    Op::all().map(Op::name).collect()
-}
-
-/// Adds the name of this part to the extension module.
-pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
-    names.add_function(wrap_pyfunction!(native_ops, names)?)
 }

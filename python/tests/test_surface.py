@@ -325,7 +325,7 @@ def test_packages_and_constants():
 
     assert (constants.DEVICE_NAME, constants.DISTRIBUTED_BACKEND_NAME) == ("spyre", "spyreccl")
     assert version.__version__ == "0.0.1"
-    assert profiler.is_available() is False
+    assert profiler.is_available() is True
     assert torch.spyre.memory is memory and torch.spyre.streams is streams
     assert set(torch.accelerator.memory.__all__) <= set(memory.__all__)
 

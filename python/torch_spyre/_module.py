@@ -48,6 +48,7 @@ _FILES = {
         default_generators get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
         set_rng_state set_rng_state_all _get_generator _get_rng_state_offset _set_rng_state_offset
     """,
+    ".tracing": "trace",
     ".streams": """
         Event Stream StreamContext current_stream default_stream set_stream stream synchronize _set_stream_by_id
     """,

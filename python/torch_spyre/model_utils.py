@@ -6,6 +6,7 @@ matrix products read them; everything else lies as usual.
 
 from __future__ import annotations
 
+import contextlib
 
 import torch
 from torch import nn
@@ -60,8 +61,7 @@ def _load(
     non_blocking: bool,
     memory_format: torch.memory_format | None,
 ) -> nn.Module:
-    found = _linear_weights(model)  # held, so that nothing else takes their places
-    weights = {id(weight) for weight in found}
+    weights = {id(weight) for weight in _linear_weights(model)}
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
         own = dtype if tensor.is_floating_point() or tensor.is_complex() else None
@@ -75,12 +75,10 @@ def _load(
             return tensor.to(device, own, non_blocking, memory_format=memory_format)
         return tensor.to(device, own, non_blocking)
 
-    shared = _shared_parameters(model)
+    before = _parameters(model)  # held, so that nothing else takes their places
     model._apply(move)
-    for (first, first_name), others in shared:
-        for module, name in others:
-            module._parameters[name] = first._parameters[first_name]
-    found.clear()
+    for parameter, places in before:
+        _stay_itself(parameter, places)
     return model
 
 
@@ -122,14 +120,29 @@ def _is_for_modules(dtype: torch.dtype | None) -> bool:
 _Place = tuple[nn.Module, str]
 
 
-def _shared_parameters(model: nn.Module) -> list[tuple[_Place, list[_Place]]]:
-    """Parameters that several modules have: of each, the first place and the others.
-
-    A parameter that moves to another kind of device is a new one, in each module.
-    """
-    places: dict[int, list[_Place]] = {}
+def _parameters(model: nn.Module) -> list[tuple[nn.Parameter, list[_Place]]]:
+    """Each parameter, and all places that it has."""
+    places: dict[int, tuple[nn.Parameter, list[_Place]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
-                places.setdefault(id(parameter), []).append((module, name))
-    return [(found[0], found[1:]) for found in places.values() if len(found) > 1]
+                places.setdefault(id(parameter), (parameter, []))[1].append((module, name))
+    return list(places.values())
+
+
+def _stay_itself(parameter: nn.Parameter, places: list[_Place]) -> None:
+    """Has all places of a parameter that has moved hold one, and the one that they held before if that can be.
+
+    PyTorch makes a new parameter, in each module, when one moves to another kind of device; an optimizer that was
+    made before would go on with the old ones.
+    """
+    module, name = places[0]
+    moved = module._parameters[name]
+    if moved is not parameter and moved is not None and type(moved) is type(parameter):
+        for place, own_name in places:
+            place._parameters[own_name] = None
+        with contextlib.suppress(RuntimeError):  # somebody else refers to it, such as a graph
+            torch.utils.swap_tensors(parameter, moved)
+            moved = parameter
+    for place, own_name in places:
+        place._parameters[own_name] = moved

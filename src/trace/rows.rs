@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use spyre_flex::RecordState;
-use spyre_runtime::DeviceIndex;
 
-use super::TracedBlock;
+use super::{Trace, TracedBlock};
 
 /// A group of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,18 +37,28 @@ pub(super) enum Argument {
     Text(String),
 }
 
-/// The host's clock, and if any block has a modelled time, the card's.
-pub(super) fn processes(device: DeviceIndex, blocks: &[TracedBlock]) -> Vec<Process> {
+/// For each device the host's clock, and if any block has a modelled time, the card's.
+pub(super) fn processes(traces: &[Trace]) -> Vec<Process> {
+    let clock = Clock::of(traces);
+    let several = traces.len() > 1;
+    traces.iter().flat_map(|trace| of_device(trace, &clock, several)).collect()
+}
+
+fn of_device(trace: &Trace, clock: &Clock, is_one_of_several: bool) -> Vec<Process> {
+    let (device, blocks) = (trace.device, &trace.blocks);
     let mut rows = Vec::new();
-    let clock = Clock::of(blocks);
     for stream in by_key(blocks, |block| Some(block.stream.0)).values() {
-        rows.extend(stream_rows(stream, &clock));
+        rows.extend(stream_rows(stream, clock));
     }
     for (engine, blocks) in by_key(blocks, |block| block.engine.map(|engine| engine.0)) {
-        rows.push(engine_row(engine, blocks, &clock));
+        rows.push(engine_row(engine, blocks, clock));
     }
     let host = Process { name: format!("spyre device {device}"), rows };
-    [Some(host), modelled(blocks)].into_iter().flatten().collect()
+    let mut modelled = modelled(blocks);
+    if let Some(modelled) = modelled.as_mut().filter(|_| is_one_of_several) {
+        modelled.name = format!("{} {device}", modelled.name);
+    }
+    [Some(host), modelled].into_iter().flatten().collect()
 }
 
 fn by_key(
@@ -124,6 +133,9 @@ fn span(block: &TracedBlock, start: u64, end: u64) -> Span {
         let queued = block.started_at.saturating_sub(block.queued_at);
         arguments.push(("queued_ns", Argument::Number(queued)));
     }
+    if let Some(shapes) = &block.shapes {
+        arguments.push(("shapes", Argument::Text(shapes.clone())));
+    }
     Span { name: block.title(), start, end, arguments }
 }
 
@@ -134,10 +146,11 @@ struct Clock {
 }
 
 impl Clock {
-    fn of(blocks: &[TracedBlock]) -> Self {
+    fn of(traces: &[Trace]) -> Self {
         let times = || {
             let of = |block: &TracedBlock| [block.queued_at, block.started_at, block.done_at];
-            blocks.iter().flat_map(of).filter(|&time| time > 0)
+            let blocks = traces.iter().flat_map(|trace| &trace.blocks);
+            blocks.flat_map(of).filter(|&time| time > 0)
         };
         Self { first: times().min().unwrap_or(0), last: times().max().unwrap_or(0) }
     }

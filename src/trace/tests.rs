@@ -14,6 +14,7 @@ fn blocks() -> Vec<TracedBlock> {
         sequence,
         kind: BlockKind::Launch,
         name: Some(name.to_owned()),
+        shapes: None,
         state: RecordState::Done,
         queued_at: times[0],
         started_at: times[1],

@@ -19,7 +19,12 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("index.Tensor_out", index),
     ("scatter.src_out", |call| scatter(call, "=")),
     ("scatter_add.out", |call| scatter(call, "+=")),
-    ("index_add.out", index_add),
+    // x, dim, index, values, alpha
+    ("index_add.out", |call| match call.whole(4) {
+        Some(1) => put_slices(call, "+="),
+        _ => Err(Decline::Argument { argument: 4, expected: "1" }),
+    }),
+    ("index_copy.out", |call| put_slices(call, "=")),
     ("_index_put_impl_", index_put),
     ("embedding_dense_backward", embedding_backward),
 ];
@@ -214,12 +219,12 @@ fn write_scatter(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-/// `index_add(x, dim, index, values, alpha)`.
-fn index_add(call: &Call<'_>) -> Result<Recipe, Decline> {
+/// What `index_copy(x, dim, index, values)` does to its result, once that is what x is.
+fn put_slices(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
     let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
     let dim = dim_of(call, 1, x.size.len())?;
     check_dims(x.size.len() + 2)?;
-    if values.dtype != x.dtype || values.size.len() != x.size.len() || call.whole(4) != Some(1) {
+    if values.dtype != x.dtype || values.size.len() != x.size.len() {
         return Err(Decline::Shapes);
     }
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
@@ -237,15 +242,15 @@ fn index_add(call: &Call<'_>) -> Result<Recipe, Decline> {
                 (Place::Argument(3), values.tensor()),
                 (place, y.tensor()),
             ];
-            let numbers = smallvec![rank, dim as u32];
-            launches.push(Generated::launch("index_add", write_index_add, numbers, &tensors)?);
+            let numbers = smallvec![rank, dim as u32, u32::from(mode == "+=")];
+            launches.push(Generated::launch("put_slices", write_put_slices, numbers, &tensors)?);
         }
         launches
     };
     Ok(finish(outputs, launches))
 }
 
-fn write_index_add(kernel: &Generated) -> String {
+fn write_put_slices(kernel: &Generated) -> String {
     let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
     let mut text = Text::default();
     let (own, along) = (text.dims("i", rank), text.dims("n", 1));
@@ -256,7 +261,8 @@ fn write_index_add(kernel: &Generated) -> String {
     text.operand("inout", "y", kernel.dtypes[2], &of_y);
     let mut axes = own;
     axes[dim] = "index".to_owned();
-    text.line(format_args!("y[{}] += values", axes.join(", ")));
+    let mode = if kernel.numbers[2] == 1 { "+=" } else { "=" };
+    text.line(format_args!("y[{}] {mode} values", axes.join(", ")));
     text.kernel(kernel.name)
 }
 
@@ -463,7 +469,7 @@ fn embedding_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
         let (place, y) = outputs.get(0);
         let mut launches: SmallVec<[Launch; 2]> = smallvec![];
         if !y.size.contains(&0) {
-            launches.push(Generated::launch("zeros", write_zeros, smallvec![2], &[(place, y)])?);
+            launches.push(zeros(place, &y)?);
         }
         if !grad.size.contains(&0) {
             let tensors = [(Place::Argument(0), grad), (Place::Argument(1), index), (place, y)];
@@ -489,6 +495,12 @@ fn write_embedding(kernel: &Generated) -> String {
     text.line(format_args!("scalar padding: i64"));
     text.line(format_args!("y[index, w0] += grad if index != padding"));
     text.kernel(kernel.name)
+}
+
+/// Zero everywhere.
+pub(crate) fn zeros(to: Place, target: &Tensor<'_>) -> Result<Launch, Decline> {
+    let rank = target.size.len() as u32;
+    Generated::launch("zeros", write_zeros, smallvec![rank], &[(to, *target)])
 }
 
 pub(crate) fn write_zeros(kernel: &Generated) -> String {

@@ -3,8 +3,8 @@ use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
 use crate::{
-    Call, Decline, Recipe, images, indexing, losses, making, products, reductions, rows, scans,
-    scattering, sorting, turning,
+    Call, Decline, Recipe, images, indexing, losses, making, membership, products, reductions,
+    rolling, rows, scans, scattering, sorting, turning,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -47,6 +47,8 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         scans::OPS,
         scattering::OPS,
         turning::OPS,
+        membership::OPS,
+        rolling::OPS,
     ]
     .into_iter()
     .chain(images::OPS.iter().copied())

@@ -38,6 +38,11 @@ pub enum KernelSource {
 }
 
 impl KernelSource {
+    /// Whether it copies its first operand to its second, and that is all.
+    pub fn is_copy(&self) -> bool {
+        matches!(self, Self::Generated(kernel) if kernel.name == "copy")
+    }
+
     /// The text of the kernel.
     pub fn text(&self) -> String {
         match self {

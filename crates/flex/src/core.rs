@@ -24,6 +24,7 @@ use crate::arrivals::Arrivals;
 use crate::recorder::{FlightRecorder, Record, RecordState};
 use crate::stream_table::Lane;
 use crate::sync::Thread;
+use crate::tape::Tape;
 use crate::{Env, Policy, StreamFault};
 pub(crate) use engines::Overdue;
 use engines::{EngineState, Running, Started};
@@ -95,6 +96,11 @@ impl Core {
 
     pub(crate) fn set_tracing(&mut self, is_tracing: bool) {
         self.is_tracing = is_tracing;
+    }
+
+    /// Keeps every block from now on, up to so many; or no longer, and gives those that were kept.
+    pub(crate) fn set_tape(&mut self, most: Option<usize>) -> Tape {
+        self.recorder.set_tape(most)
     }
 
     pub(crate) fn set_policy(&mut self, policy: Policy) {

@@ -53,6 +53,7 @@ mod stream;
 mod stream_fault;
 mod stream_table;
 mod sync;
+mod tape;
 mod timeline;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
@@ -71,6 +72,7 @@ pub use scheduler::{Drive, Scheduler, SchedulerSettings};
 pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};
 pub use stream::{FlexStream, Lent, Ticket};
 pub use stream_fault::StreamFault;
+pub use tape::Tape;
 pub use timeline::{Idle, LastUse, Timelines};
 
 /// The unit of device memory: blocks start at its multiples and are that long.

@@ -3,6 +3,7 @@ use std::fmt;
 use spyre_hal::{BlockKind, EngineIndex, Label, StreamIndex};
 
 use crate::core::{NO_ENGINE, Note};
+use crate::tape::Tape;
 
 /// How many blocks a flight recorder remembers.
 pub const RECORDED: usize = 4096;
@@ -55,6 +56,8 @@ pub(crate) struct FlightRecorder {
     /// As many; what is here of a block that is not timed is an older one's.
     times: Vec<Times>,
     next: u64,
+    /// Whoever wants more than the last blocks.
+    tape: Option<Box<Tape>>,
 }
 
 /// What a block always has.
@@ -92,6 +95,9 @@ impl FlightRecorder {
         let times = Times { queued_at, started_at, done_at, modelled_nanoseconds };
         let is_timed = times.are_known();
         let brief = Brief { sequence, label, stream, engine, kind, state, is_timed };
+        if let Some(tape) = &mut self.tape {
+            tape.push(Record { state, ..Record::new(stream, sequence, note) });
+        }
         let at = self.next as usize % RECORDED;
         self.next += 1;
         match self.briefs.get_mut(at) {
@@ -101,6 +107,12 @@ impl FlightRecorder {
         if is_timed {
             self.times[at] = times;
         }
+    }
+
+    /// Keeps all blocks from now on, up to so many; or no longer, and gives those that it kept.
+    pub(crate) fn set_tape(&mut self, most: Option<usize>) -> Tape {
+        let tape = most.map(|most| Box::new(Tape::new(most)));
+        std::mem::replace(&mut self.tape, tape).map_or_else(Tape::default, |tape| *tape)
     }
 
     /// All records, oldest first.

@@ -24,6 +24,7 @@ use crate::recorder::Record;
 use crate::ring::{Full, Reservation, RingSizes};
 use crate::stream_table::{Entry, Lane, StreamTable};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, fence};
+use crate::tape::Tape;
 use crate::{Env, Error, FlexAllocator, Policy, Priority};
 
 pub(crate) use checks::check_shape;
@@ -187,6 +188,24 @@ impl Scheduler {
     /// child has none.
     pub fn flight_record(&self) -> Vec<Record> {
         if self.process.is_current() { self.core.lock().records() } else { Vec::new() }
+    }
+
+    /// Starts to keep every block that ends, up to so many, and to take times, until
+    /// [`stop_recording`](Self::stop_recording). A recording that was under way ends with this, and
+    /// is given; no block is lost between the two.
+    pub fn start_recording(&self, most: usize) -> Tape {
+        self.set_tracing(true);
+        if self.process.is_current() {
+            self.core.lock().set_tape(Some(most))
+        } else {
+            Tape::default()
+        }
+    }
+
+    /// Ends a recording. Blocks that are still queued or running are not part of it.
+    pub fn stop_recording(&self) -> Tape {
+        self.set_tracing(false);
+        if self.process.is_current() { self.core.lock().set_tape(None) } else { Tape::default() }
     }
 
     /// How often a sleeping worker had to be woken.

@@ -15,7 +15,7 @@ use super::memory::shared;
 use super::view::{Place, RawView, Shape, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
-use crate::{pinned, traffic};
+use crate::{pinned, recording, traffic};
 
 entry! {
     /// Copies a tensor to one of the same sizes; at least one is on a device.
@@ -28,14 +28,15 @@ entry! {
             return Ok(());
         }
         let may_wait = non_blocking == 0 || waits()?;
-        match (source.place(), target.place()) {
-            // SAFETY: as above.
-            (Place::Device, Place::Device) => unsafe { between(source, &from, target, &to, may_wait) },
-            // SAFETY: as above.
-            (_, Place::Device) => unsafe { inward(source, &from, target, &to, may_wait) },
-            // SAFETY: as above.
-            (Place::Device, _) => unsafe { outward(source, &from, target, &to, may_wait) },
-            _ => Err(Failure::runtime("a copy between two host tensors")),
+        // SAFETY: as above.
+        let copy = || unsafe { copy(source, &from, target, &to, may_wait) };
+        let on_device = if source.place() == Place::Device { source } else { target };
+        match cards::card_of(on_device.data as u64).filter(|_| recording::is_on()) {
+            Some(card) => {
+                let shapes = || format!("{} to {}{:?}", from.dtype, to.dtype, to.size);
+                recording::noted(card.current_stream()?, false, shapes, copy)
+            }
+            None => copy(),
         }
     }
 
@@ -52,6 +53,26 @@ entry! {
             return Ok(());
         }
         Err(other_bits(layout, shape.dtype))
+    }
+}
+
+/// # Safety
+/// Both views are of tensors that the caller holds.
+unsafe fn copy(
+    source: &RawView,
+    from: &Shape<'_>,
+    target: &RawView,
+    to: &Shape<'_>,
+    may_wait: bool,
+) -> Result<(), Failure> {
+    match (source.place(), target.place()) {
+        // SAFETY: as promised.
+        (Place::Device, Place::Device) => unsafe { between(source, from, target, to, may_wait) },
+        // SAFETY: as promised.
+        (_, Place::Device) => unsafe { inward(source, from, target, to, may_wait) },
+        // SAFETY: as promised.
+        (Place::Device, _) => unsafe { outward(source, from, target, to, may_wait) },
+        _ => Err(Failure::runtime("a copy between two host tensors")),
     }
 }
 

@@ -14,6 +14,7 @@ use super::view::{RawView, dtype_of, number_of};
 use crate::cards;
 use crate::failure::{Failure, Kind};
 use crate::native::{self, Key, Known, PENDING, Pending, REHEARSED, RawArgument, Rehearsed};
+use crate::recording;
 
 /// `SpyreCall` in `csrc/spyre.h`.
 #[repr(C)]
@@ -59,7 +60,9 @@ entry! {
         key.extend([call.op as u64, call.device as u64, call.default_dtype as u64]);
         // SAFETY: as above.
         let is_key = unsafe { native::add_to_key(raw, &mut key) };
-        let known = if is_key { native::known(&key) } else { Known::New };
+        // Whoever records wants to know of every tensor.
+        let may_be_known = is_key && !recording::is_on();
+        let known = if may_be_known { native::known(&key) } else { Known::New };
         let is_seen = matches!(known, Known::Seen);
         if let Known::Rehearsed(rehearsed) = known {
             // SAFETY: the shim gives room for as many results as an op has.

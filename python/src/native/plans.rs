@@ -1,6 +1,6 @@
 //! Compiled kernels, by what they compute: per card, for as long as the process lives.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
@@ -31,6 +31,15 @@ pub(super) fn of(card: &Card, kernel: &KernelSource) -> Result<Arc<ExecutionPlan
         plan.load(card.current_stream()?)?;
     }
     Ok(plan)
+}
+
+/// The texts of all kernels that were compiled for any card.
+pub(super) fn texts() -> Vec<String> {
+    let cards = PLANS.iter().filter_map(OnceLock::get);
+    let texts: BTreeSet<String> = cards
+        .flat_map(|plans| plans.read().keys().map(KernelSource::text).collect::<Vec<_>>())
+        .collect();
+    texts.into_iter().collect()
 }
 
 #[cold]

@@ -13,6 +13,8 @@ use super::RawArgument;
 use crate::abi::RawView;
 use crate::cards::{self, Card};
 use crate::failure::Failure;
+use crate::recording;
+use crate::traffic;
 
 /// Calls that a thread keeps; each has one place where it may be.
 const KEPT: usize = 1024;
@@ -55,9 +57,13 @@ thread_local! {
     static CALLS: RefCell<Vec<Option<(Key, Known)>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the calling thread knows of a call; a new one is noted.
+/// What the calling thread knows of a call; a new one is noted. While somebody records, every call goes
+/// the whole way, which is where it is noted.
 #[inline]
 pub(crate) fn known(key: &Key) -> Known {
+    if recording::is_on() {
+        return Known::New;
+    }
     CALLS.with_borrow_mut(|calls| {
         if calls.is_empty() {
             calls.resize_with(KEPT, || None);
@@ -111,6 +117,7 @@ impl Rehearsed {
         for (nth, launch) in self.launches.iter().enumerate() {
             let (own, others) = rest.split_at(launch.tensors.len());
             rest = others;
+            traffic::LAUNCHES.note();
             match launch.rehearsal.launch(stream, own)? {
                 Some(_) => {}
                 None if nth == 0 => return Ok(false),

@@ -87,3 +87,37 @@ fn the_flight_record_is_the_order_in_which_blocks_ended() {
         },
     );
 }
+
+#[test]
+fn a_recording_keeps_every_block_up_to_its_bound() {
+    on_cards_with(
+        &SchedulerSettings::default(),
+        |kind| kind.way != Way::Late,
+        |card| {
+            let (stream, scheduler) = (card.stream(), card.context.scheduler());
+            let program = program(&stream)?;
+            stream.synchronize()?;
+            let launch_all = |count: usize| -> Result<(), Error> {
+                (0..count).try_for_each(|_| stream.launch(program).map(drop))?;
+                stream.synchronize()
+            };
+
+            scheduler.start_recording(RECORDED + 9);
+            launch_all(RECORDED + 7)?;
+            let tape = scheduler.stop_recording();
+            let sequences: Vec<u64> = tape.records.iter().map(|record| record.sequence).collect();
+            assert_eq!(sequences, (2..RECORDED as u64 + 9).collect::<Vec<_>>());
+            assert!(tape.records.iter().all(|record| record.started_at > 0));
+            assert_eq!(tape.lost, 0);
+
+            scheduler.start_recording(3);
+            launch_all(5)?;
+            let tape = scheduler.start_recording(1);
+            assert_eq!((tape.records.len(), tape.lost), (3, 2));
+            assert_eq!(scheduler.stop_recording().records, []);
+            launch_all(1)?;
+            assert_eq!(scheduler.stop_recording().records, [], "nothing is recorded any more");
+            Ok(())
+        },
+    );
+}

@@ -1,0 +1,32 @@
+//! Which ops have kernels, and what a real card would make of those of this process.
+
+use pyo3::prelude::*;
+use spyre::aten::Op;
+use spyre::compiler::Kernel;
+
+use super::plans;
+
+/// For each kernel that was launched: its name, and what a real card would refuse, leave to the host,
+/// or do in another way.
+#[pyfunction]
+fn card_reports(py: Python<'_>) -> Vec<(String, Vec<String>)> {
+    py.detach(|| plans::texts().iter().filter_map(|text| report(text)).collect())
+}
+
+fn report(text: &str) -> Option<(String, Vec<String>)> {
+    let kernel: Kernel = text.parse().ok()?;
+    let notes = kernel.card_report(&[]).iter().map(ToString::to_string).collect();
+    Some((kernel.name().to_owned(), notes))
+}
+
+/// The ops that kernels are known for, such as `add.out`.
+#[pyfunction]
+fn native_ops() -> Vec<&'static str> {
+    Op::all().map(Op::name).collect()
+}
+
+/// Adds the names of this part to the extension module.
+pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
+    names.add_function(wrap_pyfunction!(native_ops, names)?)?;
+    names.add_function(wrap_pyfunction!(card_reports, names)?)
+}

@@ -1,0 +1,150 @@
+//! What the cards do while somebody records it: every block, and the call that asked for it.
+
+mod calls;
+mod summary;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use spyre::flex::{Record, Tape};
+use spyre::runtime::DeviceIndex;
+
+pub(crate) use calls::{CallNote, noted, pop_correlation, push_correlation};
+pub(crate) use summary::register;
+
+use crate::cards::{self, Card};
+
+/// So many blocks are kept of a card, some 100 bytes each.
+const MOST_BLOCKS: usize = 1 << 21;
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static RECORDER: Mutex<Recorder> = Mutex::new(Recorder::new());
+
+/// Everything since the first of those that are recording began.
+struct Recorder {
+    /// Where each of them began, by its number.
+    marks: BTreeMap<u64, Mark>,
+    next: u64,
+    blocks: Vec<(DeviceIndex, Record)>,
+    calls: Vec<CallNote>,
+    lost: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    blocks: usize,
+    calls: usize,
+    lost: u64,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// In the order in which each card's ended. Times are nanoseconds since 1970.
+    pub(crate) blocks: Vec<RecordedBlock>,
+    /// How many more there were.
+    pub(crate) lost: u64,
+}
+
+/// A block, and what asked for it.
+#[derive(Debug)]
+pub(crate) struct RecordedBlock {
+    pub(crate) device: DeviceIndex,
+    pub(crate) record: Record,
+    pub(crate) call: Option<CallNote>,
+}
+
+/// Whether anybody is recording.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Begins a recording, and gives its number.
+pub(crate) fn start() -> u64 {
+    let mut recorder = RECORDER.lock();
+    recorder.take_tapes(true);
+    IS_ON.store(true, Ordering::Relaxed);
+    recorder.mark()
+}
+
+/// Ends the recording of a number. What is still queued or running is not part of it.
+pub(crate) fn stop(number: u64) -> Option<Recording> {
+    let mut recorder = RECORDER.lock();
+    let mark = recorder.marks.remove(&number)?;
+    let goes_on = !recorder.marks.is_empty();
+    recorder.take_tapes(goes_on);
+    let recording = recorder.since(mark);
+    if !goes_on {
+        IS_ON.store(false, Ordering::Relaxed);
+        *recorder = Recorder { next: recorder.next, ..Recorder::new() };
+    }
+    Some(recording)
+}
+
+/// A card that is opened while somebody records is recorded, too.
+pub(crate) fn include(card: &Card) {
+    if is_on() {
+        card.device.context().scheduler().start_recording(MOST_BLOCKS);
+    }
+}
+
+/// Notes a call whose blocks are queued.
+#[cold]
+pub(crate) fn note(call: CallNote) {
+    RECORDER.lock().calls.push(call);
+}
+
+impl Recorder {
+    const fn new() -> Self {
+        let marks = BTreeMap::new();
+        Self { marks, next: 1, blocks: Vec::new(), calls: Vec::new(), lost: 0 }
+    }
+
+    fn mark(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let mark = Mark { blocks: self.blocks.len(), calls: self.calls.len(), lost: self.lost };
+        self.marks.insert(number, mark);
+        number
+    }
+
+    /// Takes over what the cards have recorded, and lets them go on or not.
+    fn take_tapes(&mut self, goes_on: bool) {
+        for card in cards::opened() {
+            let scheduler = card.device.context().scheduler();
+            let since_1970 = unix_nanoseconds().saturating_sub(scheduler.now());
+            let tape = match goes_on {
+                true => scheduler.start_recording(MOST_BLOCKS),
+                false => scheduler.stop_recording(),
+            };
+            self.take(card.index(), tape, since_1970);
+        }
+    }
+
+    fn take(&mut self, device: DeviceIndex, tape: Tape, since_1970: u64) {
+        self.lost += tape.lost;
+        let moved = |time: u64| if time == 0 { 0 } else { time + since_1970 };
+        self.blocks.extend(tape.records.into_iter().map(|record| {
+            let [queued_at, started_at, done_at] =
+                [record.queued_at, record.started_at, record.done_at].map(moved);
+            (device, Record { queued_at, started_at, done_at, ..record })
+        }));
+    }
+
+    fn since(&self, mark: Mark) -> Recording {
+        let calls = calls::by_stream(&self.calls[mark.calls..]);
+        let blocks = self.blocks[mark.blocks..].iter().map(|&(device, record)| RecordedBlock {
+            device,
+            record,
+            call: calls::of_block(&calls, device, &record).cloned(),
+        });
+        Recording { blocks: blocks.collect(), lost: self.lost - mark.lost }
+    }
+}
+
+fn unix_nanoseconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}

@@ -1,0 +1,147 @@
+"""Models of ``transformers`` on the device: the CPU's numbers and the CPU's tokens, and nothing runs on the CPU.
+
+The models are tiny, their weights random and made here. ``SPYRE_TEST_MODELS=all`` generates for longer, and
+compares gradients in the dtypes of 16 bits, too.
+
+Numbers of 16 bits are compared with float64, and not with the CPU's element by element: after two layers the
+CPU's own are 3 to 1,500 times farther from what is right than the tolerance of one op.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from conftest import DEVICE
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+from models import FAMILIES, Exactly  # noqa: E402
+
+IS_LONG = os.environ.get("SPYRE_TEST_MODELS") == "all"
+TOKENS = 24 if IS_LONG else 6
+HALVES = [torch.bfloat16, torch.float16]
+GENERATES = [name for name, family in FAMILIES.items() if family.generates]
+
+# What still runs on the CPU, op by op. It is to be empty.
+ON_THE_CPU = {"aten::convolution_overrideable", "aten::convolution_backward_overrideable"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_on_the_cpu():
+    """Fails a test one of whose ops ran on the CPU."""
+    if DEVICE != "spyre":
+        yield
+        return
+    from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+
+    mode = fallback_mode()
+    set_fallback_mode("silent" if ON_THE_CPU else "error")
+    torch.spyre.reset_fallback_stats()
+    yield
+    there = set(torch.spyre.fallback_stats()) - ON_THE_CPU
+    torch.spyre.reset_fallback_stats()
+    set_fallback_mode(mode)
+    assert not there, f"these ran on the CPU: {sorted(there)}"
+
+
+@functools.cache
+def model(name: str, dtype: torch.dtype = torch.float32, device: str = "cpu") -> torch.nn.Module:
+    """A family's model: the same one for all tests."""
+    if device == "cpu":
+        return FAMILIES[name].make(dtype)
+    return copy.deepcopy(model(name, dtype)).to(device)
+
+
+def scores(name: str, own: torch.nn.Module, call: dict[str, torch.Tensor], device: str = "cpu") -> torch.Tensor:
+    """What a model makes of a call."""
+    output = own(**{key: value.to(device) for key, value in call.items()})
+    return output.logits if "logits" in output else output.logits_per_image
+
+
+def exact(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, torch.Tensor]:
+    """The model with the weights that it has in a dtype, and what it gives if nothing is rounded."""
+    own = copy.deepcopy(model(name, dtype)).double()
+    if hasattr(own.config, "_experts_implementation"):
+        own.set_experts_implementation("eager")  # the grouped product of the CPU has no float64
+    call = FAMILIES[name].call(dtype)
+    call = {key: value.double() if value.is_floating_point() else value for key, value in call.items()}
+    with Exactly():
+        return own, scores(name, own, call)
+
+
+def distance(given: torch.Tensor, right: torch.Tensor) -> float:
+    """How far from what is right, as a part of it."""
+    return ((given.detach().cpu().double() - right).norm() / right.norm()).item()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", FAMILIES)
+def test_logits_are_the_cpus(name):
+    cpu, given = (scores(name, model(name, device=device), FAMILIES[name].call(), device) for device in ("cpu", DEVICE))
+    torch.testing.assert_close(given.cpu(), cpu)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_logits_of_16_bits_are_as_good_as_the_cpus(name, dtype):
+    call = FAMILIES[name].call(dtype)
+    cpu, given = (scores(name, model(name, dtype, device), call, device) for device in ("cpu", DEVICE))
+    _, right = exact(name, dtype)
+    assert given.dtype == cpu.dtype
+    assert distance(given, right) <= 2 * distance(cpu, right)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_gradients_are_as_good_as_the_cpus(name):
+    compare_gradients(name, torch.float32)
+
+
+@pytest.mark.skipif(not IS_LONG, reason="SPYRE_TEST_MODELS is not all")
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_gradients_of_16_bits_are_as_good_as_the_cpus(name, dtype):
+    compare_gradients(name, dtype)
+
+
+def compare_gradients(name: str, dtype: torch.dtype) -> None:
+    own, logits = exact(name, dtype)
+    right = gradients(own, logits)
+    cpu, given = (gradients_on(device, name, dtype) for device in ("cpu", DEVICE))
+    assert given.keys() == cpu.keys() == right.keys()
+    everything = (torch.cat([grad[key].flatten().cpu().double() for key in right]) for grad in (given, cpu, right))
+    given, cpu, right = everything
+    assert distance(given, right) <= 2 * distance(cpu, right)
+
+
+def gradients_on(device: str, name: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    own = copy.deepcopy(model(name, dtype)).to(device)
+    return gradients(own, scores(name, own, FAMILIES[name].call(dtype), device))
+
+
+def gradients(own: torch.nn.Module, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Those of a loss that asks for another class in each row."""
+    rows = logits.flatten(0, -2)
+    F.cross_entropy(rows, torch.arange(len(rows), device=rows.device) % rows.size(1)).backward()
+    return {key: value.grad for key, value in own.named_parameters() if value.grad is not None}
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("name", GENERATES)
+def test_generated_tokens_are_the_cpus(name, cache):
+    expected, given = (generate(name, cache, device) for device in ("cpu", DEVICE))
+    assert given.tolist() == expected.tolist()
+
+
+def generate(name: str, cache: str, device: str) -> torch.Tensor:
+    family = FAMILIES[name]
+    call = {key: value.to(device) for key, value in family.call().items() if key != "decoder_input_ids"}
+    settings = {"cache_implementation": cache} if family.has_static_cache else {}
+    own = model(name, torch.float32, device)
+    return own.generate(**call, do_sample=False, max_new_tokens=TOKENS, min_new_tokens=TOKENS, **settings).cpu()

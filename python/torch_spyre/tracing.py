@@ -1,0 +1,73 @@
+"""Traces: what the cards did, block by block, for a trace viewer.
+
+    with torch.spyre.trace("step.pftrace") as trace:
+        model(x)
+    print(trace)
+
+Each stream is a row. A span is a kernel or a copy; it says what it was launched on, how long it was queued, and
+once more, in rows of their own, how long it would have taken on a real card. https://ui.perfetto.dev opens both
+formats.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from . import _C
+
+__all__ = ["trace"]
+
+
+class trace:
+    """Records all cards while it is entered, and writes a file at its end.
+
+    A name that ends in ``.pftrace`` gives Perfetto's own format, any other Chrome's JSON. Without a path nothing
+    is written, and only the numbers are kept.
+    """
+
+    path: str | None
+    """Where the trace is."""
+    blocks: int = 0
+    """All that the cards were given: kernels, copies, events, and how programs are told what to work on."""
+    kernels: int = 0
+    """Kernels that were launched."""
+    copies: int = 0
+    """Copies between host and card, and on cards."""
+    lost: int = 0
+    """Blocks that there was no room for: 2,097,152 of each card are kept."""
+    modelled_seconds: float = 0.0
+    """How long a real card would compute. Copies to and from it, and launches, are not modelled."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else os.fspath(path)
+        self._number: int | None = None
+
+    def __enter__(self) -> trace:
+        if self._number is not None:
+            raise RuntimeError(f"the trace {self.path!r} is being recorded already")
+        _C.free_runtime()  # waits for all cards
+        self._number = _C.start_recording()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        number, self._number = self._number, None
+        if number is None:
+            return
+        try:
+            _C.free_runtime()
+        finally:  # a stream that failed has a trace, too
+            self._take(_C.stop_recording(number, self.path))
+
+    def _take(self, numbers: dict[str, int]) -> None:
+        self.blocks, self.kernels = numbers["blocks"], numbers["kernels"]
+        self.copies, self.lost = numbers["copies"], numbers["lost"]
+        self.modelled_seconds = numbers["modelled_nanoseconds"] / 1e9
+
+    def __repr__(self) -> str:
+        if self._number is not None:
+            return f"<trace {self.path!r}, being recorded>"
+        modelled = f"{self.modelled_seconds * 1e3:.3f} ms on a real card"
+        return f"<trace {self.path!r}: {self.kernels} kernels, {self.copies} copies, {modelled}>"

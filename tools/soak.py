@@ -1,0 +1,119 @@
+#!/usr/bin/env python
+"""Trains and generates for so many minutes, and fails if the process grows: memory, threads, files, device blocks.
+
+    tools/soak.py --minutes 30
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import threading
+import time
+
+import torch
+import torch.nn.functional as F
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+TEXT = {"vocab_size": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+ROUND_STEPS = 5
+# What may come on top after the first quarter, when every kernel is compiled and every cache is full.
+ALLOWED = {"resident MiB": 24, "threads": 0, "files": 0, "device MiB": 0.1, "device blocks": 0}
+
+
+def models(device):
+    """A GPT that is trained, and a Llama that generates."""
+    torch.manual_seed(1)
+    gpt = GPT2LMHeadModel(GPT2Config(**TEXT, n_embd=64, n_layer=2, n_head=4, n_positions=64))
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    llama = LlamaForCausalLM(LlamaConfig(**TEXT, **sizes, **heads))
+    return gpt.to(device).eval(), llama.to(device).eval()
+
+
+def train(gpt, optimizer, device):
+    for _ in range(ROUND_STEPS):
+        tokens = torch.randint(3, TEXT["vocab_size"], (4, int(torch.randint(8, 33, ()))), device=device)
+        logits = gpt(tokens).logits
+        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+def generate(llama, device):
+    tokens = torch.randint(3, TEXT["vocab_size"], (2, int(torch.randint(3, 17, ()))), device=device)
+    cache = ("dynamic", "static")[int(torch.randint(2, ()))]
+    return llama.generate(tokens, do_sample=False, max_new_tokens=8, min_new_tokens=8, cache_implementation=cache)
+
+
+def elsewhere(device):
+    """A thread and a stream of their own come and go."""
+    def run():
+        with torch.spyre.stream(torch.spyre.Stream()):
+            torch.ones(64, 64, device=device).matmul(torch.ones(64, 64, device=device)).sum().item()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+def state():
+    """What must not grow."""
+    gc.collect()
+    torch.spyre.synchronize()
+    with open("/proc/self/status") as file:
+        status = dict(line.split(":", 1) for line in file)
+    stats = torch.spyre.memory_stats()
+    return {
+        "resident MiB": int(status["VmRSS"].split()[0]) / 1024,
+        "threads": int(status["Threads"]),
+        "files": len(os.listdir("/proc/self/fd")),
+        "device MiB": torch.spyre.memory_allocated() / 2**20,
+        "device blocks": stats["allocation.all.current"],
+    }
+
+
+def show(elapsed, rounds, now):
+    numbers = ", ".join(f"{value:.1f} {name}" for name, value in now.items())
+    print(f"{elapsed / 60:5.1f} min, {rounds:5} rounds: {numbers}", flush=True)
+
+
+def soak(seconds, device="spyre"):
+    """The states of the process, after the first quarter and from then on."""
+    gpt, llama = models(device)
+    optimizer = torch.optim.AdamW(gpt.parameters(), lr=1e-3)
+    start, rounds, told, seen = time.monotonic(), 0, 0.0, []
+    while (elapsed := time.monotonic() - start) < seconds:
+        loss = train(gpt, optimizer, device)
+        generate(llama, device)
+        elsewhere(device)
+        rounds += 1
+        if not loss < 100:
+            raise SystemExit(f"the loss is {loss} after {rounds} rounds")
+        if elapsed - told >= seconds / 20 or rounds == 1:
+            now, told = state(), elapsed
+            show(elapsed, rounds, now)
+            if elapsed >= seconds / 4:
+                seen.append(now)
+    seen.append(state())
+    show(time.monotonic() - start, rounds, seen[-1])
+    return seen
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30)
+    seen = soak(60 * parser.parse_args().minutes)
+    grown = {name: seen[-1][name] - seen[0][name] for name in ALLOWED}
+    wrong = {name: value for name, value in grown.items() if value > ALLOWED[name]}
+    print("since the first quarter: " + ", ".join(f"{value:+.1f} {name}" for name, value in grown.items()))
+    if len(seen) < 2 or wrong:
+        sys.exit(f"it grew: {wrong}" if wrong else "it ended too early to say anything")
+
+
+if __name__ == "__main__":
+    main()
