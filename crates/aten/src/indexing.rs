@@ -21,10 +21,9 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("scatter_add.out", |call| scatter(call, "+=")),
     // x, dim, index, values, alpha
     ("index_add.out", |call| match call.whole(4) {
-        Some(1) => put_slices(call, "+="),
+        Some(1) => index_add(call),
         _ => Err(Decline::Argument { argument: 4, expected: "1" }),
     }),
-    ("index_copy.out", |call| put_slices(call, "=")),
     ("_index_put_impl_", index_put),
     ("embedding_dense_backward", embedding_backward),
 ];
@@ -219,8 +218,7 @@ fn write_scatter(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-/// What `index_copy(x, dim, index, values)` does to its result, once that is what x is.
-fn put_slices(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
+fn index_add(call: &Call<'_>) -> Result<Recipe, Decline> {
     let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
     let dim = dim_of(call, 1, x.size.len())?;
     check_dims(x.size.len() + 2)?;
@@ -242,15 +240,15 @@ fn put_slices(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
                 (Place::Argument(3), values.tensor()),
                 (place, y.tensor()),
             ];
-            let numbers = smallvec![rank, dim as u32, u32::from(mode == "+=")];
-            launches.push(Generated::launch("put_slices", write_put_slices, numbers, &tensors)?);
+            let numbers = smallvec![rank, dim as u32];
+            launches.push(Generated::launch("index_add", write_index_add, numbers, &tensors)?);
         }
         launches
     };
     Ok(finish(outputs, launches))
 }
 
-fn write_put_slices(kernel: &Generated) -> String {
+fn write_index_add(kernel: &Generated) -> String {
     let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
     let mut text = Text::default();
     let (own, along) = (text.dims("i", rank), text.dims("n", 1));
@@ -261,8 +259,7 @@ fn write_put_slices(kernel: &Generated) -> String {
     text.operand("inout", "y", kernel.dtypes[2], &of_y);
     let mut axes = own;
     axes[dim] = "index".to_owned();
-    let mode = if kernel.numbers[2] == 1 { "+=" } else { "=" };
-    text.line(format_args!("y[{}] {mode} values", axes.join(", ")));
+    text.line(format_args!("y[{}] += values", axes.join(", ")));
     text.kernel(kernel.name)
 }
 

@@ -97,3 +97,17 @@ impl Op {
         Err(why)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Op;
+
+    #[test]
+    fn no_two_ops_have_one_name() {
+        let mut names = HashSet::new();
+        let twice: Vec<_> = Op::all().map(Op::name).filter(|&name| !names.insert(name)).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+}

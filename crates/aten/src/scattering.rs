@@ -142,16 +142,20 @@ impl<'a> Scatter<'a> {
         let is_of_rows = u32::from(self.is_of_rows);
         let numbers = smallvec![rank, self.dim as u32, mode as u32, is_of_rows, self.shared.0];
         let at = (Place::Argument(2), index.tensor());
+        // By these names, indices that are out of range become the op's exception.
+        let names = match self.is_of_rows {
+            true => ["put_rows", "fill_rows"],
+            false => ["scatter_each", "scatter_value"],
+        };
         match values {
             Values::Tensor(values) => {
                 let values = AtLeastOne::of(&values);
                 let tensors = [at, (Place::Argument(3), values.tensor()), (place, y.tensor())];
-                Generated::launch("put", write_put, numbers, &tensors)
+                Generated::launch(names[0], write_put, numbers, &tensors)
             }
             Values::Number(value) => {
-                let name = if self.is_of_rows { "put_rows" } else { "put_value" };
                 let tensors = [at, (place, y.tensor())];
-                let mut launch = Generated::launch(name, write_value, numbers, &tensors)?;
+                let mut launch = Generated::launch(names[1], write_value, numbers, &tensors)?;
                 let number = crate::Number { value, imaginary: 0.0, dtype: None };
                 launch.scalars.push(number.in_lane(lane(self.x.dtype)?).word());
                 Ok(launch)
