@@ -3,8 +3,11 @@
 
 #include "elsewhere.h"
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/IndexingUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DefaultDtype.h>
@@ -44,6 +47,23 @@ class Arguments {
 
   const c10::SmallVector<SpyreArgument, 8>& list() const {
     return arguments_;
+  }
+
+  // An argument, or one more, is where a generator's random numbers are; the generator moves on.
+  void set_random(size_t at, const at::Generator& generator) {
+    auto* impl = generator.unsafeGetGeneratorImpl();
+    const std::lock_guard<std::mutex> lock(impl->mutex_);
+    SpyreArgument argument{};
+    argument.dtype = -1;
+    argument.kind = SPYRE_RANDOM;
+    argument.whole = static_cast<int64_t>(impl->current_seed());
+    argument.count = static_cast<int64_t>(impl->get_offset());
+    impl->set_offset(impl->get_offset() + 4);
+    if (at == arguments_.size()) {
+      arguments_.push_back(argument);
+    } else {
+      arguments_[at] = argument;
+    }
   }
 
  private:
@@ -206,11 +226,146 @@ class Arguments {
   std::optional<c10::Device> device_;
 };
 
+c10::Device spyre_device(int32_t index) {
+  return {kSpyre, static_cast<c10::DeviceIndex>(index)};
+}
+
+// Makes the results that a call asks for, and carries it out.
+int32_t make_results(const SpyreCall& call, const SpyreResult* results, int64_t count,
+                     Results& made) {
+  const auto options = at::TensorOptions().device(spyre_device(call.device));
+  for (int64_t at = 0; at < count; ++at) {
+    const SpyreResult& result = results[at];
+    made.push_back(at::empty_strided(at::IntArrayRef(result.sizes, result.dim),
+                                     at::IntArrayRef(result.strides, result.dim),
+                                     options.dtype(static_cast<at::ScalarType>(result.dtype))));
+  }
+  c10::SmallVector<SpyreView, 2> views;
+  for (const Tensor& tensor : made) {
+    views.push_back(view_of(tensor));
+  }
+  const int32_t status = spyre_call_with(&call, views.data(), count);
+  if (status != SPYRE_OK) {
+    made.clear();
+  }
+  return status;
+}
+
+// What became of a call: `size` is what a result is to have before it is called again.
+struct Outcome {
+  int32_t status = SPYRE_OK;
+  Results made;
+  std::vector<int64_t> size;
+};
+
+Outcome carry_out(int32_t op, const Arguments& arguments, at::IntArrayRef written) {
+  const SpyreCall call{op,
+                       arguments.device().index(),
+                       arguments.list().data(),
+                       static_cast<int64_t>(arguments.list().size()),
+                       written.data(),
+                       static_cast<int64_t>(written.size()),
+                       static_cast<int32_t>(c10::get_default_dtype_as_scalartype())};
+  SpyreResult results[kMostResults];
+  int64_t count = 0;
+  Outcome outcome;
+  outcome.status = spyre_call(&call, results, &count);
+  if (outcome.status == SPYRE_OK && count > 0) {
+    outcome.status = make_results(call, results, count, outcome.made);
+  }
+  if (outcome.status == SPYRE_RESIZE) {
+    outcome.size.assign(results[0].sizes, results[0].sizes + results[0].dim);
+  }
+  return outcome;
+}
+
+// What does not change from call to call: an op's schema is always the same.
+class Signature {
+ public:
+  explicit Signature(const c10::OperatorHandle& op) {
+    const auto& arguments = op.schema().arguments();
+    for (size_t at = 0; at < arguments.size(); ++at) {
+      const auto* alias = arguments[at].alias_info();
+      if (alias != nullptr && alias->isWrite()) {
+        written_.push_back(static_cast<int64_t>(at));
+      }
+      const auto type = arguments[at].type()->str();
+      if (type.find("Generator") != std::string::npos) {
+        generator_ = at;
+      } else if (arguments[at].name() == "indices" && type == "Tensor?[]") {
+        indices_ = at;
+      }
+    }
+    if (!generator_.has_value() && op.hasTag(at::Tag::nondeterministic_seeded)) {
+      generator_ = arguments.size();
+    }
+  }
+
+  const c10::SmallVector<int64_t, 2>& written() const {
+    return written_;
+  }
+
+  // Masks among indices become the places that they have, and indices of the host go to the device.
+  void prepare_indices(Stack& stack, size_t count) const {
+    if (!indices_.has_value()) {
+      return;
+    }
+    const auto given = torch::jit::last(stack, count);
+    const Tensor& self = given[0].toTensor();
+    const auto list = given[*indices_].toOptionalTensorList();
+    if (self.device().type() != kSpyre || !needs_preparation(list)) {
+      return;
+    }
+    c10::List<std::optional<Tensor>> prepared;
+    for (const Tensor& index : at::native::expandTensors(self, at::IOptTensorListRef(list))) {
+      const bool is_here = !index.defined() || index.device() == self.device();
+      prepared.push_back(is_here ? index : index.to(self.device()));
+    }
+    stack[stack.size() - count + *indices_] = std::move(prepared);
+  }
+
+  // Gives a call the random numbers that it needs; false if it has a generator of another device.
+  bool set_random(c10::ArrayRef<c10::IValue> given, Arguments& arguments) const {
+    if (!generator_.has_value()) {
+      return true;
+    }
+    if (*generator_ < given.size() && given[*generator_].isGenerator()) {
+      const auto& generator = given[*generator_].toGenerator();
+      if (generator.device().type() != kSpyre) {
+        return false;
+      }
+      arguments.set_random(*generator_, generator);
+      return true;
+    }
+    arguments.set_random(*generator_, default_generator(arguments.device()));
+    return true;
+  }
+
+ private:
+  static bool needs_preparation(const c10::List<std::optional<Tensor>>& indices) {
+    for (const std::optional<Tensor>& index : indices) {
+      if (index.has_value() && index->defined() &&
+          (index->device().type() == at::kCPU || index->scalar_type() == at::kBool ||
+           index->scalar_type() == at::kByte)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  c10::SmallVector<int64_t, 2> written_;
+  std::optional<size_t> indices_;
+  // Which argument is one; past the last, the op draws without saying so.
+  std::optional<size_t> generator_;
+};
+
 class NativeKernel final : public c10::OperatorKernel {
  public:
   explicit NativeKernel(int32_t op) : op_(op), elsewhere_(elsewhere(spyre_op_name(op))) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    std::call_once(once_, [&] { signature_.emplace(op); });
+    signature_->prepare_indices(*stack, op.schema().arguments().size());
     if (!run(op, stack)) {
       elsewhere_(op, stack);
     }
@@ -223,43 +378,25 @@ class NativeKernel final : public c10::OperatorKernel {
     const auto count = schema.arguments().size();
     const auto given = torch::jit::last(*stack, count);
     Arguments arguments;
-    if (!arguments.take(given)) {
+    if (!arguments.take(given) || !signature_->set_random(given, arguments)) {
       return false;
     }
-    const auto& written = written_arguments(schema);
-    const SpyreCall call{op_,
-                         arguments.device().index(),
-                         arguments.list().data(),
-                         static_cast<int64_t>(count),
-                         written.data(),
-                         static_cast<int64_t>(written.size()),
-                         static_cast<int32_t>(c10::get_default_dtype_as_scalartype())};
-    SpyreResult results[kMostResults];
-    int64_t result_count = 0;
-    int32_t status = spyre_call(&call, results, &result_count);
-    c10::SmallVector<Tensor, 2> made;
-    if (status == SPYRE_OK && result_count > 0) {
-      status = make_results(call, results, result_count, made);
-    }
-    if (status == SPYRE_RESIZE && may_resize) {
-      const std::vector<int64_t> sizes(results[0].sizes, results[0].sizes + results[0].dim);
-      for (const int64_t at : written) {
-        at::native::resize_output(given[at].toTensor(), sizes);
+    auto outcome = carry_out(op_, arguments, signature_->written());
+    if (outcome.status == SPYRE_RESIZE && may_resize) {
+      for (const int64_t at : signature_->written()) {
+        at::native::resize_output(given[at].toTensor(), outcome.size);
       }
       return run(op, stack, false);
     }
-    if (status == SPYRE_ELSEWHERE || status == SPYRE_RESIZE) {
+    if (outcome.status == SPYRE_ELSEWHERE || outcome.status == SPYRE_RESIZE) {
       return false;
     }
-    check(status);
-    for (const int64_t at : written) {
-      made.push_back(given[at].toTensor());
-    }
-    leave_out(schema, given, made);
+    check(outcome.status);
+    Results returned = results_of(schema, given, std::move(outcome.made));
+    leave_out(schema, given, returned);
     torch::jit::drop(*stack, count);
-    const auto returned = schema.returns().size();
-    for (size_t at = 0; at < returned && at < made.size(); ++at) {
-      stack->emplace_back(std::move(made[at]));
+    for (Tensor& result : returned) {
+      stack->emplace_back(std::move(result));
     }
     return true;
   }
@@ -279,53 +416,67 @@ class NativeKernel final : public c10::OperatorKernel {
     }
   }
 
-  static int32_t make_results(const SpyreCall& call, const SpyreResult* results, int64_t count,
-                              c10::SmallVector<Tensor, 2>& made) {
-    const auto device = c10::Device(kSpyre, static_cast<c10::DeviceIndex>(call.device));
-    c10::SmallVector<SpyreView, 2> views;
-    for (int64_t at = 0; at < count; ++at) {
-      const SpyreResult& result = results[at];
-      const auto options =
-          at::TensorOptions().dtype(static_cast<at::ScalarType>(result.dtype)).device(device);
-      made.push_back(at::empty_strided(at::IntArrayRef(result.sizes, result.dim),
-                                       at::IntArrayRef(result.strides, result.dim), options));
+  // Results are what was written, where the schema says so, and what was made.
+  Results results_of(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> given, Results made) {
+    Results results;
+    size_t next_made = 0;
+    size_t next_written = 0;
+    for (const auto& returned : schema.returns()) {
+      const auto* alias = returned.alias_info();
+      const bool is_written = alias != nullptr && alias->isWrite();
+      results.push_back(is_written ? given[signature_->written()[next_written++]].toTensor()
+                                   : std::move(made[next_made++]));
     }
-    for (const Tensor& tensor : made) {
-      views.push_back(view_of(tensor));
-    }
-    const int32_t status = spyre_call_with(&call, views.data(), count);
-    if (status != SPYRE_OK) {
-      made.clear();
-    }
-    return status;
-  }
-
-  // The schema of an op is always the same.
-  const c10::SmallVector<int64_t, 2>& written_arguments(const c10::FunctionSchema& schema) {
-    std::call_once(once_, [&] {
-      const auto& arguments = schema.arguments();
-      for (size_t at = 0; at < arguments.size(); ++at) {
-        const auto* alias = arguments[at].alias_info();
-        if (alias != nullptr && alias->isWrite()) {
-          written_.push_back(static_cast<int64_t>(at));
-        }
-      }
-    });
-    return written_;
+    return results;
   }
 
   int32_t op_;
   Elsewhere elsewhere_;
   std::once_flag once_;
-  c10::SmallVector<int64_t, 2> written_;
+  std::optional<Signature> signature_;
 };
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (int32_t op = 0; spyre_op_name(op) != nullptr; ++op) {
-    m.impl(spyre_op_name(op),
-           torch::CppFunction::makeFromBoxedFunctor(std::make_unique<NativeKernel>(op)));
+    // Parts of ops, which are put together in C++, are not PyTorch's.
+    if (std::string_view(spyre_op_name(op)).find("::") == std::string_view::npos) {
+      m.impl(spyre_op_name(op),
+             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<NativeKernel>(op)));
+    }
   }
 }
 
 } // namespace
+
+const at::Generator& default_generator(c10::Device device) {
+  return at::detail::getPrivateUse1Hooks().getDefaultGenerator(device.index());
+}
+
+int32_t op_named(std::string_view name) {
+  for (int32_t op = 0; spyre_op_name(op) != nullptr; ++op) {
+    if (spyre_op_name(op) == name) {
+      return op;
+    }
+  }
+  TORCH_CHECK(false, "spyre: internal error, please report it: there is no op ", name);
+}
+
+std::optional<Results> call_native(int32_t op, c10::ArrayRef<c10::IValue> given,
+                                   at::IntArrayRef written) {
+  Arguments arguments;
+  if (!arguments.take(given)) {
+    return std::nullopt;
+  }
+  for (size_t at = 0; at < given.size(); ++at) {
+    if (given[at].isGenerator()) {
+      arguments.set_random(at, given[at].toGenerator());
+    }
+  }
+  auto outcome = carry_out(op, arguments, written);
+  if (outcome.status == SPYRE_ELSEWHERE || outcome.status == SPYRE_RESIZE) {
+    return std::nullopt;
+  }
+  check(outcome.status);
+  return std::move(outcome.made);
+}
 } // namespace spyre

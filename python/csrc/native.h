@@ -3,6 +3,12 @@
 
 #include "spyre.h"
 
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <string_view>
+
 extern "C" {
 
 // A status beside `SpyreStatus`: the written tensors are to be resized to the first result's shape.
@@ -19,9 +25,11 @@ enum SpyreArgumentKind : int32_t {
   SPYRE_FLOATS = 7,
   SPYRE_TRUTHS = 8,
   SPYRE_TEXT = 9,
+  SPYRE_RANDOM = 10,
 };
 // An argument. `list` leads to views, numbers or a text; a view with a negative `dim` is no tensor.
-// `dtype` is that of a tensor of the host that is taken for a number, else -1.
+// `dtype` is that of a tensor of the host that is taken for a number, else -1. Random numbers are a seed
+// (`whole`) and an offset (`count`).
 struct SpyreArgument {
   int32_t kind;
   int32_t dtype;
@@ -53,3 +61,20 @@ const char* spyre_op_name(int32_t op);
 int32_t spyre_call(const SpyreCall* call, SpyreResult* results, int64_t* count);
 int32_t spyre_call_with(const SpyreCall* call, const SpyreView* results, int64_t count);
 }
+
+namespace spyre {
+
+using Results = c10::SmallVector<at::Tensor, 2>;
+
+// The generator of a device that is used where none is given.
+const at::Generator& default_generator(c10::Device device);
+
+// The number of an op of the Rust side.
+int32_t op_named(std::string_view name);
+
+// Carries an op out that is no op of PyTorch: what it makes, or nothing if there is no kernel for it. A
+// generator among the arguments gives it random numbers.
+std::optional<Results> call_native(int32_t op, c10::ArrayRef<c10::IValue> given,
+                                   at::IntArrayRef written = {});
+
+} // namespace spyre

@@ -1,6 +1,7 @@
 // Ops that the card has no program for: one boxed kernel runs them on the CPU.
 #include "decompositions.h"
 #include "elsewhere.h"
+#include "native.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -9,7 +10,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/convolution.h>
@@ -251,10 +251,6 @@ at::Generator cpu_generator(const at::Generator& generator) {
     mixed ^= mixed >> 31;
   }
   return at::detail::createCPUGenerator(mixed);
-}
-
-const at::Generator& default_generator(c10::Device device) {
-  return at::detail::getPrivateUse1Hooks().getDefaultGenerator(device.index());
 }
 
 // While it lives, the CPU's default generator is another.

@@ -32,6 +32,13 @@ pub enum Argument<'a> {
     Truths(&'a [bool]),
     /// A word.
     Text(&'a str),
+    /// Where random numbers come from: what a generator gave this call.
+    Random {
+        /// The generator's seed.
+        seed: u64,
+        /// How far along its numbers it was.
+        offset: u64,
+    },
 }
 
 /// A tensor as its user sees it.

@@ -81,6 +81,11 @@ impl Text {
         names
     }
 
+    /// Dims of these names, which the kernel has from now on.
+    pub(crate) fn named(&mut self, dims: &str) {
+        self.dims.extend(dims.split(", ").map(str::to_owned));
+    }
+
     /// A tensor.
     pub(crate) fn operand(&mut self, role: &str, name: &str, dtype: DType, dims: &[String]) {
         self.line(format_args!("{role} {name}: {dtype}[{}]", dims.join(", ")));

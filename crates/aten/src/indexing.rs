@@ -16,6 +16,7 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("gather.out", gather),
     ("index_select", index_select),
     ("index_select.out", index_select),
+    ("index.Tensor", index),
     ("index.Tensor_out", index),
     ("scatter.src_out", |call| scatter(call, "=")),
     ("scatter_add.out", |call| scatter(call, "+=")),

@@ -29,7 +29,9 @@
 //! # Ok::<(), spyre_aten::Decline>(())
 //! ```
 
+mod attention;
 mod call;
+mod data_dependent;
 mod decline;
 mod dtypes;
 mod generated;
@@ -40,9 +42,11 @@ mod making;
 mod membership;
 mod nest;
 mod op;
+mod optimisers;
 mod outputs;
 mod pointwise;
 mod products;
+mod random;
 mod recipe;
 mod reductions;
 mod rolling;

@@ -3,8 +3,8 @@ use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
 use crate::{
-    Call, Decline, Recipe, images, indexing, losses, making, membership, products, reductions,
-    rolling, rows, scans, scattering, sorting, turning,
+    Call, Decline, Recipe, attention, data_dependent, images, indexing, losses, making, membership, optimisers,
+    products, random, reductions, rolling, rows, scans, scattering, sorting, turning,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -49,6 +49,10 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         turning::OPS,
         membership::OPS,
         rolling::OPS,
+        random::OPS,
+        attention::OPS,
+        optimisers::OPS,
+        data_dependent::OPS,
     ]
     .into_iter()
     .chain(images::OPS.iter().copied())

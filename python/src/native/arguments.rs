@@ -34,6 +34,7 @@ const WHOLES: i32 = 6;
 const FLOATS: i32 = 7;
 const TRUTHS: i32 = 8;
 const TEXT: i32 = 9;
+const RANDOM: i32 = 10;
 
 /// Tensors of lists, which arguments borrow from.
 pub(crate) type Lists<'a> = SmallVec<[SmallVec<[Option<Tensor<'a>>; 8]>; 1]>;
@@ -164,6 +165,10 @@ pub(crate) unsafe fn arguments_of<'a, 'b: 'a>(
                 FLOATS => Argument::Floats(argument.items()),
                 TRUTHS => Argument::Truths(argument.items()),
                 TEXT => text(argument.list.cast()),
+                RANDOM => Argument::Random {
+                    seed: argument.whole.cast_unsigned(),
+                    offset: argument.count.cast_unsigned(),
+                },
                 NONE => Argument::None,
                 other => {
                     return Err(Failure::runtime(format!("there is no argument of kind {other}")));

@@ -266,6 +266,7 @@ fn backward() -> Vec<Entry> {
             .float("where(a <= -3, 0, where(a < 3, g * (a / 3 + 0.5), g))"),
         row("hardtanh_backward hardtanh_backward.grad_input", "g a lo:s hi:s")
             .float("where((a <= lo) | (a >= hi), 0, g)"),
+        row("native_dropout_backward", "g kept:bool scale:s").float("where(kept, g * scale, 0)"),
         row("softplus_backward.grad_input", "g a beta:s limit:s")
             .float("t := a * beta; z := exp(t); where(t > limit, g, g * z / (z + 1))"),
     ]

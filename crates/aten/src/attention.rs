@@ -1,0 +1,315 @@
+//! Attention and its gradients, for query heads in groups that share a head of keys and values.
+
+use smallvec::{SmallVec, smallvec};
+use spyre_artifact::{Constant, Lane};
+use spyre_numerics::DType;
+
+use crate::dtypes::Category;
+use crate::generated::{Generated, Text};
+use crate::op::Function;
+use crate::outputs::Wanted;
+use crate::recipe::{Launch, Place, Recipe, ResultShape};
+use crate::reductions::float_of;
+use crate::views::Numbers;
+use crate::{Argument, Call, Decline, Tensor};
+
+/// Every op of this kind.
+pub(crate) const OPS: &[(&str, Function)] = &[
+    // query [b, h, g, q, d], key [b, h, t, d], value [b, h, t, e], bias [b, h, g, q, t], scale, causal
+    ("spyre::attention", forward),
+    // grad [b, h, g, q, e], the same as above, result [b, h, g, q, e], logsumexp [b, h, g, q]
+    ("spyre::attention_backward", backward),
+];
+
+/// Scores that take more bytes are computed twice rather than kept: one kernel takes up to five times
+/// as long as three that hand them on, but needs no memory.
+const MOST_SCORES_BYTES: usize = 1 << 30;
+
+/// What is asked: the tensors' places in the call, and what their dims are.
+struct Attention<'a> {
+    query: (Place, Tensor<'a>),
+    key: (Place, Tensor<'a>),
+    value: (Place, Tensor<'a>),
+    bias: Option<(Place, Tensor<'a>)>,
+    scale: f64,
+    is_causal: bool,
+    /// What scores are.
+    wide: DType,
+}
+
+impl<'a> Attention<'a> {
+    /// Of a call whose query is its argument `first`.
+    fn of(call: &Call<'a>, first: usize) -> Result<Self, Decline> {
+        let [query, key, value] = [0, 1, 2].map(|at| tensor(call, first + at, 5 - at.min(1)));
+        let (query, key, value) = (query?, key?, value?);
+        let dtype = query.1.dtype;
+        if Category::of(dtype) != Category::Float || key.1.dtype != dtype || value.1.dtype != dtype
+        {
+            return Err(Decline::DType { dtype });
+        }
+        let bias = call.tensor(first + 3).map(|_| tensor(call, first + 3, 5)).transpose()?;
+        let Argument::Number(scale) = call.argument(first + 4) else {
+            return Err(Decline::Argument { argument: first + 4, expected: "a scale" });
+        };
+        Ok(Self {
+            query,
+            key,
+            value,
+            bias,
+            scale: float_of(&scale),
+            is_causal: call.truth(first + 5).unwrap_or(false),
+            wide: if dtype == DType::Float64 { DType::Float64 } else { DType::Float32 },
+        })
+    }
+
+    fn dtype(&self) -> DType {
+        self.query.1.dtype
+    }
+
+    /// A shape whose dims before the last are those of the query, and the last one that of another.
+    fn rows_of(&self, width: usize) -> Numbers {
+        let mut size = Numbers::from(self.query.1.size);
+        size[4] = width;
+        size
+    }
+
+    fn scores(&self) -> Wanted {
+        Wanted::rows(self.wide, &self.rows_of(self.key.1.size[2]))
+    }
+
+    fn launch(
+        &self,
+        write: fn(&Generated) -> String,
+        name: &'static str,
+        tensors: &[(Place, Tensor<'_>)],
+    ) -> Result<Launch, Decline> {
+        let numbers = smallvec![u32::from(self.bias.is_some()), u32::from(self.is_causal)];
+        let mut launch = Generated::launch(name, write, numbers, tensors)?;
+        launch.scalars.push(Constant::Float(self.scale).word());
+        Ok(launch)
+    }
+}
+
+fn tensor<'a>(
+    call: &Call<'a>,
+    argument: usize,
+    rank: usize,
+) -> Result<(Place, Tensor<'a>), Decline> {
+    let tensor = call.tensor(argument).filter(|tensor| tensor.size.len() == rank);
+    let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor of heads" })?;
+    if tensor.size.contains(&0) {
+        return Err(Decline::Shapes);
+    }
+    Ok((Place::Argument(argument), tensor))
+}
+
+/// A recipe that makes these.
+fn making(wanted: SmallVec<[Wanted; 5]>, launches: SmallVec<[Launch; 4]>) -> Recipe {
+    let results = wanted.into_iter().map(|wanted| {
+        let Wanted { dtype, size, stride } = wanted;
+        ResultShape { dtype, size, stride }
+    });
+    Recipe { results: results.collect(), launches: launches.into_iter().collect() }
+}
+
+fn result(wanted: &[Wanted], at: usize) -> (Place, Tensor<'_>) {
+    let Wanted { dtype, size, stride } = &wanted[at];
+    (Place::Result(at), Tensor { dtype: *dtype, size, stride })
+}
+
+/// The result, and the logarithm of each row's sum.
+fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let asked = Attention::of(call, 0)?;
+    let size = asked.rows_of(asked.value.1.size[3]);
+    let mut wanted: SmallVec<[Wanted; 5]> =
+        smallvec![Wanted::rows(asked.dtype(), &size), Wanted::rows(asked.wide, &size[..4])];
+    let scores = asked.scores();
+    let bytes = scores.size.iter().product::<usize>() * 4;
+    let launches = if bytes > MOST_SCORES_BYTES {
+        let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query, asked.key, asked.value];
+        tensors.extend(asked.bias);
+        tensors.extend([result(&wanted, 0), result(&wanted, 1)]);
+        smallvec![asked.launch(write_fused, "attention", &tensors)?]
+    } else {
+        wanted.push(scores);
+        let (y, total, s) = (result(&wanted, 0), result(&wanted, 1), result(&wanted, 2));
+        let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query, asked.key];
+        tensors.extend(asked.bias);
+        tensors.push(s);
+        let weigh = [s, asked.value, y];
+        let none = || smallvec![];
+        smallvec![
+            asked.launch(write_scores, "attention_scores", &tensors)?,
+            Generated::launch("attention_weights", write_weights, none(), &[s, total])?,
+            Generated::launch("attention_result", write_result, none(), &weigh)?,
+        ]
+    };
+    Ok(making(wanted, launches))
+}
+
+/// Gradients of query, key, value and scores, from the logarithms that the forward op kept.
+fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let asked = Attention::of(call, 1)?;
+    let grad = tensor(call, 0, 5)?;
+    let (out, total) = (tensor(call, 7, 5)?, tensor(call, 8, 4)?);
+    let of = |(_, like): (Place, Tensor<'_>)| Wanted::rows(asked.dtype(), like.size);
+    let wanted: SmallVec<[Wanted; 5]> =
+        smallvec![of(asked.query), of(asked.key), of(asked.value), asked.scores(), asked.scores(),];
+    let launches = {
+        let (ds, p) = (result(&wanted, 3), result(&wanted, 4));
+        let mut tensors: SmallVec<[_; 9]> = smallvec![asked.query, asked.key, asked.value];
+        tensors.extend(asked.bias);
+        tensors.extend([grad, out, total, p, ds]);
+        smallvec![
+            asked.launch(write_grad_scores, "attention_grad_scores", &tensors)?,
+            product(OF_QUERIES, asked.scale, [ds, asked.key, result(&wanted, 0)])?,
+            product(OF_KEYS, asked.scale, [ds, asked.query, result(&wanted, 1)])?,
+            product(OF_VALUES, 1.0, [p, grad, result(&wanted, 2)])?,
+        ]
+    };
+    Ok(making(wanted, launches))
+}
+
+fn product(form: u32, scale: f64, tensors: [(Place, Tensor<'_>); 3]) -> Result<Launch, Decline> {
+    let numbers = smallvec![form];
+    let mut launch = Generated::launch("attention_grad", write_product, numbers, &tensors)?;
+    launch.scalars.push(Constant::Float(scale).word());
+    Ok(launch)
+}
+
+const OF_QUERIES: u32 = 0;
+const OF_KEYS: u32 = 1;
+const OF_VALUES: u32 = 2;
+
+/// A kernel's text while it is written: its dims are `b, h, g, q, t, d, e`, or the first of them.
+struct Lines<'a> {
+    text: Text,
+    dtypes: std::slice::Iter<'a, DType>,
+    own: &'static str,
+}
+
+impl<'a> Lines<'a> {
+    fn of(kernel: &'a Generated, dims: &str) -> Self {
+        let mut text = Text::default();
+        text.named(dims);
+        let is_double = kernel.dtypes.contains(&DType::Float64);
+        let own = if is_double { Lane::F64 } else { Lane::F32 }.name();
+        Self { text, dtypes: kernel.dtypes.iter(), own }
+    }
+
+    fn operand(&mut self, role: &str, name: &str, dims: &str) {
+        let dtype = self.dtypes.next().copied().unwrap_or(DType::Float32);
+        self.text.line(format_args!("{role} {name}: {dtype}[{dims}]"));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.line(format_args!("{line}"));
+    }
+
+    /// Query, key and, where they are asked for, value and bias.
+    fn inputs(&mut self, kernel: &Generated, has_value: bool) {
+        self.operand("in", "query", "b, h, g, q, d");
+        self.operand("in", "key", "b, h, t, d");
+        if has_value {
+            self.operand("in", "value", "b, h, t, e");
+        }
+        if kernel.numbers[0] == 1 {
+            self.operand("in", "bias", "b, h, g, q, t");
+        }
+    }
+
+    fn scale(&mut self) {
+        let own = self.own;
+        self.text.line(format_args!("scalar scale: {own}"));
+    }
+
+    /// The scores, as `s`.
+    fn scores(&mut self, kernel: &Generated) {
+        let bias = if kernel.numbers[0] == 1 { " + bias" } else { "" };
+        let scores = format!("sum<d>(query * key) * scale{bias}");
+        let is_causal = kernel.numbers[1] == 1;
+        let scores = if is_causal { format!("where(t <= q, {scores}, -inf)") } else { scores };
+        self.line(&format!("s = {scores}"));
+    }
+}
+
+// A row without a score has no weights, and its logarithm is such that it has none later.
+const WEIGHTS: [&str; 4] = [
+    "largest = max<t>(s)",
+    "m = where(largest == -inf, 0, largest)",
+    "p = exp(s - m)",
+    "l = sum<t>(p)",
+];
+const TOTAL: &str = "total = where(l == 0, inf, m + log(l))";
+
+fn write_fused(kernel: &Generated) -> String {
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, d, e");
+    lines.inputs(kernel, true);
+    lines.operand("out", "y", "b, h, g, q, e");
+    lines.operand("out", "total", "b, h, g, q");
+    lines.scale();
+    lines.scores(kernel);
+    WEIGHTS.iter().for_each(|line| lines.line(line));
+    lines.line("y = where(l == 0, 0, sum<t>(p * value) / l)");
+    lines.line(TOTAL);
+    lines.text.kernel(kernel.name)
+}
+
+fn write_scores(kernel: &Generated) -> String {
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, d");
+    lines.inputs(kernel, false);
+    lines.operand("out", "y", "b, h, g, q, t");
+    lines.scale();
+    lines.scores(kernel);
+    lines.line("y = s");
+    lines.text.kernel(kernel.name)
+}
+
+fn write_weights(kernel: &Generated) -> String {
+    let mut lines = Lines::of(kernel, "b, h, g, q, t");
+    lines.operand("inout", "s", "b, h, g, q, t");
+    lines.operand("out", "total", "b, h, g, q");
+    WEIGHTS.iter().for_each(|line| lines.line(line));
+    lines.line("s = where(l == 0, 0, p / l)");
+    lines.line(TOTAL);
+    lines.text.kernel(kernel.name)
+}
+
+fn write_result(kernel: &Generated) -> String {
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, e");
+    lines.operand("in", "p", "b, h, g, q, t");
+    lines.operand("in", "value", "b, h, t, e");
+    lines.operand("out", "y", "b, h, g, q, e");
+    lines.line("y = sum<t>(p * value)");
+    lines.text.kernel(kernel.name)
+}
+
+fn write_grad_scores(kernel: &Generated) -> String {
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, d, e");
+    lines.inputs(kernel, true);
+    lines.operand("in", "grad", "b, h, g, q, e");
+    lines.operand("in", "result", "b, h, g, q, e");
+    lines.operand("in", "total", "b, h, g, q");
+    lines.operand("out", "p", "b, h, g, q, t");
+    lines.operand("out", "ds", "b, h, g, q, t");
+    lines.scale();
+    lines.scores(kernel);
+    lines.line("w = exp(s - total)");
+    lines.line("p = w");
+    lines.line("ds = w * (sum<e>(grad * value) - sum<e>(grad * result))");
+    lines.text.kernel(kernel.name)
+}
+
+fn write_product(kernel: &Generated) -> String {
+    let (other, y, summed) = match kernel.numbers[0] {
+        OF_QUERIES => ("b, h, t, d", "b, h, g, q, d", "t"),
+        _ => ("b, h, g, q, d", "b, h, t, d", "g, q"),
+    };
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, d");
+    lines.operand("in", "x", "b, h, g, q, t");
+    lines.operand("in", "other", other);
+    lines.operand("out", "y", y);
+    lines.scale();
+    lines.line(&format!("y = sum<{summed}>(x * other) * scale"));
+    lines.text.kernel(kernel.name)
+}

@@ -1,0 +1,351 @@
+//! Random numbers: each element has a counter of its own, so that it is the same number however a
+//! tensor lies and whoever computes it.
+
+mod distribution;
+
+use smallvec::{SmallVec, smallvec};
+use spyre_artifact::{Constant, Lane};
+use spyre_numerics::DType;
+
+use self::distribution::{
+    BERNOULLI, BERNOULLI_OF, CAUCHY, Distribution, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, NORMAL,
+    UNIFORM, WHOLE, digits,
+};
+use crate::dtypes::{Category, lane};
+use crate::generated::{Generated, Text};
+use crate::op::Function;
+use crate::outputs::{Outputs, Wanted};
+use crate::recipe::{Launch, Place, Recipe};
+use crate::reductions::{float_of, source};
+use crate::views::{Loops, Numbers, expanded, like};
+use crate::{Argument, Call, Decline, Tensor};
+
+/// Every op of this kind.
+pub(crate) const OPS: &[(&str, Function)] = &[
+    ("uniform_", uniform),
+    ("normal_", |call| floats(call, &NORMAL, |_, deviation| deviation >= 0.0)),
+    ("log_normal_", |call| floats(call, &LOG_NORMAL, |_, deviation| deviation > 0.0)),
+    ("cauchy_", |call| floats(call, &CAUCHY, |_, sigma| sigma > 0.0)),
+    ("exponential_", exponential),
+    ("geometric_", geometric),
+    ("bernoulli_.float", bernoulli),
+    ("bernoulli_.Tensor", |call| bernoulli_of(call, 1)),
+    ("bernoulli.out", |call| bernoulli_of(call, 0)),
+    ("random_", |call| whole(call, Some(0), None, 1)),
+    ("random_.to", |call| whole(call, Some(0), call.whole(1), 2)),
+    ("random_.from", |call| whole(call, call.whole(1), call.whole(2), 3)),
+    ("randperm.generator_out", permutation),
+    ("native_dropout", dropout),
+    // probabilities, random numbers, result
+    ("spyre::multinomial", multinomial),
+];
+
+/// What a generator gave a call.
+fn generator(call: &Call<'_>, argument: usize) -> Result<[u64; 2], Decline> {
+    match call.argument(argument) {
+        Argument::Random { seed, offset } => Ok([seed, offset]),
+        _ => Err(Decline::Argument { argument, expected: "a generator" }),
+    }
+}
+
+fn number(call: &Call<'_>, argument: usize) -> Result<f64, Decline> {
+    match call.argument(argument) {
+        Argument::Number(number) => Ok(float_of(&number)),
+        _ => Err(Decline::Argument { argument, expected: "a number" }),
+    }
+}
+
+/// What is wrong with a number is the host's to say.
+fn check(is_right: bool, argument: usize) -> Result<(), Decline> {
+    let expected = "a parameter of the distribution";
+    if is_right { Ok(()) } else { Err(Decline::Argument { argument, expected }) }
+}
+
+fn check_float(dtype: DType) -> Result<(), Decline> {
+    if Category::of(dtype) == Category::Float { Ok(()) } else { Err(Decline::DType { dtype }) }
+}
+
+/// `uniform_(x, from, to)`.
+fn uniform(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let largest = largest(source(call)?.dtype);
+    floats(call, &UNIFORM, |from, to| {
+        from <= to && from.abs() <= largest && to.abs() <= largest && to - from <= largest
+    })
+}
+
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::Float16 => 65504.0,
+        DType::Float64 => f64::MAX,
+        DType::BFloat16 => f64::from_bits(0x47ef_e000_0000_0000),
+        _ => f32::MAX.into(),
+    }
+}
+
+/// A distribution of floats with two parameters.
+fn floats(
+    call: &Call<'_>,
+    distribution: &'static Distribution,
+    is_right: impl Fn(f64, f64) -> bool,
+) -> Result<Recipe, Decline> {
+    check_float(source(call)?.dtype)?;
+    let (first, second) = (number(call, 1)?, number(call, 2)?);
+    check(is_right(first, second), 2)?;
+    fill(call, distribution, &[first, second], generator(call, 3)?)
+}
+
+/// `exponential_(x, lambda)`.
+fn exponential(call: &Call<'_>) -> Result<Recipe, Decline> {
+    check_float(source(call)?.dtype)?;
+    let lambda = number(call, 1)?;
+    check(lambda > 0.0, 1)?;
+    fill(call, &EXPONENTIAL, &[lambda], generator(call, 2)?)
+}
+
+/// `geometric_(x, p)`.
+fn geometric(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let p = number(call, 1)?;
+    check(p > 0.0 && p < 1.0, 1)?;
+    fill(call, &GEOMETRIC, &[(-p).ln_1p()], generator(call, 2)?)
+}
+
+/// `bernoulli_(x, p)`.
+fn bernoulli(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let p = number(call, 1)?;
+    check((0.0..=1.0).contains(&p), 1)?;
+    fill(call, &BERNOULLI, &[p], generator(call, 2)?)
+}
+
+/// `bernoulli_(x, p)` and `bernoulli(p)`, with a tensor of probabilities.
+fn bernoulli_of(call: &Call<'_>, probabilities: usize) -> Result<Recipe, Decline> {
+    let argument = probabilities;
+    let p = call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })?;
+    check_float(p.dtype)?;
+    let size = if probabilities == 0 { p.size } else { source(call)?.size };
+    let outputs = Outputs::of(call, &[Wanted::rows(DType::Bool, size)])?;
+    let (place, y) = outputs.get(0);
+    let strides = expanded(&p, y.size).ok_or(Decline::Shapes)?;
+    let given = [(Place::Argument(argument), p.dtype, strides)];
+    let draw = Draw {
+        distribution: &BERNOULLI_OF,
+        numbers: &[],
+        from: generator(call, probabilities + 1)?,
+    };
+    let launch = draw.launch(&given, &[(place, y)])?;
+    Ok(finish(outputs, launch))
+}
+
+/// `random_(x, from, to)`: whole numbers. Without an end, all that the dtype has.
+fn whole(
+    call: &Call<'_>,
+    from: Option<i64>,
+    to: Option<i64>,
+    random: usize,
+) -> Result<Recipe, Decline> {
+    let x = source(call)?;
+    let from = from.ok_or(Decline::Argument { argument: 1, expected: "a whole number" })?;
+    let last = last_whole(x.dtype)?;
+    let first = if Category::of(x.dtype) == Category::Float { -last } else { first_whole(x.dtype) };
+    let end = to.unwrap_or(last.saturating_add(1));
+    check(from < end && from >= first && end - 1 <= last, 1)?;
+    // Half of the 64 bits are enough of a range, but for a few that the host may have.
+    let count = i128::from(end) - i128::from(from) + i128::from(to.is_none() && last == i64::MAX);
+    let count = i64::try_from(count).or_else(|_| {
+        // All whole numbers that are not negative: as many as a word without its sign has.
+        check(from == 0 && to.is_none(), 1).map(|()| 0)
+    })?;
+    let draw = Draw { distribution: &WHOLE, numbers: &[], from: generator(call, random)? };
+    let mut launches = draw.launch(&[], &[(Place::Argument(0), x)])?;
+    if let Some(launch) = &mut launches {
+        launch.scalars.extend([from.cast_unsigned(), count.cast_unsigned()]);
+    }
+    Ok(Recipe { launches: launches.into_iter().collect(), ..Recipe::default() })
+}
+
+/// The last whole number of a dtype of those that have no gaps.
+fn last_whole(dtype: DType) -> Result<i64, Decline> {
+    Ok(match dtype {
+        DType::Bool => 1,
+        DType::Int8 => i8::MAX.into(),
+        DType::UInt8 => u8::MAX.into(),
+        DType::Int16 => i16::MAX.into(),
+        DType::UInt16 => u16::MAX.into(),
+        DType::Int32 => i32::MAX.into(),
+        DType::UInt32 => u32::MAX.into(),
+        DType::Int64 => i64::MAX,
+        DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => 1 << digits(dtype),
+        _ => return Err(Decline::DType { dtype }),
+    })
+}
+
+fn first_whole(dtype: DType) -> i64 {
+    match dtype {
+        DType::Int8 => i8::MIN.into(),
+        DType::Int16 => i16::MIN.into(),
+        DType::Int32 => i32::MIN.into(),
+        DType::Int64 => i64::MIN,
+        _ => 0,
+    }
+}
+
+/// `randperm(n)`: the order of random keys.
+fn permutation(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let count = call.whole(0).and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or(Decline::Argument { argument: 0, expected: "a number of elements" })?;
+    let y = call.tensor(2).ok_or(Decline::Argument { argument: 2, expected: "a tensor" })?;
+    check(count as i64 <= last_whole(y.dtype)?, 0)?;
+    if y.size != [count] {
+        return Err(Decline::ResultShape { size: vec![count] });
+    }
+    let mut recipe = Recipe::default();
+    if count > 0 {
+        let tensors = [(Place::Argument(2), y)];
+        let mut launch =
+            Generated::launch("permutation", write_permutation, smallvec![], &tensors)?;
+        launch.scalars.extend(generator(call, 1)?);
+        recipe.launches.push(launch);
+    }
+    Ok(recipe)
+}
+
+fn write_permutation(kernel: &Generated) -> String {
+    let mut text = Text::default();
+    let own = text.dims("i", 1);
+    text.operand("out", "y", kernel.dtypes[0], &own);
+    text.line(format_args!("scalar seed: i64"));
+    text.line(format_args!("scalar offset: i64"));
+    text.line(format_args!(
+        "key = (random(seed, offset, i0, 0) << 31) | (random(seed, offset, i0, 1) >> 1)"
+    ));
+    let lane = lane(kernel.dtypes[0]).map_or("i64", Lane::name);
+    text.line(format_args!("y = {lane}(order<i0>(key))"));
+    text.kernel(kernel.name)
+}
+
+/// `native_dropout(x, p, trains)`: what is left, and which elements that is.
+fn dropout(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let x = source(call)?;
+    check_float(x.dtype)?;
+    let p = number(call, 1)?;
+    check((0.0..=1.0).contains(&p), 1)?;
+    let p = if call.truth(2) == Some(false) { 0.0 } else { p };
+    let stride = like(x.size, &[x.stride.into()]);
+    let wanted = [x.dtype, DType::Bool].map(|dtype| Wanted {
+        dtype,
+        size: x.size.into(),
+        stride: stride.clone(),
+    });
+    let outputs = Outputs::of(call, &wanted)?;
+    let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
+    let launches = {
+        let results = [outputs.get(0), outputs.get(1)];
+        let from = generator(call, 3)?;
+        let draw = Draw { distribution: &distribution::DROPOUT, numbers: &[1.0 - p, scale], from };
+        draw.launch(&[(Place::Argument(0), x.dtype, x.stride.into())], &results)?
+    };
+    Ok(finish(outputs, launches))
+}
+
+/// `multinomial(x)` with replacement, for rows of probabilities: which share of the sum of a row so
+/// far holds a random number. Sums are kept beside the result.
+fn multinomial(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let (x, y) = (source(call)?, call.tensor(2).ok_or(Decline::Shapes)?);
+    check_float(x.dtype)?;
+    let (&[rows, categories], &[_, samples]) = (x.size, y.size) else {
+        return Err(Decline::Shapes);
+    };
+    let mut recipe = Recipe::default();
+    if rows == 0 || samples == 0 {
+        return Ok(recipe);
+    }
+    let sums = Wanted::rows(DType::Float64, &[rows, categories]);
+    let kept = Tensor { dtype: sums.dtype, size: &sums.size, stride: &sums.stride };
+    let tensors = [(Place::Argument(0), x), (Place::Result(0), kept)];
+    recipe.launches.push(Generated::launch("shares", write_shares, smallvec![], &tensors)?);
+    let tensors = [(Place::Result(0), kept), (Place::Argument(2), y)];
+    let mut launch = Generated::launch("multinomial", write_multinomial, smallvec![], &tensors)?;
+    launch.scalars.extend(generator(call, 1)?);
+    recipe.launches.push(launch);
+    let Wanted { dtype, size, stride } = sums;
+    recipe.results.push(crate::ResultShape { dtype, size, stride });
+    Ok(recipe)
+}
+
+fn write_shares(kernel: &Generated) -> String {
+    let (x, y) = (kernel.dtypes[0], kernel.dtypes[1]);
+    format!(
+        "kernel aten_{}(r, c) {{\n    in x: {x}[r, c]\n    out y: {y}[r, c]\n    \
+         y = scan_sum<c>(f64(x))\n}}\n",
+        kernel.name
+    )
+}
+
+fn write_multinomial(kernel: &Generated) -> String {
+    let (x, y) = (kernel.dtypes[0], kernel.dtypes[1]);
+    format!(
+        "kernel aten_{}(r, s, c) {{\n    in x: {x}[r, c]\n    out y: {y}[r, s]\n    \
+         scalar seed: i64\n    scalar offset: i64\n    \
+         index = r * size(s) + s\n    \
+         u = f64(random(seed, offset, index, 0)) * 2.3283064365386963e-10f64\n    \
+         limit = u * x[r, size(c) - 1]\n    \
+         y = sum<c>(i64(x <= limit))\n}}\n",
+        kernel.name
+    )
+}
+
+/// A tensor that is filled where it is.
+fn fill(
+    call: &Call<'_>,
+    distribution: &'static Distribution,
+    numbers: &[f64],
+    from: [u64; 2],
+) -> Result<Recipe, Decline> {
+    let launches =
+        Draw { distribution, numbers, from }.launch(&[], &[(Place::Argument(0), source(call)?)])?;
+    Ok(Recipe { launches: launches.into_iter().collect(), ..Recipe::default() })
+}
+
+fn finish(outputs: Outputs<'_>, launch: Option<Launch>) -> Recipe {
+    let mut recipe = outputs.into_recipe();
+    recipe.launches.extend(launch);
+    recipe
+}
+
+/// Numbers that are drawn for every element of some tensors of one shape.
+struct Draw<'a> {
+    distribution: &'static Distribution,
+    numbers: &'a [f64],
+    /// Seed and offset.
+    from: [u64; 2],
+}
+
+impl Draw<'_> {
+    fn launch(
+        &self,
+        given: &[(Place, DType, Numbers)],
+        results: &[(Place, Tensor<'_>)],
+    ) -> Result<Option<Launch>, Decline> {
+        let (_, y) = results[0];
+        if y.size.contains(&0) {
+            return Ok(None);
+        }
+        let mut strides: SmallVec<[Numbers; 4]> =
+            given.iter().map(|(_, _, strides)| strides.clone()).collect();
+        strides.extend(results.iter().map(|(_, tensor)| Numbers::from(tensor.stride)));
+        // Loops go over rows, whatever lies beside what: elements are counted as their user does.
+        strides.push(like(y.size, &[]));
+        let loops = Loops::over(y.size, strides)?;
+        let places = given.iter().map(|&(place, dtype, _)| (place, dtype));
+        let places = places.chain(results.iter().map(|&(place, tensor)| (place, tensor.dtype)));
+        let tensors: SmallVec<[(Place, Tensor<'_>); 4]> = places
+            .zip(&loops.strides)
+            .map(|((place, dtype), stride)| (place, Tensor { dtype, size: &loops.size, stride }))
+            .collect();
+        let numbers = smallvec![loops.size.len() as u32, self.distribution.number];
+        let mut launch = Generated::launch("random", distribution::write, numbers, &tensors)?;
+        launch.scalars.extend(self.from);
+        let words = self.numbers.iter().map(|&number| Constant::Float(number).word());
+        launch.scalars.extend(words);
+        Ok(Some(launch))
+    }
+}
