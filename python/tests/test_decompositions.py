@@ -158,3 +158,50 @@ def test_parts_give_what_the_cpu_gives(name):
 
     for a, b in zip(given, expected) if isinstance(expected, tuple) else [(given, expected)]:
         torch.testing.assert_close(a.cpu(), b)
+
+
+COMPLEX = {
+    "sum": lambda z, w: z + w * 1.5,
+    "product": lambda z, w: z * w - 1j,
+    "quotient": lambda z, w: z / w,
+    "conjugate product": lambda z, w: z @ w.conj().mT,
+    "magnitude and angle": lambda z, w: torch.stack([z.abs(), w.angle()]),
+    "exponential": lambda z, w: z.exp().log(),
+    "reductions": lambda z, w: z.sum(1) + w.mean(),
+    "parts of a conjugate": lambda z, w: z.conj().imag + w.real,
+    "of real ones": lambda z, w: z.real.to(torch.complex64) + w.imag,
+    "wider": lambda z, w: z.to(torch.complex128),
+    "moved": lambda z, w: torch.cat([z.flip(1), w.tril(), z.roll(3, 1)]),
+    "chosen": lambda z, w: torch.where(z.real > 0, z, w).masked_fill(w.real > 0, 1j),
+    "in place": lambda z, w: z.clone().mul_(w).add_(1).conj().resolve_conj(),
+    "filled": lambda z, w: torch.full_like(z, 2 - 1j) + torch.zeros_like(w.t()).t(),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_are_pairs_of_real_ones(name):
+    generator = torch.Generator().manual_seed(5)
+    z, w = (torch.randn(6, 70, dtype=torch.complex64, generator=generator) for _ in range(2))
+
+    given, expected = COMPLEX[name](z.to("spyre"), w.to("spyre")), COMPLEX[name](z, w)
+
+    torch.testing.assert_close(given.cpu(), expected)
+
+
+def test_bags_have_gradients():
+    table, index = torch.randn(9, 4), torch.tensor([1, 2, 2, 8, 0, 1])
+    for mode in ("sum", "mean", "max"):
+        results = []
+        for device in ("cpu", "spyre"):
+            weight = table.to(device, copy=True).requires_grad_()
+            starts = torch.tensor([0, 2, 2, 5], device=device)
+            bags = torch.nn.functional.embedding_bag(index.to(device), weight, starts, mode=mode)
+            bags.square().sum().backward()
+            results.append((bags.detach().cpu(), weight.grad.cpu()))
+        torch.testing.assert_close(results[1], results[0])
+
+
+def test_kernels_see_memory_of_another_dtype():
+    x = torch.randn(5, 64).to("spyre")
+
+    torch.testing.assert_close((x.view(torch.int32) & 255).cpu(), x.cpu().view(torch.int32) & 255)

@@ -1,7 +1,8 @@
 """How much of PyTorch runs on the device alone: python -m opinfo.native (from python/tests).
 
 An operator of `op_db` is native when all of its float32 samples pass with fallbacks forbidden, at PyTorch's
-tolerances, and the device's counters say that nothing was copied to the host. A read-back that is the operator's
+tolerances from the CPU's result or from that of float64, and the device's counters say that nothing was copied to
+the host. A read-back that is the operator's
 meaning (`item`, `nonzero`) is no fallback. Gradients are judged likewise, for operators that are native. A core
 ATen operator is native when it was called and nothing went wrong. Writes a table and prints the three shares.
 """

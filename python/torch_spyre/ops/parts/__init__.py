@@ -4,10 +4,23 @@ Each function computes anew, from tensors of the device; forms that write are ma
 (:mod:`..decompositions`). A function that does not take what it is given raises, and the CPU is asked.
 """
 
-from . import complexes, counting, distances, fourier, indices, losses, making, matrices, ordering, sampling, unique
+from . import (
+    bags,
+    complexes,
+    counting,
+    distances,
+    fourier,
+    indices,
+    losses,
+    making,
+    matrices,
+    ordering,
+    sampling,
+    unique,
+)
 from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
-    "FUNCTIONS", "LEFT_TO_THE_CPU", "complexes", "counting", "distances", "fourier", "indices", "losses", "making", "matrices",
-    "ordering", "sampling", "unique",
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "complexes", "counting", "distances", "fourier", "indices", "losses", "making",
+    "matrices", "ordering", "sampling", "unique",
 ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map
 
 from .table import Declined, part, writes
 
@@ -57,12 +59,11 @@ def _complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _common(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls it with tensors of the dtype that all have together, real ones as their parts are."""
-    tensors = [value for value in args if isinstance(value, Tensor)]
-    dtype = tensors[0].dtype
-    for value in args[1:] if isinstance(args[0], Tensor) else args:
-        dtype = torch.result_type(torch.empty(0, dtype=dtype), value) if not isinstance(value, Tensor) else (
-            torch.promote_types(dtype, value.dtype)
-        )  # fmt: skip
+    given = [value for value in args if isinstance(value, (Tensor, complex, float, int))]
+    tensors = [value for value in given if isinstance(value, Tensor)]
+    dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    if any(isinstance(value, complex) for value in given):
+        dtype = torch.promote_types(dtype, torch.complex32)
     wide = torch.float64 if dtype == torch.complex128 else torch.float32
     made = [v.to(wide) if isinstance(v, Tensor) and not v.is_complex() else v for v in args]
     return function(*made, **kwargs)
@@ -144,6 +145,24 @@ def exp(a: Tensor) -> Tensor:
     return joined(size * imaginary.cos(), size * imaginary.sin())
 
 
+@_complex("sqrt")
+def sqrt(a: Tensor) -> Tensor:
+    size, turn = magnitude(a).sqrt(), angle(a) / 2
+    return joined(size * turn.cos(), size * turn.sin())
+
+
+@_complex("sin")
+def sin(a: Tensor) -> Tensor:
+    real, imaginary = parts_of(a)
+    return joined(real.sin() * imaginary.cosh(), real.cos() * imaginary.sinh())
+
+
+@_complex("cos")
+def cos(a: Tensor) -> Tensor:
+    real, imaginary = parts_of(a)
+    return joined(real.cos() * imaginary.cosh(), -(real.sin() * imaginary.sinh()))
+
+
 @_complex("log")
 def log(a: Tensor) -> Tensor:
     return joined(magnitude(a).log(), angle(a))
@@ -210,6 +229,38 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
 @_complex("dot")
 def dot(a: Tensor, b: Tensor) -> Tensor:
     return _product(torch.dot, a, b)
+
+
+def _apart(name: str) -> None:
+    """An operation that moves elements, or adds them up, does so with each of the two parts."""
+
+    def each(*args: Any, **kwargs: Any) -> Tensor:
+        _needed(*tree_flatten((args, kwargs))[0])
+        packet, _, overload = name.partition(".")
+        function = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        done = []
+        for at in (0, 1):
+            given, named = tree_map(functools.partial(_half, at=at), (args, kwargs))
+            done.append(function(*given, **named))
+        return joined(*done)
+
+    part(name)(each)
+
+
+def _half(value: Any, at: int) -> Any:
+    return parts_of(value)[at] if isinstance(value, Tensor) and value.is_complex() else value
+
+
+for _name in (
+    "_index_put_impl", "cat", "constant_pad_nd", "cumsum", "flip", "gather", "index.Tensor", "index_add", "index_copy",
+    "index_select", "roll", "scatter.src", "scatter_add", "tril", "triu",
+):  # fmt: skip
+    _apart(_name)
+
+
+@_complex("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(a: Tensor, mask: Tensor, value: Any) -> Tensor:
+    return where(mask, value, a)
 
 
 @_complex("eq.Tensor")
