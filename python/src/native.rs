@@ -90,7 +90,7 @@ pub(crate) unsafe fn launch(
 }
 
 /// Tensors as a trace shows them.
-fn shapes(tensors: &[SpyreTensor]) -> String {
+pub(crate) fn shapes(tensors: &[SpyreTensor]) -> String {
     let of = |tensor: &SpyreTensor| format!("{}{:?}", tensor.data_type(), tensor.shape());
     tensors.iter().map(of).collect::<Vec<_>>().join(", ")
 }

@@ -142,6 +142,6 @@ def test_generated_tokens_are_the_cpus(name, cache):
 def generate(name: str, cache: str, device: str) -> torch.Tensor:
     family = FAMILIES[name]
     call = {key: value.to(device) for key, value in family.call().items() if key != "decoder_input_ids"}
-    settings = {"cache_implementation": cache} if family.has_static_cache else {}
+    settings = {**family.generation, "cache_implementation": cache} if family.has_static_cache else family.generation
     own = model(name, torch.float32, device)
     return own.generate(**call, do_sample=False, max_new_tokens=TOKENS, min_new_tokens=TOKENS, **settings).cpu()

@@ -14,6 +14,8 @@ use super::view::{RawView, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
 use crate::kernels::{self, Launch, PreparedPlan};
+use crate::native::shapes;
+use crate::recording;
 
 /// What a launch is given: `SpyreLaunch` in `csrc/spyre.h`.
 #[repr(C)]
@@ -64,7 +66,8 @@ entry! {
         let scalars: SmallVec<[u64; 8]> = scalars.iter().map(|&word| word as u64).collect();
         let stream = card.current_stream()?;
         let before = stream.flex().last_point();
-        let last = plan.job.launch(stream, &tensors, &scalars)?;
+        let queue = || Ok(plan.job.launch(stream, &tensors, &scalars)?);
+        let last = recording::noted(stream, true, || shapes(&tensors), queue)?;
         // SAFETY: as above: a text that ends with a zero.
         let file = kernels::kept(unsafe { CStr::from_ptr(given.file) });
         kernels::note_launch(Launch { before, last, file, line: given.line as u32 });

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -43,6 +43,7 @@ class Family:
     generates: bool = True
     has_static_cache: bool = True
     spread: float = 4.0
+    generation: dict[str, Any] = field(default_factory=dict)
 
     def make(self, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
         """The model, on the CPU, with the same weights every time."""
@@ -100,6 +101,7 @@ FAMILIES: dict[str, Family] = {
         {"vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
          "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2},
         ("input_ids", "attention_mask", "decoder_input_ids"), spread=1.0,
+        generation={"repetition_penalty": 2.0},  # it would say one word for ever
     ),
     "vit": Family(
         "ViTForImageClassification", "ViTConfig", {**VISION, "num_labels": 7}, ("pixel_values",), generates=False
@@ -115,7 +117,7 @@ FAMILIES: dict[str, Family] = {
          "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "num_mel_bins": 8,
          "max_source_positions": 20, "max_target_positions": 32, "decoder_start_token_id": 1,
          "suppress_tokens": None, "begin_suppress_tokens": None},
-        ("input_features", "decoder_input_ids"),
+        ("input_features", "decoder_input_ids"), spread=8.0,
     ),
     "mixtral": _decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2),
     "mamba": Family(
