@@ -33,12 +33,16 @@ double scale_of(const std::optional<double>& scale, const Tensor& query) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(3))));
 }
 
+bool has_kernels(at::ScalarType dtype) {
+  return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf || dtype == at::kBFloat16;
+}
+
 bool is_taken(const Tensor& query, const Tensor& key, const Tensor& value) {
   const auto is_plain = [&](const Tensor& tensor) {
     return tensor.dim() == 4 && tensor.numel() > 0 && !tensor.is_nested() &&
            tensor.device() == query.device() && tensor.scalar_type() == query.scalar_type();
   };
-  return is_plain(query) && is_plain(key) && is_plain(value) && at::isFloatingType(query.scalar_type()) &&
+  return is_plain(query) && is_plain(key) && is_plain(value) && has_kernels(query.scalar_type()) &&
          key.sizes().slice(0, 3) == value.sizes().slice(0, 3) && query.size(0) == key.size(0) &&
          query.size(3) == key.size(3) && query.size(1) % key.size(1) == 0;
 }

@@ -4,6 +4,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -22,8 +23,12 @@ int64_t count(const Tensor& flags) {
   return flags.numel() == 0 ? 0 : flags.sum().item<int64_t>();
 }
 
-void check_made(const char* op, const std::optional<Results>& made, const Tensor& tensor) {
-  TORCH_CHECK_NOT_IMPLEMENTED(made.has_value(), op, " on spyre has no kernel for ", tensor.scalar_type());
+// What kernels do not have, such as complex numbers, goes where all other ops without a kernel go.
+Tensor without_kernel(const char* name, std::initializer_list<c10::IValue> arguments) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  std::vector<c10::IValue> stack(arguments);
+  fallback(op, &stack);
+  return stack.back().toTensor();
 }
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
@@ -37,7 +42,8 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   const int64_t found = count(flags);
   at::native::resize_output(out, {found, self.dim()});
   if (found > 0 && self.dim() > 0) {
-    check_made("nonzero", call_native(op, {flags, self.sizes().vec(), out}, {2}), self);
+    const auto made = call_native(op, {flags, self.sizes().vec(), out}, {2});
+    TORCH_INTERNAL_ASSERT(made.has_value(), "there is no kernel for the places of truth values");
   }
   return out;
 }
@@ -57,7 +63,10 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   const int64_t found = count(flags);
   at::native::resize_output(out, {found});
   if (found > 0) {
-    check_made("masked_select", call_native(op, {row(*all_self), flags, out}, {2}), self);
+    const auto made = call_native(op, {row(*all_self), flags, out}, {2});
+    if (!made.has_value()) {
+      out.copy_(without_kernel("aten::masked_select", {self, mask}));
+    }
   }
   return out;
 }
@@ -80,8 +89,10 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
   TORCH_CHECK(found <= source.numel(), "Number of elements of source < number of ones in mask");
   if (found > 0) {
     Tensor target = row(self);
-    check_made("masked_scatter_", call_native(op, {target, flags, row(source)}, {0}), self);
-    if (!self.is_contiguous()) {
+    const auto made = call_native(op, {target, flags, row(source)}, {0});
+    if (!made.has_value()) {
+      without_kernel("aten::masked_scatter_", {self, mask, source});
+    } else if (!self.is_contiguous()) {
       self.copy_(target.view(self.sizes()));
     }
   }

@@ -3,8 +3,8 @@ use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
 use crate::{
-    Call, Decline, Recipe, attention, data_dependent, images, indexing, losses, making, membership, optimisers,
-    products, random, reductions, rolling, rows, scans, scattering, sorting, turning,
+    Call, Decline, Recipe, attention, data_dependent, images, indexing, losses, making, membership,
+    optimisers, products, random, reductions, rolling, rows, scans, scattering, sorting, turning,
 };
 
 /// An operator of PyTorch that kernels are known for.
