@@ -44,8 +44,7 @@ kernel attention(b, h, q, t, d, e) {{
     in key: float32[b, h, t, d]
     in value: float32[b, h, t, e]
     out y: float32[b, h, q, e]
-    scores = sum<d>(query * key) * 0.125
-    s = {masked}
+    s = {scores}
     p = exp(s - max<t>(s))
     y = sum<t>(p * value) / sum<t>(p)
 }}
@@ -172,8 +171,9 @@ def rms_norm() -> Case:
 
 
 def attention(tokens: int, is_causal: bool = False) -> Case:
-    masked = "where(t <= q, scores, -inf)" if is_causal else "scores"
-    kernel = torch.spyre.compile(ATTENTION.format(masked=masked))
+    scores = "sum<d>(query * key) * 0.125"
+    scores = f"where(t <= q, {scores}, -inf)" if is_causal else scores
+    kernel = torch.spyre.compile(ATTENTION.format(scores=scores))
 
     def peer(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
