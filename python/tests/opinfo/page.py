@@ -1,0 +1,67 @@
+"""Writes docs/operators.md: python -m opinfo.page [table] (from python/tests).
+
+The table is what `python -m opinfo.native` wrote; without one, only the list of overloads is written anew, from what
+is installed: kernels come more often than anybody measures.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs" / "operators.md"
+TITLE = "## Overloads that are kernels"
+SIGNS = {"kernels": "kernel", "parts": "parts", "views": "view"}
+HEAD = """# Operators
+
+Measured by `python -m opinfo.native`, with fallbacks forbidden, and written by `python -m opinfo.page`. For each
+operator of PyTorch's `op_db`, all float32 samples (of those that have none, of the dtype that is named) run and are
+compared with the CPU: **kernel**, by kernels of the device; **parts**, as other operators that have kernels, forward or
+backward; **view**, without moving anything; **CPU**, with its help for at least one sample. Gradients likewise; `-`
+where there are none, or the operator itself needs the CPU. An operator with `-` has no samples that the CPU takes.
+"""
+
+
+def main() -> int:
+    from torch_spyre import _C
+
+    if len(sys.argv) > 1:
+        table = measured(Path(sys.argv[1]).read_text())
+    else:
+        table = PAGE.read_text().partition(TITLE)[0]
+    PAGE.write_text(table + TITLE + "\n\n" + wrapped(_C.native_ops()))
+    return 0
+
+
+def measured(table: str) -> str:
+    """The page's first part, from a table of `native.py`."""
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| operator |")]
+    summary = next(line for line in table.splitlines() if line.startswith("native: "))
+    lines = [HEAD, summary.replace("native: ", "When it was last measured, on the device alone: "), ""]
+    lines += ["| operator | dtype | forward | gradient |", "|---|---|---|---|"]
+    for name, dtype, ahead, back, way in ([cell.strip() for cell in row.split("|")[1:6]] for row in rows):
+        dtype = dtype or "-"
+        forward = "-" if ahead == "0/0" else SIGNS[way] if passed(ahead) else "CPU"
+        gradient = "-" if back == "0/0" else "device" if passed(back) else "CPU"
+        lines.append(f"| {name} | {dtype} | {forward} | {gradient} |")
+    return "\n".join([*lines, "", ""])
+
+
+def passed(samples: str) -> bool:
+    good, _, total = samples.partition("/")
+    return good == total != "0"
+
+
+def wrapped(names: list[str]) -> str:
+    """Names in lines of a readable length."""
+    lines = [""]
+    for name in sorted(names):
+        word = f"`{name}`"
+        if len(lines[-1]) + len(word) > 108:
+            lines.append("")
+        lines[-1] += f"{' ' if lines[-1] else ''}{word}"
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
