@@ -151,10 +151,13 @@ def test_other_floats_are_as_good(name, dtype):
     given = outcome(act, arguments, "spyre", dtype)
     # The card rounds at the end only: what it gives is close to what no rounding would give.
     exact = outcome(act, [argument.to(dtype) for argument in arguments], "cpu", torch.float64)
+    cpus = outcome(act, arguments, "cpu", dtype)
     tolerance = 1e-7 if dtype == torch.float64 else 4e-2
-    for left, right in zip(given, exact):
+    for left, right, cpu in zip(given, exact, cpus):
         assert left.dtype == dtype
-        torch.testing.assert_close(left.double(), right, rtol=tolerance, atol=tolerance)
+        # Where results between ops are rounded, too, the CPU is as far away.
+        far = max(tolerance, 1.5 * (cpu.double() - right).abs().max().item())
+        torch.testing.assert_close(left.double(), right, rtol=tolerance, atol=far)
 
 
 @needs_spyre

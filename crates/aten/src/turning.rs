@@ -8,7 +8,7 @@ use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::{Place, Recipe};
 use crate::reductions::source;
-use crate::views::{Numbers, like};
+use crate::views::{Numbers, preserved};
 use crate::{Call, Decline};
 
 /// Every op of this kind.
@@ -36,7 +36,7 @@ fn dims_of(call: &Call<'_>, argument: usize) -> Result<Numbers, Decline> {
 fn turned(call: &Call<'_>, mask: u32) -> Result<Recipe, Decline> {
     let x = source(call)?;
     check_dims(x.size.len())?;
-    let stride = like(x.size, &[Numbers::from(x.stride)]);
+    let stride = preserved(x.size, x.stride);
     let wanted = Wanted { dtype: x.dtype, size: x.size.into(), stride };
     let outputs = Outputs::of(call, &[wanted])?;
     let mut launches = Vec::new();

@@ -143,6 +143,29 @@ pub(crate) fn like(shape: &[usize], sources: &[Numbers]) -> Numbers {
     strides
 }
 
+/// Strides of a new tensor that is like another one: the same, if that one has neither gaps nor elements
+/// twice.
+pub(crate) fn preserved(shape: &[usize], stride: &[usize]) -> Numbers {
+    match is_dense(shape, stride) {
+        true => stride.into(),
+        false => like(shape, &[stride.into()]),
+    }
+}
+
+/// As PyTorch has it: dims of less than two elements do not count.
+fn is_dense(shape: &[usize], stride: &[usize]) -> bool {
+    let mut dims: SmallVec<[(usize, usize); 8]> =
+        stride.iter().copied().zip(shape.iter().copied()).filter(|dim| dim.1 > 1).collect();
+    dims.sort_unstable();
+    let mut expected = 1;
+    shape.contains(&0)
+        || dims.iter().all(|&(stride, size)| {
+            let is_next = stride == expected;
+            expected *= size;
+            is_next
+        })
+}
+
 /// Whether `one` steps less far than `other`, if a source knows.
 fn is_inner(shape: &[usize], sources: &[Numbers], one: usize, other: usize) -> Option<bool> {
     for strides in sources {
