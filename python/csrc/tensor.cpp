@@ -372,7 +372,7 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     if (status != SPYRE_ELSEWHERE) {
       return check(status);
     }
-    if (copy_by_parts(self, source)) {
+    if (self.scalar_type() != source.scalar_type() && copy_by_parts(self, source)) {
       return;
     }
     const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));

@@ -73,10 +73,13 @@ pub(crate) unsafe fn launch(
         traffic::LAUNCHES.note();
         let queue = || match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
             Ok(_) => Ok(()),
-            // What shares memory in other ways than a kernel allows is the host's to sort out.
-            Err(error @ (Error::Aliased { .. } | Error::SharedElements { .. })) => {
-                Err(Failure::new(Kind::Elsewhere, error))
-            }
+            // What shares memory in other ways than a kernel allows, or is stored as something else, is
+            // the host's to sort out.
+            Err(
+                error @ (Error::Aliased { .. }
+                | Error::SharedElements { .. }
+                | Error::Format { .. }),
+            ) => Err(Failure::new(Kind::Elsewhere, error)),
             Err(error) => Err(error.into()),
         };
         recording::noted(stream, true, || shapes(&tensors), queue)?;

@@ -151,7 +151,10 @@ def test_other_floats_are_as_good(name, dtype):
     given = outcome(act, arguments, "spyre", dtype)
     # The card rounds at the end only: what it gives is close to what no rounding would give.
     exact = outcome(act, [argument.to(dtype) for argument in arguments], "cpu", torch.float64)
-    cpus = outcome(act, arguments, "cpu", dtype)
+    try:
+        cpus = outcome(act, arguments, "cpu", dtype)
+    except NotImplementedError:  # the CPU has not every op in every dtype
+        cpus = exact
     tolerance = 1e-7 if dtype == torch.float64 else 4e-2
     for left, right, cpu in zip(given, exact, cpus):
         assert left.dtype == dtype

@@ -180,6 +180,15 @@ def fill(a: Tensor, value: Any = 0) -> Tensor:
     return a.copy_(whole)
 
 
+@part("flip")
+def flip(a: Tensor, dims: list[int]) -> Tensor:
+    _needed(a)
+    rank = a.dim()
+    if a.is_conj() or a.is_neg() or not all(-rank <= dim < rank for dim in dims):
+        raise Declined("bits of its own, or no such dims")
+    return torch.view_as_complex(torch.view_as_real(a).flip([dim % rank for dim in dims]))
+
+
 @part("complex")
 def from_parts(real: Tensor, imaginary: Tensor) -> Tensor:
     if real.dtype != imaginary.dtype or not real.is_floating_point():
