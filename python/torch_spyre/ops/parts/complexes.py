@@ -261,7 +261,7 @@ def _half(value: Any, at: int) -> Any:
 
 
 for _name in (
-    "_index_put_impl", "cat", "constant_pad_nd", "cumsum", "flip", "gather", "index.Tensor", "index_add", "index_copy",
+    "_index_put_impl", "cat", "constant_pad_nd", "cumsum", "gather", "index.Tensor", "index_add", "index_copy",
     "index_select", "roll", "scatter.src", "scatter_add", "tril", "triu",
 ):  # fmt: skip
     _apart(_name)
