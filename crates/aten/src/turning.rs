@@ -14,10 +14,18 @@ use crate::{Call, Decline};
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[("flip", flip)];
 
+/// Dims of an operand that a kernel can reach by other coordinates than its own.
+const MOST_TURNED: u32 = 7;
+
 /// `flip(x, dims)`: from the last to the first.
 fn flip(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let dims = dims_of(call, 1)?;
-    let mask = dims.iter().fold(0, |mask, dim| mask | 1 << dim);
+    let (x, dims) = (source(call)?, dims_of(call, 1)?);
+    // A single element is its own last.
+    let turned_dims = dims.iter().filter(|&&dim| x.size[dim] > 1);
+    let mask = turned_dims.fold(0_u32, |mask, dim| mask | 1 << dim);
+    if mask.count_ones() > MOST_TURNED {
+        return Err(Decline::Rank { dims: dims.len() });
+    }
     turned(call, mask)
 }
 
