@@ -186,9 +186,12 @@ def reference_inputs(arguments, there, device, card: bool):
 
 
 def is_random(name: str, named: dict) -> bool:
-    if any(word in name for word in DETERMINISTIC) and "dropout" not in name:
+    is_only_alike = any(word in name for word in DETERMINISTIC)
+    if is_only_alike and not any(word in name for word in ("dropout", "log_normal")):
         return False
-    return any(word in name for word in RANDOM) or bool(named.get("dropout_p"))
+    # Its dropout comes by place, and only in training.
+    drops_out = named.get("dropout_p") or ("multi_head_attention" in name and named.get("training"))
+    return any(word in name for word in RANDOM) or bool(drops_out)
 
 
 def tolerance(op, dtype: torch.dtype) -> tuple[float, float]:
