@@ -179,12 +179,12 @@ impl Driver {
                 self.keep_ticket(at, point);
                 Ok(Some(point))
             }
-            // The stream has failed, and the scheduler has not come to that block yet: the event stands
-            // for the last one, and will have its fault.
+            // The stream's only failure comes by waiting, and the scheduler has not come to that block
+            // yet: the event stands for the last one, and will have its fault.
             (Ok(Some(given)), None)
                 if kind == BlockKind::RecordEvent
                     && given == (StreamPoint { sequence: sequence - 1, ..point })
-                    && state.oracle.lane(stream).doomed_times > 0 =>
+                    && state.oracle.lane(stream).is_first_doom_uncertain() =>
             {
                 state.oracle.retract(stream)?;
                 Ok(Some(given))

@@ -84,8 +84,14 @@ impl Driver {
                 }
             }
             None => {
+                let last = self.world.state().oracle.lane(self.streams[at].index()).reserved;
                 let model = Block::new(BlockKind::RecordEvent, None, Effect::None);
-                self.queue(at, &[model], |stream| stream.record(&recorded.event).map(Some))?
+                let point =
+                    self.queue(at, &[model], |stream| stream.record(&recorded.event).map(Some))?;
+                if recorded.is_timed && point.is_some_and(|point| point.sequence == last) {
+                    return broken(Promise::InOrder, "a timed event has no block of its own");
+                }
+                point
             }
         };
         let times = point.map(|p| self.world.state().oracle.lane(p.stream).doomed_times);

@@ -86,6 +86,11 @@ impl Lane {
         self.open().is_some_and(|doom| !doom.is_certain(self.pinned))
     }
 
+    /// Whether it never failed before, and the scheduler need not know yet that it does now.
+    pub(crate) fn is_first_doom_uncertain(&self) -> bool {
+        self.doomed_times == 1 && self.is_open_uncertain()
+    }
+
     pub(crate) fn fail(&mut self, cause: &Cause, from: u64, is_inherited: bool) {
         let (reserved, severity) = (self.reserved, cause.fault.severity());
         let doom = Doom { cause: cause.id, severity, from, until: None, is_inherited };
