@@ -23,7 +23,7 @@ use crate::process::Process;
 use crate::recorder::Record;
 use crate::ring::{Full, Reservation, RingSizes};
 use crate::stream_table::{Entry, Lane, StreamTable};
-use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence, spin_loop};
 use crate::tape::Tape;
 use crate::{Env, Error, FlexAllocator, Policy, Priority};
 
@@ -187,7 +187,7 @@ impl Scheduler {
     /// The flight recorder: the last 4,096 blocks that ended, and those that are running. A forked
     /// child has none.
     pub fn flight_record(&self) -> Vec<Record> {
-        if self.process.is_current() { self.core.lock().records() } else { Vec::new() }
+        if self.process.is_current() { self.noted().records() } else { Vec::new() }
     }
 
     /// Starts to keep every block that ends, up to so many, and to take times, until
@@ -195,17 +195,27 @@ impl Scheduler {
     /// is given; no block is lost between the two.
     pub fn start_recording(&self, most: usize) -> Tape {
         self.set_tracing(true);
-        if self.process.is_current() {
-            self.core.lock().set_tape(Some(most))
-        } else {
-            Tape::default()
-        }
+        if self.process.is_current() { self.noted().set_tape(Some(most)) } else { Tape::default() }
     }
 
     /// Ends a recording. Blocks that are still queued or running are not part of it.
     pub fn stop_recording(&self) -> Tape {
         self.set_tracing(false);
-        if self.process.is_current() { self.core.lock().set_tape(None) } else { Tape::default() }
+        if self.process.is_current() { self.noted().set_tape(None) } else { Tape::default() }
+    }
+
+    /// The state, once every block that is known to be done by now is noted in it: a prompt device's
+    /// are known to whoever waits for them before that.
+    fn noted(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.core.lock();
+        let now = core.next_token();
+        while core.is_behind(now) {
+            core.call_back();
+            drop(core);
+            spin_loop();
+            core = self.core.lock();
+        }
+        core
     }
 
     /// How often a sleeping worker had to be woken.

@@ -4,8 +4,8 @@
 //! schedules of the whole scheduler. Both run the code as it is.
 
 pub(crate) use imp::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, Thread, current, fence, park,
-    spawn, spin_loop, thread_local,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Thread, current,
+    fence, park, spawn, spin_loop, thread_local,
 };
 
 /// How often something is done: less often where a model checker follows every step.
@@ -39,7 +39,7 @@ mod imp {
     pub(crate) use std::thread::{Thread, current, park};
     pub(crate) use std::thread_local;
 
-    pub(crate) use parking_lot::Mutex;
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
 
     #[inline]
     pub(crate) fn with_mut<T, R>(cell: &UnsafeCell<T>, access: impl FnOnce(*mut T) -> R) -> R {
@@ -57,10 +57,11 @@ mod imp {
     pub(crate) use loom::thread_local;
     use std::sync::Arc;
 
+    pub(crate) use loom::sync::MutexGuard;
+    use loom::sync::Notify;
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    use loom::sync::{MutexGuard, Notify};
     pub(crate) use loom::thread::yield_now as spin_loop;
 
     /// Loom's own `unpark` also wakes a thread that waits for a lock, which that cannot bear. This
@@ -102,7 +103,7 @@ mod imp {
 mod imp {
     pub(crate) use std::cell::UnsafeCell;
 
-    use shuttle::sync::MutexGuard;
+    pub(crate) use shuttle::sync::MutexGuard;
     pub(crate) use shuttle::sync::atomic::{
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };

@@ -102,6 +102,28 @@ impl Core {
         self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
+    /// Whether blocks that are known to be done are not noted yet: those of runs with tokens before
+    /// this one, which whoever carries them out notes when it comes back with the rest of the run.
+    pub(crate) fn is_behind(&self, before: Token) -> bool {
+        let running = self.engines.iter().filter_map(|engine| engine.running.as_ref());
+        running.filter(|running| running.token < before.0 && !running.is_later).any(|running| {
+            let StreamPoint { stream, sequence } = running.first.point;
+            self.streams[usize::from(stream.0)].lane.is_done(sequence)
+        })
+    }
+
+    /// The next run's token.
+    pub(crate) fn next_token(&self) -> Token {
+        Token(self.next_token)
+    }
+
+    /// Asks whoever carries out a stream without the lock to come back.
+    pub(crate) fn call_back(&self) {
+        if self.is_leased() {
+            self.arrivals.call();
+        }
+    }
+
     /// The block that an engine has, if that was found to be overdue.
     pub(crate) fn to_be_aborted(&self, engine: EngineIndex) -> Option<Token> {
         let running = self.engines[usize::from(engine.0)].running.as_ref();

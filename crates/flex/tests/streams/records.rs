@@ -88,6 +88,31 @@ fn the_flight_record_is_the_order_in_which_blocks_ended() {
     );
 }
 
+/// A prompt device's block is known to be done before the rest of its run is.
+#[test]
+fn what_was_waited_for_is_in_the_record_at_once() {
+    on_each_card(|card| {
+        let (stream, scheduler) = (card.stream(), card.context.scheduler());
+        let program = program(&stream)?;
+        stream.synchronize()?;
+        for sequence in 2..500 {
+            stream.launch(program)?;
+            stream.synchronize()?;
+            let last =
+                scheduler.flight_record().last().map(|record| (record.sequence, record.state));
+            assert_eq!(last, Some((sequence, RecordState::Done)));
+        }
+        for _ in 0..500 {
+            scheduler.start_recording(3);
+            (0..5).try_for_each(|_| stream.launch(program).map(drop))?;
+            stream.synchronize()?;
+            let tape = scheduler.stop_recording();
+            assert_eq!((tape.records.len(), tape.lost), (3, 2));
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn a_recording_keeps_every_block_up_to_its_bound() {
     on_cards_with(
