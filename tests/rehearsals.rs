@@ -132,3 +132,44 @@ fn after_a_reset_the_plan_is_to_be_loaded_anew() -> Result<(), Error> {
     assert_eq!(bed.values(&after[2])?, [3.0; COUNT]);
     Ok(())
 }
+
+#[test]
+fn a_program_that_is_corrected_for_the_memory_is_only_launched() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let [x, y, z] = [bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(0.0)?];
+    let in_place = |x: &Arc<TensorMemory>| [Arc::clone(x), Arc::clone(&y), Arc::clone(x)];
+    let rehearsal = bed.rehearse(&in_place(&x))?.expect("one step, one tile");
+    let blocks = |memory| -> Result<u64, Error> {
+        let before = bed.stream.flex().last_point().sequence;
+        let point = rehearsal.launch(&bed.stream, &in_place(memory))?.expect("it lies alike");
+        Ok(point.sequence - before)
+    };
+    let made = [blocks(&x)?, blocks(&x)?, blocks(&x)?, blocks(&z)?, blocks(&z)?, blocks(&x)?];
+    assert_eq!(made, [3, 1, 1, 3, 1, 3]);
+    assert_eq!((bed.values(&x)?, bed.values(&z)?), (vec![11.0; COUNT], vec![4.0; COUNT]));
+
+    launch_kernel(&bed.stream, &bed.plan, &[tensor(&z)?, tensor(&z)?, tensor(&z)?])?;
+    assert_eq!([blocks(&x)?, blocks(&x)?], [3, 1], "the plan's own launch has corrected it");
+    assert_eq!((bed.values(&x)?, bed.values(&z)?), (vec![15.0; COUNT], vec![8.0; COUNT]));
+    Ok(())
+}
+
+#[test]
+fn a_correction_that_was_cancelled_is_made_anew() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let [x, y, z] = [bed.memory(1.0)?, bed.memory(2.0)?, bed.memory(0.0)?];
+    let in_place = |x: &Arc<TensorMemory>| [Arc::clone(x), Arc::clone(&y), Arc::clone(x)];
+    let rehearsal = bed.rehearse(&in_place(&x))?.expect("one step, one tile");
+    let launch = |memory| rehearsal.launch(&bed.stream, &in_place(memory));
+    launch(&x)?;
+    bed.stream.flex().host_callback(|| Err("no".into()))?;
+    for _ in 0..3 {
+        launch(&z)?;
+    }
+    assert!(bed.stream.synchronize().is_err());
+    for _ in 0..3 {
+        launch(&z)?;
+    }
+    assert_eq!((bed.values(&x)?, bed.values(&z)?), (vec![5.0; COUNT], vec![6.0; COUNT]));
+    Ok(())
+}

@@ -2,6 +2,7 @@
 //! allows. A model that says so is bounded: in every interleaving with so many preemptions.
 
 mod bell;
+mod calm;
 mod combining;
 mod delisting;
 mod familiars;

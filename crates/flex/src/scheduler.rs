@@ -339,6 +339,39 @@ impl Scheduler {
         Ok(self.publish(lane, count, &reservation, blocks.drain(..)))
     }
 
+    /// As [`queue_using`](Self::queue_using), unless the lane was upset since that count.
+    #[inline]
+    pub(crate) fn queue_if_calm(
+        &self,
+        lane: &Lane,
+        upsets: u64,
+        blocks: &mut Vec<ControlBlock>,
+        others: &[DeviceRange],
+    ) -> Result<Option<StreamPoint>, Error> {
+        blocks.iter().try_for_each(|block| self.check_block(block))?;
+        let count = blocks.len() as u64;
+        let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
+        if !lane.is_calm(upsets) {
+            return Ok(self.leave_out(lane, count, &reservation, blocks));
+        }
+        Ok(Some(self.publish(lane, count, &reservation, blocks.drain(..))))
+    }
+
+    /// Has nothing done in places that are taken already.
+    #[cold]
+    fn leave_out(
+        &self,
+        lane: &Lane,
+        count: u64,
+        reservation: &Reservation,
+        blocks: &mut Vec<ControlBlock>,
+    ) -> Option<StreamPoint> {
+        blocks.clear();
+        let nothing = std::iter::repeat_with(|| ControlBlock::RecordEvent(None));
+        self.publish(lane, count, reservation, nothing);
+        None
+    }
+
     /// Queues blocks whose ranges are known from before.
     pub(crate) fn queue_known(
         &self,

@@ -9,6 +9,7 @@ use spyre_layout::DmaNest;
 
 use crate::context::{Context, Handle};
 use crate::stream_table::Lane;
+use crate::sync::Ordering;
 use crate::{Error, Event, Priority, Scheduler};
 
 /// A queue of work for a card: blocks of one stream are carried out one after another, those of
@@ -25,6 +26,10 @@ pub struct FlexStream {
     handle: Arc<Handle>,
     lane: Arc<Lane>,
 }
+
+/// A moment in a stream's life, to tell whether the stream has failed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calm(u64);
 
 /// A block that was queued.
 #[derive(Clone, Debug)]
@@ -257,6 +262,26 @@ impl FlexStream {
         others: &[DeviceRange],
     ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
+    }
+
+    /// A mark for [`submit_if_calm`](Self::submit_if_calm), to be taken before what later blocks
+    /// rely on is queued.
+    #[inline]
+    pub fn calm(&self) -> Calm {
+        Calm(self.lane.upsets.load(Ordering::Acquire))
+    }
+
+    /// As [`submit_using`](Self::submit_using), for blocks that rely on others that were queued since
+    /// a mark was taken: either those have ended well when these start, or these are cancelled, too.
+    /// `None`, and the list is empty, if that cannot be said, because the stream has failed since.
+    #[inline]
+    pub fn submit_if_calm(
+        &self,
+        calm: Calm,
+        blocks: &mut Vec<ControlBlock>,
+        others: &[DeviceRange],
+    ) -> Result<Option<StreamPoint>, Error> {
+        self.handle.scheduler.queue_if_calm(&self.lane, calm.0, blocks, others)
     }
 
     /// The last block that was queued; number 0 if there was none.

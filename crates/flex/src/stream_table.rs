@@ -2,11 +2,11 @@ use std::sync::{Arc, OnceLock};
 
 use spyre_hal::{ControlBlock, StagingPool, StreamIndex, StreamPoint};
 
-use crate::Priority;
 use crate::allocator::Familiars;
 use crate::ring::{Line, Ring, RingSizes};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::timeline::Timelines;
+use crate::{Priority, fences};
 
 /// A control block in its queue.
 #[derive(Debug)]
@@ -45,11 +45,29 @@ pub(crate) struct Lane {
     pub(crate) is_listed: AtomicBool,
     /// Whether a block of it ever failed.
     pub(crate) has_failed: AtomicBool,
+    /// How often it failed, or was let go on after that.
+    pub(crate) upsets: AtomicU64,
     /// Whether new blocks are refused.
     pub(crate) is_refusing: AtomicBool,
 }
 
 impl Lane {
+    /// Notes that blocks run again behind those that are cancelled, and gives the last of these: the
+    /// last that is queued. Whoever takes a place from now on is not [calm](Self::is_calm).
+    pub(crate) fn upset(&self) -> u64 {
+        self.upsets.fetch_add(1, Ordering::AcqRel);
+        fences::heavy();
+        self.ring.reserved()
+    }
+
+    /// Whether blocks that have just been given their places are cancelled if any since this count of
+    /// upsets was: it is asked after the places were taken.
+    #[inline]
+    pub(crate) fn is_calm(&self, upsets: u64) -> bool {
+        fences::light();
+        self.upsets.load(Ordering::Acquire) == upsets
+    }
+
     #[inline]
     pub(crate) fn completed(&self) -> u64 {
         self.completed.0.load(Ordering::Acquire)
@@ -152,6 +170,7 @@ impl Lane {
             staging: StagingPool::new(),
             is_listed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
+            upsets: AtomicU64::new(0),
             is_refusing: AtomicBool::new(false),
         }
     }

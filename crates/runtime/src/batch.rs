@@ -1,3 +1,4 @@
+use spyre_flex::Calm;
 use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 
 use crate::{Error, SpyreStream};
@@ -41,6 +42,18 @@ impl Batch {
     /// The last block that was queued: what comes before it may be in use until it is done.
     pub(crate) fn last(&self) -> Option<StreamPoint> {
         self.last
+    }
+
+    /// Queues what there is, if the stream has not failed since; else nothing, and `None`.
+    #[inline]
+    pub(crate) fn flush_if_calm(
+        &mut self,
+        stream: &SpyreStream,
+        calm: Calm,
+    ) -> Result<Option<StreamPoint>, Error> {
+        let point = stream.flex().submit_if_calm(calm, &mut self.blocks, &self.uses)?;
+        self.last = point.or(self.last);
+        Ok(point)
     }
 
     /// Queues what there is; the last block's point, if there ever was any.

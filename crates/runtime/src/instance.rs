@@ -5,6 +5,7 @@ use spyre_artifact::{
     CorrectionImage, CorrectionProgram, EntryHeader, EntryImage, HEADER_BYTES, HandleWords,
     InitPacket, InitTarget, TableShape,
 };
+use spyre_flex::Calm;
 use spyre_hal::DeviceRange;
 
 use crate::batch::Batch;
@@ -26,6 +27,17 @@ pub(crate) struct Instance {
 pub(crate) struct Scratch {
     pub(crate) words: Words,
     pub(crate) batch: Batch,
+    /// What the program of a plan of one step was last corrected for, if that is known: the words.
+    pub(crate) corrected: Option<Corrected>,
+}
+
+/// That a program was corrected, with the words that are in the scratch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Corrected {
+    /// By which rehearsal.
+    pub(crate) by: u64,
+    /// From before that was queued.
+    pub(crate) calm: Calm,
 }
 
 /// The entry image and the correction of one step.
@@ -75,7 +87,7 @@ impl Instance {
 /// What its launches use and no block names is kept until they are done.
 impl Drop for Instance {
     fn drop(&mut self) {
-        let Scratch { words, batch } = self.scratch.get_mut();
+        let Scratch { words, batch, .. } = self.scratch.get_mut();
         if let Some(last) = batch.last() {
             self.steps.iter().for_each(|step| step.code.note_use(last));
             words.note_uses(last);

@@ -186,7 +186,8 @@ fn launch_group(
     };
     let Checked { definition, fit, loaded } = &checked;
     let instance = loaded.instance(stream)?;
-    let Scratch { words, batch } = &mut *instance.scratch();
+    let Scratch { words, batch, corrected } = &mut *instance.scratch();
+    *corrected = None;
     words.hold_intermediates(definition, fit, stream, batch.last())?;
     batch.begin(stream);
     arguments.tensors.iter().for_each(|tensor| batch.uses(tensor.storage().range()));

@@ -1,11 +1,13 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use spyre_artifact::{Binding, Operand, OperandField};
 use spyre_hal::{ControlBlock, StreamPoint};
 
 use crate::definition::Definition;
-use crate::instance::Scratch;
+use crate::instance::{Corrected, Correction, Scratch, StepInstance};
+use crate::recipe::StepRecipe;
 use crate::tiles::Tiles;
 use crate::words::{HandlePlace, Words};
 use crate::{Error, ExecutionPlan, SharedLayout, SpyreStream, SpyreTensor, TensorMemory};
@@ -17,6 +19,7 @@ use crate::{Error, ExecutionPlan, SharedLayout, SpyreStream, SpyreTensor, Tensor
 /// the memory's handles. It is for plans of one step, in launches of one tile.
 #[derive(Debug)]
 pub struct Rehearsal {
+    id: u64,
     definition: Arc<Definition>,
     step: usize,
     /// What the correction is given, but for the handles.
@@ -26,6 +29,8 @@ pub struct Rehearsal {
     layouts: SmallVec<[SharedLayout; 4]>,
     sharing: u64,
 }
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// More tensors have more pairs than [`Rehearsal::sharing`] has bits.
 const MOST_TENSORS: usize = 11;
@@ -63,6 +68,7 @@ impl Rehearsal {
         };
         let operands = recipe.operands.iter().map(|operand| operand.binding).enumerate();
         Some(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             definition: Arc::clone(definition),
             step: compute.step(),
             input: words.into_table(),
@@ -87,16 +93,14 @@ impl Rehearsal {
         let instance = loaded.instance(stream)?;
         let step = &instance.steps()[self.step];
         let Some(correction) = step.correction() else { return Ok(None) };
-        let recipe = &self.definition.recipes()[self.step];
-        let Scratch { words, batch } = &mut *instance.scratch();
-        batch.begin(stream);
-        memories.iter().for_each(|memory| batch.uses(memory.range()));
-        let bytes = words.again(&self.input, &self.handles, memories);
-        batch.push(stream, stream.flex().stage(bytes, correction.input))?;
-        let launch = |program, label| ControlBlock::Launch { program, label };
-        batch.push(stream, launch(correction.binary.handle(), recipe.correction_label))?;
-        batch.push(stream, launch(step.entry().handle(), recipe.label))?;
-        match batch.flush(stream) {
+        let scratch = &mut *instance.scratch();
+        scratch.batch.begin(stream);
+        memories.iter().for_each(|memory| scratch.batch.uses(memory.range()));
+        let queued = match self.relaunch(stream, scratch, step, memories) {
+            Ok(None) => self.correct(stream, scratch, step, correction, memories),
+            queued => queued,
+        };
+        match queued {
             // A reset took the plan or the memory away: the usual way loads anew, or says what is gone.
             Err(Error::Flex(spyre_flex::Error::BadHandle { .. })) => return Ok(None),
             queued => queued,
@@ -107,6 +111,53 @@ impl Rehearsal {
             }
             Ok(point)
         })
+    }
+
+    /// Launches a program that was last corrected for just this; `None` if it was not.
+    #[inline]
+    fn relaunch(
+        &self,
+        stream: &SpyreStream,
+        scratch: &mut Scratch,
+        step: &StepInstance,
+        memories: &[Arc<TensorMemory>],
+    ) -> Result<Option<StreamPoint>, Error> {
+        let Scratch { words, batch, corrected } = scratch;
+        let Some(Corrected { by, calm }) = *corrected else { return Ok(None) };
+        if by != self.id || !words.name(&self.handles, memories) {
+            return Ok(None);
+        }
+        let (program, label) = (step.entry().handle(), self.recipe().label);
+        batch.push(stream, ControlBlock::Launch { program, label })?;
+        batch.flush_if_calm(stream, calm)
+    }
+
+    /// Corrects the program, and launches it.
+    #[inline]
+    fn correct(
+        &self,
+        stream: &SpyreStream,
+        scratch: &mut Scratch,
+        step: &StepInstance,
+        correction: &Correction,
+        memories: &[Arc<TensorMemory>],
+    ) -> Result<Option<StreamPoint>, Error> {
+        let Scratch { words, batch, corrected } = scratch;
+        *corrected = None;
+        let calm = stream.flex().calm();
+        let bytes = words.again(&self.input, &self.handles, memories);
+        batch.push(stream, stream.flex().stage(bytes, correction.input))?;
+        let launch = |program, label| ControlBlock::Launch { program, label };
+        batch.push(stream, launch(correction.binary.handle(), self.recipe().correction_label))?;
+        batch.push(stream, launch(step.entry().handle(), self.recipe().label))?;
+        let point = batch.flush(stream)?;
+        *corrected = Some(Corrected { by: self.id, calm });
+        Ok(point)
+    }
+
+    #[inline]
+    fn recipe(&self) -> &StepRecipe {
+        &self.definition.recipes()[self.step]
     }
 
     /// Whether memory lies as the memory of the first launch did, and is shared by the same tensors.

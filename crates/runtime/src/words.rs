@@ -142,6 +142,15 @@ impl Words {
         self.table.as_bytes()
     }
 
+    /// Whether a launch that is made again is the one that the words were last filled for.
+    #[inline]
+    pub(crate) fn name(&self, handles: &[HandlePlace], memories: &[Arc<TensorMemory>]) -> bool {
+        handles.iter().all(|&HandlePlace { word, tensor }| {
+            let handle = memories[tensor].range().handle.to_words();
+            self.table[word..word + handle.len()] == handle
+        })
+    }
+
     /// The table, as it was filled last.
     pub(crate) fn into_table(self) -> Box<[u64]> {
         self.table.into_boxed_slice()

@@ -63,7 +63,8 @@ entry! {
         // Whoever records wants to know of every tensor.
         let may_be_known = is_key && !recording::is_on();
         let known = if may_be_known { native::known(&key) } else { Known::New };
-        let is_seen = matches!(known, Known::Seen);
+        // One that was kept with memory that lies otherwise is kept anew.
+        let is_seen = !matches!(known, Known::New);
         if let Known::Rehearsed(rehearsed) = known {
             // SAFETY: the shim gives room for as many results as an op has.
             if unsafe { again(call, rehearsed, results, count)? } {

@@ -122,7 +122,30 @@ pub(crate) unsafe fn add_to_key(raw: &[RawArgument], key: &mut Key) -> bool {
             return false;
         }
     }
+    // SAFETY: as promised.
+    key.push(unsafe { same_memory(raw) });
     true
+}
+
+/// Which of a call's tensors are in the same place, a bit for each of the first pairs: what is written in
+/// place is another call than what is not.
+///
+/// # Safety
+/// Their pointers are good.
+#[inline]
+unsafe fn same_memory(raw: &[RawArgument]) -> u64 {
+    let tensors = raw.iter().filter(|argument| argument.kind == TENSOR);
+    // SAFETY: as promised.
+    let places = tensors.filter_map(|argument| unsafe { argument.view(0) }.map(|view| view.data));
+    let places: SmallVec<[_; 8]> = places.collect();
+    let (mut same, mut bit) = (0, 1_u64);
+    for (at, place) in places.iter().enumerate() {
+        for other in &places[..at] {
+            same |= if place == other { bit } else { 0 };
+            bit <<= 1;
+        }
+    }
+    same
 }
 
 /// The arguments of a call; `lists` holds what those that are lists of tensors point to.

@@ -151,6 +151,7 @@ impl StreamState {
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
         self.lane.has_failed.store(true, Ordering::Release);
+        self.lane.upsets.fetch_add(1, Ordering::AcqRel);
         if severity > Severity::Data {
             self.lane.is_refusing.store(true, Ordering::Release);
         }
@@ -162,7 +163,7 @@ impl StreamState {
             }
             Some(known) if known.is_open() && known.is_worsened_by(severity) => {
                 // What is queued behind a data fault so far has that one; the worse is told next.
-                known.until = Some(self.lane.ring.reserved());
+                known.until = Some(self.lane.upset());
                 self.retire();
                 self.failure = Some(Failure { cause, from, until: None });
             }
@@ -209,17 +210,16 @@ impl StreamState {
     pub(super) fn raise(&mut self) -> Option<Arc<StreamFault>> {
         let failure = self.failure.as_mut().filter(|failure| failure.is_open())?;
         if failure.cause.fault.severity() == Severity::Data {
-            failure.until = Some(self.lane.ring.reserved());
+            failure.until = Some(self.lane.upset());
         }
         Some(Arc::clone(&failure.cause))
     }
 
     /// Lets the stream go on behind what is queued by now.
     pub(super) fn clear(&mut self) {
-        let reserved = self.lane.ring.reserved();
         if let Some(failure) = self.failure.as_mut().filter(|failure| failure.is_open()) {
             // A lost device fails streams from their next block on, which need not be queued yet.
-            failure.until = Some(reserved);
+            failure.until = Some(self.lane.upset());
         }
         self.lane.is_refusing.store(false, Ordering::Release);
     }
