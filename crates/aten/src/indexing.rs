@@ -180,6 +180,9 @@ fn scatter(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
     if values.dtype != x.dtype {
         return Err(Decline::DType { dtype: values.dtype });
     }
+    if mode == "+=" {
+        check_sums(x.dtype)?;
+    }
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
     let launches = {
         let (place, y) = outputs.get(0);
@@ -219,8 +222,14 @@ fn write_scatter(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
+/// Truths are not summed up in place.
+pub(super) fn check_sums(dtype: DType) -> Result<(), Decline> {
+    if dtype == DType::Bool { Err(Decline::DType { dtype }) } else { Ok(()) }
+}
+
 fn index_add(call: &Call<'_>) -> Result<Recipe, Decline> {
     let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
+    check_sums(x.dtype)?;
     let dim = dim_of(call, 1, x.size.len())?;
     check_dims(x.size.len() + 2)?;
     if values.dtype != x.dtype || values.size.len() != x.size.len() {
@@ -359,6 +368,9 @@ fn index_put(call: &Call<'_>) -> Result<Recipe, Decline> {
         return Err(Decline::DType { dtype: values.dtype });
     }
     let adds = call.truth(3).unwrap_or(false);
+    if adds {
+        check_sums(x.dtype)?;
+    }
     let size = indexed.result_size(&x);
     let stride = expanded(&values, &size).ok_or(Decline::Shapes)?;
     let mut recipe = Recipe::default();

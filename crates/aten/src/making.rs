@@ -70,7 +70,10 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
         _ => Err(Decline::Argument { argument: at, expected: "a number" }),
     };
     let (start, end, step) = (number(0)?, number(1)?, number(2)?);
-    let count = ((float_of(&end) - float_of(&start)) / float_of(&step)).ceil();
+    let count = match y.dtype {
+        DType::Int64 => whole_count(&start, &end, &step).ok_or(Decline::Shapes)?,
+        _ => ((float_of(&end) - float_of(&start)) / float_of(&step)).ceil(),
+    };
     if !count.is_finite() || count < 0.0 {
         // What is wrong with these numbers is the host's to say.
         return Err(Decline::Shapes);
@@ -88,6 +91,12 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
         recipe.launches.push(launch);
     }
     Ok(recipe)
+}
+
+/// How many there are of int64, of which fractions are cut off first, as PyTorch does for no other dtype.
+fn whole_count(start: &Number, end: &Number, step: &Number) -> Option<f64> {
+    let [start, end, step] = [start, end, step].map(|number| float_of(number).trunc() as i128);
+    (step != 0).then(|| ((end - start + step - step.signum()) / step) as f64)
 }
 
 fn write_arange(kernel: &Generated) -> String {

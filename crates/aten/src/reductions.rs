@@ -218,7 +218,7 @@ impl Dims {
                     _ => dtype,
                 };
                 let dtype = given.unwrap_or(wide(x.dtype));
-                (dtype, dtype)
+                (numbers(dtype), dtype)
             }
             Kind::Float => (given.unwrap_or(x.dtype), given.unwrap_or(x.dtype)),
             // There is no largest of nothing, and the host says so.

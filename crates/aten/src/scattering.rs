@@ -5,7 +5,7 @@ use spyre_artifact::{Constant, Lane};
 
 use crate::dtypes::lane;
 use crate::generated::{AtLeastOne, Generated, Text};
-use crate::indexing::{SharedDims, check_dims, copy, dim_of, finish, indices, tensor};
+use crate::indexing::{SharedDims, check_dims, check_sums, copy, dim_of, finish, indices, tensor};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::{Launch, Place, Recipe};
@@ -93,6 +93,9 @@ impl<'a> Scatter<'a> {
 
     fn recipe(&self, call: &Call<'_>, mode: Mode, forgets: bool) -> Result<Recipe, Decline> {
         let x = self.x;
+        if mode != Mode::Set {
+            check_sums(x.dtype)?;
+        }
         let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
         let mut launches: SmallVec<[Launch; 3]> = smallvec![];
         let (place, y) = outputs.get(0);

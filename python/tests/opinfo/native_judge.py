@@ -117,34 +117,12 @@ def forward_one(op, sample, dtype, device, native: Native, overloads: Overloads)
         return native.fail(error)
     try:
         loose = judge.is_random(op.name, sample.kwargs)
-        exact = lambda: judge.call(op, tree_map(wider, arguments))  # noqa: E731
-        compare(given, expected, exact, judge.tolerance(op, dtype), device, loose)
+        exact = lambda: judge.call(op, tree_map(judge.wider, arguments))  # noqa: E731
+        judge.compare_twice(given, expected, exact, judge.tolerance(op, dtype), device, False, loose)
     except Exception as error:  # noqa: BLE001
         blame(op, watch, overloads)
         return native.fail(error)
     native.passed += 1
-
-
-def compare(given, expected, exact, tolerances, device, loose: bool) -> None:
-    """With the CPU's results. Those have errors of their own, so what differs may be as float64 has it."""
-    try:
-        judge.compare(given, expected, tolerances, device, False, loose)
-    except AssertionError as error:
-        try:
-            judge.compare(given, tree_map(narrower, exact()), tolerances, device, False, loose)
-        except Exception:  # noqa: BLE001 (what float64 says is one way out only)
-            raise error from None
-
-
-def wider(leaf):
-    if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.complex64):
-        return judge.copied(leaf).to(torch.float64 if leaf.dtype == torch.float32 else torch.complex128)
-    return torch.float64 if leaf is torch.float32 else judge.copied(leaf)
-
-
-def narrower(leaf):
-    narrow = {torch.float64: torch.float32, torch.complex128: torch.complex64}
-    return leaf.to(narrow.get(leaf.dtype, leaf.dtype)) if isinstance(leaf, torch.Tensor) else leaf
 
 
 def blame(op, watch: Watch, overloads: Overloads) -> None:
@@ -209,9 +187,9 @@ def backward_one(op, sample, dtype, device, native: Native) -> None:
         with judge.default_device(arguments, device), on_the_device_only(native, Watch(Overloads())):
             given, _ = gradients(op, sample, there, weights)
         if not judge.is_random(op.name, sample.kwargs):
-            wide = with_gradients(arguments, tree_map(wider, tree_map(detached, arguments)))
-            exact = lambda: gradients(op, sample, wide, [wider(w.cpu()) for w in weights])[0]  # noqa: E731
-            compare(given, expected, exact, judge.tolerance(op, dtype), device, False)
+            wide = with_gradients(arguments, tree_map(judge.wider, tree_map(detached, arguments)))
+            exact = lambda: gradients(op, sample, wide, [judge.wider(w.cpu()) for w in weights])[0]  # noqa: E731
+            judge.compare_twice(given, expected, exact, judge.tolerance(op, dtype), device, False, False)
     except Exception as error:  # noqa: BLE001
         return native.fail(error)
     native.passed += 1

@@ -6,7 +6,7 @@ import re
 import threading
 from collections import Counter, defaultdict
 
-COUNTS = ("passed", "by_shape_only", "failed", "refused", "unmeasured")
+COUNTS = ("passed", "by_shape_only", "by_float64", "failed", "refused", "unmeasured")
 
 
 class Outcome:
@@ -46,6 +46,8 @@ class Outcome:
         whole = self.passed + self.failed
         text = f"{self.passed} of {whole} samples pass ({100 * self.share:.2f} %), "
         text += f"{len(self.rows)} operators, {self.total('by_shape_only')} by shape and dtype only"
+        if by_float64 := self.total("by_float64"):
+            text += f", {by_float64} by float64"
         if card:
             text += f", {self.total('refused')} refused for what the card does not have"
         return text

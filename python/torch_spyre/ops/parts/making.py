@@ -30,9 +30,11 @@ def square_eye(n: int, *, out: Tensor) -> Tensor:
 
 
 def _steps(start: float, end: float, steps: int, out: Tensor) -> Tensor:
-    """From the nearer end, so that both are met; whole numbers are cut off after that."""
+    """From the nearer end, so that both are met; whole numbers begin and end with such."""
     if steps < 0 or out.is_complex() or isinstance(start, complex) or isinstance(end, complex):
         raise Declined("no steps of real numbers")
+    if not out.is_floating_point():
+        start, end = int(start), int(end)
     at = torch.arange(steps, device=out.device).double()
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return torch.where(at < steps // 2, start + step * at, end - step * (steps - 1 - at)) if steps > 1 else at + start
