@@ -75,8 +75,8 @@ impl From<runtime::Error> for Failure {
 }
 
 /// Kernels of ops whose indices, if out of range, are a RuntimeError on the CPU and on CUDA.
-const RUNTIME_ERRORS: [&str; 5] =
-    ["aten_gather", "aten_scatter", "aten_scatter_each", "aten_scatter_value", "aten_index_add"];
+const RUNTIME_ERRORS: [&str; 4] =
+    ["aten_gather", "aten_scatter_each", "aten_scatter_value", "aten_index_add"];
 
 /// Which exception a fault of the device is: the one that PyTorch has for the same op elsewhere.
 fn kind_of(fault: &StreamFault) -> Kind {

@@ -18,13 +18,6 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("index_select.out", index_select),
     ("index.Tensor", index),
     ("index.Tensor_out", index),
-    ("scatter.src_out", |call| scatter(call, "=")),
-    ("scatter_add.out", |call| scatter(call, "+=")),
-    // x, dim, index, values, alpha
-    ("index_add.out", |call| match call.whole(4) {
-        Some(1) => index_add(call),
-        _ => Err(Decline::Argument { argument: 4, expected: "1" }),
-    }),
     ("_index_put_impl_", index_put),
     ("embedding_dense_backward", embedding_backward),
 ];
@@ -172,105 +165,9 @@ fn write_index_select(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-/// What `scatter(x, dim, index, values)` does to its result, once that is what x is.
-fn scatter(call: &Call<'_>, mode: &'static str) -> Result<Recipe, Decline> {
-    let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
-    let dim = dim_of(call, 1, x.size.len())?;
-    let shared = SharedDims::of(index.size, x.size, dim)?;
-    if values.dtype != x.dtype {
-        return Err(Decline::DType { dtype: values.dtype });
-    }
-    if mode == "+=" {
-        check_sums(x.dtype)?;
-    }
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
-    let launches = {
-        let (place, y) = outputs.get(0);
-        let mut launches: SmallVec<[Launch; 2]> = smallvec![];
-        if !y.size.contains(&0) {
-            launches.push(copy(Place::Argument(0), &x, place, &y)?);
-        }
-        if !index.size.contains(&0) {
-            let values = Tensor { size: index.size, ..values };
-            let [y, index, values] = [&y, &index, &values].map(AtLeastOne::of);
-            let rank = y.tensor().size.len() as u32;
-            let tensors = [
-                (Place::Argument(2), index.tensor()),
-                (Place::Argument(3), values.tensor()),
-                (place, y.tensor()),
-            ];
-            let numbers = smallvec![rank, dim as u32, u32::from(mode == "+="), shared.0];
-            launches.push(Generated::launch("scatter", write_scatter, numbers, &tensors)?);
-        }
-        launches
-    };
-    Ok(finish(outputs, launches))
-}
-
-fn write_scatter(kernel: &Generated) -> String {
-    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
-    let mut text = Text::default();
-    let own = text.dims("i", rank);
-    let of_y = SharedDims(kernel.numbers[3]).names(&mut text, "y", &own);
-    text.operand("in", "index", kernel.dtypes[0], &own);
-    text.operand("in", "values", kernel.dtypes[1], &own);
-    text.operand("inout", "y", kernel.dtypes[2], &of_y);
-    let mut axes = own;
-    axes[dim] = "index".to_owned();
-    let mode = if kernel.numbers[2] == 1 { "+=" } else { "=" };
-    text.line(format_args!("y[{}] {mode} values", axes.join(", ")));
-    text.kernel(kernel.name)
-}
-
 /// Truths are not summed up in place.
 pub(super) fn check_sums(dtype: DType) -> Result<(), Decline> {
     if dtype == DType::Bool { Err(Decline::DType { dtype }) } else { Ok(()) }
-}
-
-fn index_add(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, index, values) = (source(call)?, indices(call, 2)?, tensor(call, 3)?);
-    check_sums(x.dtype)?;
-    let dim = dim_of(call, 1, x.size.len())?;
-    check_dims(x.size.len() + 2)?;
-    if values.dtype != x.dtype || values.size.len() != x.size.len() {
-        return Err(Decline::Shapes);
-    }
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
-    let launches = {
-        let (place, y) = outputs.get(0);
-        let mut launches: SmallVec<[Launch; 2]> = smallvec![];
-        if !y.size.contains(&0) {
-            launches.push(copy(Place::Argument(0), &x, place, &y)?);
-        }
-        if !values.size.contains(&0) {
-            let [y, index, values] = [&y, &index, &values].map(AtLeastOne::of);
-            let rank = y.tensor().size.len() as u32;
-            let tensors = [
-                (Place::Argument(2), index.tensor()),
-                (Place::Argument(3), values.tensor()),
-                (place, y.tensor()),
-            ];
-            let numbers = smallvec![rank, dim as u32];
-            launches.push(Generated::launch("index_add", write_index_add, numbers, &tensors)?);
-        }
-        launches
-    };
-    Ok(finish(outputs, launches))
-}
-
-fn write_index_add(kernel: &Generated) -> String {
-    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
-    let mut text = Text::default();
-    let (own, along) = (text.dims("i", rank), text.dims("n", 1));
-    let mut of_y = own.clone();
-    of_y[dim] = along[0].clone();
-    text.operand("in", "index", kernel.dtypes[0], &own[dim..=dim]);
-    text.operand("in", "values", kernel.dtypes[1], &own);
-    text.operand("inout", "y", kernel.dtypes[2], &of_y);
-    let mut axes = own;
-    axes[dim] = "index".to_owned();
-    text.line(format_args!("y[{}] += values", axes.join(", ")));
-    text.kernel(kernel.name)
 }
 
 /// How `x[indices]` lies: which dims are indexed, the shape of all indices together, and where that

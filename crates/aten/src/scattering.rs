@@ -14,6 +14,8 @@ use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind. Arguments are x, dim, index and what is put there.
 pub(crate) const OPS: &[(&str, Function)] = &[
+    ("scatter.src_out", |call| Scatter::each(call)?.recipe(call, Mode::Set, false)),
+    ("scatter_add.out", |call| Scatter::each(call)?.recipe(call, Mode::Add, false)),
     ("scatter.value_out", |call| Scatter::each(call)?.recipe(call, Mode::Set, false)),
     ("scatter.reduce_out", |call| Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, false)),
     ("scatter.value_reduce_out", |call| {
@@ -22,6 +24,11 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     // reduce, include_self
     ("scatter_reduce.two_out", |call| {
         Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, call.truth(5) == Some(false))
+    }),
+    // alpha
+    ("index_add.out", |call| match call.whole(4) {
+        Some(1) => Scatter::rows(call)?.recipe(call, Mode::Add, false),
+        _ => Err(Decline::Argument { argument: 4, expected: "1" }),
     }),
     ("index_copy.out", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
     ("index_fill_.int_Scalar", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
@@ -146,9 +153,10 @@ impl<'a> Scatter<'a> {
         let numbers = smallvec![rank, self.dim as u32, mode as u32, is_of_rows, self.shared.0];
         let at = (Place::Argument(2), index.tensor());
         // By these names, indices that are out of range become the op's exception.
-        let names = match self.is_of_rows {
-            true => ["put_rows", "fill_rows"],
-            false => ["scatter_each", "scatter_value"],
+        let names = match (self.is_of_rows, mode) {
+            (true, Mode::Add) => ["index_add", "fill_rows"],
+            (true, _) => ["put_rows", "fill_rows"],
+            (false, _) => ["scatter_each", "scatter_value"],
         };
         match values {
             Values::Tensor(values) => {
