@@ -155,7 +155,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--device", default="spyre")
     parser.add_argument("--share", default="1/1", help="n/m: each m-th operator, from the n-th")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
-    parser.add_argument("--seconds", type=float, default=120, help="limit per operator")
+    parser.add_argument("--seconds", type=float, default=300, help="limit per operator")
     parser.add_argument("--only", help="operators whose name holds this text")
     parser.add_argument("--table", help="file for the table")
     parser.add_argument("--bar", type=float, default=0.0, help="least share of samples that pass")
