@@ -188,3 +188,25 @@ fn channels_are_normalised() {
     let arguments = [&[x, x, rows, rows, list][..], &numbers, &[MASK]].concat();
     compiles("native_group_norm_backward", &arguments, &[]);
 }
+
+#[test]
+fn a_batch_of_no_images_has_gradients_of_zero() {
+    let x = tensor(Float32, &[0, 6, 9, 8], &[432, 72, 8, 1]);
+    let y = tensor(Float32, &[0, 6, 5, 4], &[120, 20, 4, 1]);
+    let (list, rows) = (tensor(Float32, &[6], &[1]), tensor(Float32, &[0, 3], &[3, 1]));
+    let numbers = [0.into(), 6.into(), 72.into(), 3.into()];
+    let arguments = [&[x, list, list][..], &numbers, &[1e-5.into()]].concat();
+    assert!(compiles("native_group_norm", &arguments, &[]).launches.is_empty());
+    let arguments = [&[x, x, rows, rows, list][..], &numbers, &[MASK]].concat();
+    assert_eq!(compiles("native_group_norm_backward", &arguments, &[]).launches.len(), 2);
+    assert!(compiles("_adaptive_avg_pool2d_backward", &[y, x], &[]).launches.is_empty());
+    let [size, one, two] = [&[3, 2][..], &[1, 1], &[2, 2]].map(Argument::Wholes);
+    let columns = compiles("im2col", &[x, size, one, one, two], &[]);
+    assert_eq!(
+        (columns.results[0].size[..].to_vec(), columns.launches.len()),
+        (vec![0, 36, 25], 0)
+    );
+    let columns = tensor(Float32, &[0, 36, 25], &[900, 25, 1]);
+    let image = compiles("col2im", &[columns, Argument::Wholes(&[9, 8]), size, one, one, two], &[]);
+    assert_eq!((image.results[0].size[..].to_vec(), image.launches.len()), (vec![0, 6, 9, 8], 0));
+}

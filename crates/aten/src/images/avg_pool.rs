@@ -5,6 +5,7 @@ use spyre_artifact::Constant;
 
 use super::pooling::{Pool, leading, longest, pool_launch, write_begin, write_scalars};
 use super::steps::lane_of;
+use super::sums::Sums;
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
@@ -201,7 +202,7 @@ fn shared_backward(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
     let (grad, x) = (source(call)?, call.tensor(1).ok_or(Decline::Shapes)?);
     let leading = leading(&x, dims)?;
     let counts: Numbers = grad.size.get(leading..).ok_or(Decline::Shapes)?.into();
-    if counts.len() != dims || counts.contains(&0) {
+    if counts.len() != dims {
         return Err(Decline::Shapes);
     }
     // How many windows have a place, which is the same question from the other side.
@@ -221,10 +222,13 @@ fn backward(
     divisor: Divisor,
 ) -> Result<Recipe, Decline> {
     let grad = source(call)?;
-    if grad.size != size || grad.dtype != x.dtype || size.contains(&0) {
+    if grad.size != size || grad.dtype != x.dtype {
         return Err(Decline::Shapes);
     }
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
+    if size.contains(&0) {
+        return Sums::of(outputs).recipe(None);
+    }
     let tensors = [(Place::Argument(0), grad), outputs.get(0)];
     let numbers = numbers(pool, leading(x, pool.dims())?, divisor);
     let mut launch = pool_launch("avg_pool_backward", write_backward, numbers, &tensors, sizes)?;

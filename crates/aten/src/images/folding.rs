@@ -77,7 +77,7 @@ fn pairs(
 fn unfold(call: &Call<'_>) -> Result<Recipe, Decline> {
     let (x, windows) = (source(call)?, windows_of(call, 1)?);
     lane(x.dtype)?;
-    if x.size.contains(&0) || Category::of(x.dtype) != Category::Float {
+    if x.size[1.min(x.size.len())..].contains(&0) || Category::of(x.dtype) != Category::Float {
         return Err(Decline::Shapes);
     }
     let image = Block::of(Place::Argument(0), &x);
@@ -118,7 +118,7 @@ fn fold(call: &Call<'_>) -> Result<Recipe, Decline> {
     let is_sound = width == down * across
         && rows.is_multiple_of(taps)
         && columns.stride[rank - 1] == 1
-        && !columns.size.contains(&0);
+        && rows > 0;
     if !is_float || !is_sound {
         return Err(Decline::Shapes);
     }

@@ -5,6 +5,7 @@ use spyre_artifact::Constant;
 use spyre_numerics::DType;
 
 use super::channels::{Channels, common_lane, launch, per_channel};
+use super::steps::Steps;
 use crate::dtypes::lane;
 use crate::generated::{Generated, Text};
 use crate::op::Function;
@@ -69,8 +70,13 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
         size: x.size.into(),
         stride: like(x.size, &[x.stride.into()]),
     };
-    let channels = Channels::of(&[x, tensor_of(&y)])?.in_groups(groups_of(call, 6)?)?;
     let measured = weights.into_iter().flatten().next().unwrap_or(x.dtype);
+    let groups = groups_of(call, 6)?;
+    if x.size.first() == Some(&0) {
+        let none = rows(measured, &[0, groups]);
+        return Ok(Recipe { results: smallvec![y, none.clone(), none], launches: smallvec![] });
+    }
+    let channels = Channels::of(&[x, tensor_of(&y)])?.in_groups(groups)?;
     let mean = rows(measured, &channels.size[..2]);
     let rstd = mean.clone();
     let mut operands: Operands = smallvec![channels.tensor(0, Place::Argument(0), x.dtype)];
@@ -167,6 +173,9 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
         size: x.size.into(),
         stride: like(x.size, &[x.stride.into()]),
     };
+    if let [0, count, ..] = *x.size {
+        return without_images(&dx, &rows(weight.unwrap_or(x.dtype), &[count]));
+    }
     let channels = Channels::of(&[grad, x, tensor_of(&dx)])?.in_groups(groups_of(call, 8)?)?;
     let [n, groups, each] = [0, 1, 2].map(|dim| channels.size[dim]);
     if mean.size != [n, groups] || rstd.size != [n, groups] {
@@ -196,6 +205,17 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let weights_launch = launch("group_norm_dw", write_dw, numbers, of_weights)?;
     let results = smallvec![dx, list.clone(), list];
     Ok(Recipe { results, launches: smallvec![dx_launch, weights_launch] })
+}
+
+/// Gradients of a batch of no images.
+fn without_images(dx: &ResultShape, list: &ResultShape) -> Result<Recipe, Decline> {
+    let mut steps = Steps::default();
+    steps.make(dx.dtype, &dx.size);
+    for _ in 0..2 {
+        let gradient = steps.make(list.dtype, &list.size);
+        steps.clear(&gradient)?;
+    }
+    Ok(steps.into_recipe())
 }
 
 /// The tensors that both backward kernels read.
