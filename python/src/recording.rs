@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use spyre::flex::{Record, Tape};
+use spyre::hal::StreamIndex;
 use spyre::runtime::DeviceIndex;
 
 pub(crate) use calls::{CallNote, noted, pop_correlation, push_correlation};
@@ -138,11 +139,18 @@ impl Recorder {
         let calls = calls::by_stream(&self.calls[mark.calls..]);
         let blocks = self.blocks[mark.blocks..].iter().map(|&(device, record)| RecordedBlock {
             device,
-            record,
+            record: numbered(device, record),
             call: calls::of_block(&calls, device, &record).cloned(),
         });
         Recording { blocks: blocks.collect(), lost: self.lost - mark.lost }
     }
+}
+
+/// A record by the number that PyTorch has for its stream.
+fn numbered(device: DeviceIndex, record: Record) -> Record {
+    let card = cards::card(i32::from(device.0)).ok();
+    let id = card.and_then(|card| card.device.stream_id(record.stream));
+    Record { stream: id.map_or(record.stream, |id| StreamIndex(id.0)), ..record }
 }
 
 fn unix_nanoseconds() -> u64 {

@@ -148,6 +148,20 @@ def test_profiles_of_chrome_have_kernels_on_rows_of_streams(profiled):
     assert not any("correction" in event["name"] for event in kernels)
 
 
+def test_streams_have_the_numbers_that_they_have_in_pytorch(tmp_path):
+    streams = [torch.spyre.Stream(), torch.spyre.Stream(priority=-1), torch.spyre.default_stream()]
+    x = torch.ones(8, device="spyre")
+    torch.accelerator.synchronize()
+    with torch.profiler.profile() as profiler:
+        for stream in streams:
+            with torch.spyre.stream(stream):
+                torch.add(x, x)
+        torch.accelerator.synchronize()
+    profiler.export_chrome_trace(str(tmp_path / "profile.json"))
+    kernels = spans(tmp_path / "profile.json", "kernel")
+    assert [kernel["args"]["stream"] for kernel in kernels] == [stream.stream_id for stream in streams]
+
+
 def test_kernels_lie_inside_what_was_profiled(profiled):
     with open(profiled[1]) as file:
         events = json.load(file)["traceEvents"]

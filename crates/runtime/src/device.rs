@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use spyre_flex::{Context, Machine, Priority, SchedulerSettings, Settings};
-use spyre_hal::Hardware;
+use spyre_hal::{Hardware, StreamIndex};
 use spyre_numerics::Profile;
 
 use crate::stream_pool::StreamPool;
@@ -103,6 +103,11 @@ impl Device {
     pub fn stream_of(&self, id: StreamId) -> Result<SpyreStream, Error> {
         let flex = self.shared.pool.stream(id, self.context())?;
         Ok(SpyreStream::new(self.clone(), id, flex))
+    }
+
+    /// The number of the stream that blocks and records know by its place in the scheduler.
+    pub fn stream_id(&self, index: StreamIndex) -> Option<StreamId> {
+        self.shared.pool.id_of(index)
     }
 
     /// Waits until everything on every stream has ended, and tells the first fault it finds.

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use spyre_flex::{Context, FlexStream, Priority};
+use spyre_hal::StreamIndex;
 
 use crate::Error;
 
@@ -37,6 +38,13 @@ impl StreamPool {
     pub(crate) fn next(&self, priority: Priority) -> StreamId {
         let given = self.given[priority as usize].fetch_add(1, Ordering::Relaxed);
         StreamId(1 + priority as u16 * OF_A_PRIORITY + given % OF_A_PRIORITY)
+    }
+
+    /// Which of them has this place in the scheduler: they take places in the order they are opened.
+    pub(crate) fn id_of(&self, index: StreamIndex) -> Option<StreamId> {
+        let is_it =
+            |stream: &OnceLock<Arc<FlexStream>>| stream.get().map(|s| s.index()) == Some(index);
+        Some(StreamId(self.streams.iter().position(is_it)? as u16))
     }
 
     pub(crate) fn stream(&self, id: StreamId, context: &Context) -> Result<Arc<FlexStream>, Error> {
