@@ -166,7 +166,7 @@ impl<'a> Scatter<'a> {
             }
             Values::Number(value) => {
                 let tensors = [at, (place, y.tensor())];
-                let mut launch = Generated::launch(names[1], write_value, numbers, &tensors)?;
+                let mut launch = Generated::launch(names[1], write_put, numbers, &tensors)?;
                 let number = crate::Number { value, imaginary: 0.0, dtype: None };
                 launch.scalars.push(number.in_lane(lane(self.x.dtype)?).word());
                 Ok(launch)
@@ -188,6 +188,7 @@ impl From<i64> for Values<'_> {
     }
 }
 
+/// Values of a tensor, which is there between index and result; or one for all.
 fn write_put(kernel: &Generated) -> String {
     let [rank, dim, mode, is_of_rows] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
     let mut text = Text::default();
@@ -195,27 +196,22 @@ fn write_put(kernel: &Generated) -> String {
     let of_y = dims_of_result(&mut text, kernel, &own, dim);
     let of_index = if is_of_rows == 1 { &own[dim..=dim] } else { &own };
     text.operand("in", "index", kernel.dtypes[0], of_index);
-    text.operand("in", "values", kernel.dtypes[1], &own);
-    text.operand("inout", "y", kernel.dtypes[2], &of_y);
+    let values = match kernel.dtypes[..] {
+        [_, values, y] => {
+            text.operand("in", "values", values, &own);
+            text.operand("inout", "y", y, &of_y);
+            "values"
+        }
+        _ => {
+            let y = kernel.dtypes[1];
+            text.operand("inout", "y", y, &of_y);
+            text.line(format_args!("scalar value: {}", lane(y).map_or("f32", Lane::name)));
+            "value"
+        }
+    };
     let mut axes = own;
     axes[dim] = "index".to_owned();
-    text.line(format_args!("y[{}] {} values", axes.join(", "), Mode::SIGNS[mode]));
-    text.kernel(kernel.name)
-}
-
-fn write_value(kernel: &Generated) -> String {
-    let [rank, dim, mode, is_of_rows] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
-    let mut text = Text::default();
-    let own = text.dims("i", rank);
-    let of_y = dims_of_result(&mut text, kernel, &own, dim);
-    let of_index = if is_of_rows == 1 { &own[dim..=dim] } else { &own };
-    text.operand("in", "index", kernel.dtypes[0], of_index);
-    text.operand("inout", "y", kernel.dtypes[1], &of_y);
-    let lane = lane(kernel.dtypes[1]).map_or("f32", Lane::name);
-    text.line(format_args!("scalar value: {lane}"));
-    let mut axes = own;
-    axes[dim] = "index".to_owned();
-    text.line(format_args!("y[{}] {} value", axes.join(", "), Mode::SIGNS[mode]));
+    text.line(format_args!("y[{}] {} {values}", axes.join(", "), Mode::SIGNS[mode]));
     text.kernel(kernel.name)
 }
 

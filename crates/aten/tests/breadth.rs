@@ -1,29 +1,11 @@
 //! Calls of ops that scatter, scan and turn become kernels that compile.
 
-use spyre_aten::{Argument, Call, Decline, Op, Recipe, Tensor};
-use spyre_compiler::{CompileOptions, Kernel};
-use spyre_numerics::DType::{self, Float32, Float64, Int64};
+mod support;
 
-fn tensor<'a>(dtype: DType, size: &'a [usize], stride: &'a [usize]) -> Argument<'a> {
-    Argument::Tensor(Tensor { dtype, size, stride })
-}
+use spyre_aten::Argument;
+use spyre_numerics::DType::{Float32, Float64, Int64};
 
-fn recipe(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Result<Recipe, Decline> {
-    let op = Op::named(name).unwrap_or_else(|| panic!("{name} is no op"));
-    op.recipe(&Call { arguments, written, default: Float32 })
-}
-
-/// The texts of a call's kernels, all of which compile.
-fn texts(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Vec<String> {
-    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let texts: Vec<String> = recipe.launches.iter().map(|launch| launch.kernel.text()).collect();
-    for text in &texts {
-        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let plan = kernel.compile(&CompileOptions::default());
-        plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
-    }
-    texts
-}
+use support::{recipe, tensor, texts};
 
 fn x() -> Argument<'static> {
     tensor(Float32, &[6, 70], &[70, 1])

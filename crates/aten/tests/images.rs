@@ -1,36 +1,11 @@
 //! Calls of ops of images become kernels that compile.
 
-use spyre_aten::{Argument, Call, Decline, Op, Place, Recipe, Tensor};
-use spyre_compiler::{CompileOptions, Kernel};
-use spyre_numerics::DType::{self, BFloat16, Float32, Int64};
+mod support;
 
-fn tensor<'a>(dtype: DType, size: &'a [usize], stride: &'a [usize]) -> Argument<'a> {
-    Argument::Tensor(Tensor { dtype, size, stride })
-}
+use spyre_aten::{Argument, Decline};
+use spyre_numerics::DType::{BFloat16, Float32, Int64};
 
-fn recipe(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Result<Recipe, Decline> {
-    let op = Op::named(name).unwrap_or_else(|| panic!("{name} is no op"));
-    op.recipe(&Call { arguments, written, default: Float32 })
-}
-
-/// The recipe of a call, all of whose kernels compile, and whose views stay inside of what is made.
-fn compiles(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Recipe {
-    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
-    for launch in &recipe.launches {
-        let text = launch.kernel.text();
-        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let plan = kernel.compile(&CompileOptions::default());
-        plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
-        for operand in &launch.operands {
-            let Place::Result(at) = operand.place else { continue };
-            let room: usize = recipe.results[at].size.iter().product();
-            let steps = operand.size.iter().zip(&operand.stride);
-            let last: usize = steps.map(|(size, stride)| (size - 1) * stride).sum();
-            assert!(operand.offset + last < room, "{name}: {operand:?} in {room}\n{text}");
-        }
-    }
-    recipe
-}
+use support::{compiles, recipe, tensor};
 
 const MASK: Argument<'static> = Argument::Truths(&[true; 3]);
 

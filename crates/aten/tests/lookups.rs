@@ -1,30 +1,11 @@
 //! Calls that look elements up, count them and move them become kernels that compile and are right.
 
-use spyre_aten::{Argument, Call, Decline, Op, Recipe, Tensor};
-use spyre_compiler::{CompileOptions, Kernel};
+mod support;
+
+use spyre_aten::{Argument, Decline};
 use spyre_numerics::DType::{self, Bool, Float32, Int32, Int64};
 
-fn tensor<'a>(dtype: DType, size: &'a [usize], stride: &'a [usize]) -> Argument<'a> {
-    Argument::Tensor(Tensor { dtype, size, stride })
-}
-
-fn recipe(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Result<Recipe, Decline> {
-    let op = Op::named(name).unwrap_or_else(|| panic!("{name} is no op"));
-    op.recipe(&Call { arguments, written, default: Float32 })
-}
-
-/// The texts of a call's kernels, which compile.
-fn texts(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Vec<String> {
-    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let texts = recipe.launches.iter().map(|launch| launch.kernel.text());
-    texts
-        .inspect(|text| {
-            let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-            let plan = kernel.compile(&CompileOptions::default());
-            plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
-        })
-        .collect()
-}
+use support::{recipe, tensor, texts};
 
 #[test]
 fn elements_are_looked_for_in_what_both_promote_to() {

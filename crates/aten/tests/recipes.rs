@@ -1,36 +1,11 @@
 //! Calls of ops that reduce, normalise and multiply become kernels that compile.
 
-use spyre_aten::{Argument, Call, Decline, Op, Recipe, Tensor};
-use spyre_compiler::{CompileOptions, Kernel};
-use spyre_numerics::DType::{self, Bool, Float16, Float32, Int32, Int64};
+mod support;
 
-fn tensor<'a>(dtype: DType, size: &'a [usize], stride: &'a [usize]) -> Argument<'a> {
-    Argument::Tensor(Tensor { dtype, size, stride })
-}
+use spyre_aten::{Argument, Decline, Tensor};
+use spyre_numerics::DType::{Bool, Float16, Float32, Int32, Int64};
 
-fn recipe(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Result<Recipe, Decline> {
-    let op = Op::named(name).unwrap_or_else(|| panic!("{name} is no op"));
-    op.recipe(&Call { arguments, written, default: Float32 })
-}
-
-/// The recipe of a call, all of whose kernels compile.
-fn compiles(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> Recipe {
-    let recipe = recipe(name, arguments, written).unwrap_or_else(|error| panic!("{name}: {error}"));
-    for launch in &recipe.launches {
-        let text = launch.kernel.text();
-        let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let plan = kernel.compile(&CompileOptions::default());
-        plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
-    }
-    recipe
-}
-
-/// The text of the only kernel of a call, which compiles.
-fn text(name: &str, arguments: &[Argument<'_>], written: &[usize]) -> String {
-    let recipe = compiles(name, arguments, written);
-    assert_eq!(recipe.launches.len(), 1, "{name}");
-    recipe.launches[0].kernel.text()
-}
+use support::{compiles, recipe, tensor, text};
 
 #[test]
 fn a_sum_keeps_the_order_of_memory() {

@@ -113,7 +113,7 @@ pub(super) fn lane_of(dtype: DType) -> &'static str {
     lane(dtype).map_or("f32", Lane::name)
 }
 
-fn write_zeros(kernel: &Generated) -> String {
+pub(super) fn write_zeros(kernel: &Generated) -> String {
     let mut text = Text::default();
     let own = text.dims("i", kernel.numbers[0] as usize);
     text.operand("out", "y", kernel.dtypes[0], &own);

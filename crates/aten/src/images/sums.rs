@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
-use super::steps::lane_of;
+use super::steps::{lane_of, write_zeros};
 use crate::generated::{Generated, Text};
 use crate::outputs::Outputs;
 use crate::recipe::{Launch, Place, Recipe, ResultShape};
@@ -57,14 +57,6 @@ impl<'a> Sums<'a> {
         recipe.launches.extend(launches);
         Ok(recipe)
     }
-}
-
-fn write_zeros(kernel: &Generated) -> String {
-    let mut text = Text::default();
-    let own = text.dims("i", kernel.numbers[0] as usize);
-    text.operand("out", "y", kernel.dtypes[0], &own);
-    text.line(format_args!("y = {}(0)", lane_of(kernel.dtypes[0])));
-    text.kernel(kernel.name)
 }
 
 fn write_rounded(kernel: &Generated) -> String {
