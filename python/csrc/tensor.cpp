@@ -334,6 +334,26 @@ bool copy_by_parts(const Tensor& self, const Tensor& source) {
   return true;
 }
 
+// Whether the device copied one to the other.
+bool is_copied(const Tensor& self, const Tensor& source) {
+  const SpyreView from = view_of(source);
+  const SpyreView to = view_of(self);
+  const int32_t status = spyre_copy(&from, &to, false);
+  if (status == SPYRE_ELSEWHERE) {
+    return false;
+  }
+  check(status);
+  return true;
+}
+
+// Casts by way of new memory: a view of a storage of another dtype, such as the parts of complex numbers, is
+// copied by the device, but not cast.
+bool cast_by_copies(const Tensor& self, const Tensor& source) {
+  const Tensor given = at::empty(source.sizes(), source.options());
+  const Tensor made = at::empty(self.sizes(), self.options());
+  return is_copied(given, source) && is_copied(made, given) && is_copied(self, made);
+}
+
 // Copies what lies in memory: conj and neg bits are the caller's.
 void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
   const bool to_device = self.device().type() == kSpyre;
@@ -372,7 +392,8 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     if (status != SPYRE_ELSEWHERE) {
       return check(status);
     }
-    if (self.scalar_type() != source.scalar_type() && copy_by_parts(self, source)) {
+    const bool is_cast = self.scalar_type() != source.scalar_type();
+    if (is_cast && (copy_by_parts(self, source) || cast_by_copies(self, source))) {
       return;
     }
     const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));

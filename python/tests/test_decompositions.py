@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch_spyre import _C
 from torch_spyre.ops.decompositions import (
     decomposition_stats,
     register_spyre_decomposition,
@@ -142,6 +143,7 @@ CASES = {
     "pdist": lambda x: torch.nn.functional.pdist(x),
     "scatter mean": lambda x: x.scatter_reduce(1, torch.zeros_like(x, dtype=torch.int64), x, "mean"),
     "take and put": lambda x: x.put(torch.tensor([3, 1], device=x.device), x.take(torch.tensor([2, 9], device=x.device))),
+    "rows added with a factor": lambda x: x.index_add(0, torch.tensor([3, 3, 1], device=x.device), x[:3], alpha=-2.5),
     "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 1:4]),
     "fft": lambda x: torch.view_as_real(torch.fft.fft(x)),
     "fft of a length in factors": lambda x: torch.view_as_real(torch.fft.rfft(x.reshape(-1)[:180].repeat(2))),
@@ -174,6 +176,7 @@ COMPLEX = {
     "moved": lambda z, w: torch.cat([z.flip(1), w.tril(), z.roll(3, 1)]),
     "chosen": lambda z, w: torch.where(z.real > 0, z, w).masked_fill(w.real > 0, 1j),
     "in place": lambda z, w: z.clone().mul_(w).add_(1).conj().resolve_conj(),
+    "rows added": lambda z, w: z.index_add(0, torch.tensor([3, 3, 1], device=z.device), w[:3], alpha=2 - 1j),
     "filled": lambda z, w: torch.full_like(z, 2 - 1j) + torch.zeros_like(w.t()).t(),
 }
 
@@ -186,6 +189,19 @@ def test_complex_numbers_are_pairs_of_real_ones(name):
     given, expected = COMPLEX[name](z.to("spyre"), w.to("spyre")), COMPLEX[name](z, w)
 
     torch.testing.assert_close(given.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.complex32], ids=str)
+def test_parts_of_complex_numbers_are_cast_on_the_device(dtype):
+    z = torch.randn(6, 70, dtype=torch.complex64).to(dtype)
+    there, before = z.to("spyre"), _C.traffic()["copies_to_host"]
+
+    given = [there.real.to(torch.float32), torch.view_as_real(there).to(torch.float32), there.to(torch.complex64)]
+
+    assert _C.traffic()["copies_to_host"] == before
+    expected = [z.real.to(torch.float32), torch.view_as_real(z).to(torch.float32), z.to(torch.complex64)]
+    for a, b in zip(given, expected, strict=True):
+        torch.testing.assert_close(a.cpu(), b)
 
 
 def test_bags_have_gradients():

@@ -9,18 +9,21 @@ from . import (
     complexes,
     counting,
     distances,
+    elimination,
     fourier,
     indices,
     losses,
     making,
     matrices,
     ordering,
+    reflections,
     sampling,
+    triangles,
     unique,
 )
 from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
-    "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "complexes", "counting", "distances", "fourier", "indices", "losses", "making",
-    "matrices", "ordering", "sampling", "unique",
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "complexes", "counting", "distances", "elimination", "fourier", "indices",
+    "losses", "making", "matrices", "ordering", "reflections", "sampling", "triangles", "unique",
 ]  # fmt: skip

@@ -240,7 +240,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return _product(torch.dot, a, b)
 
 
-def _apart(name: str) -> None:
+def _apart(name: str) -> Callable[..., Tensor]:
     """An operation that moves elements, or adds them up, does so with each of the two parts."""
 
     def each(*args: Any, **kwargs: Any) -> Tensor:
@@ -253,7 +253,7 @@ def _apart(name: str) -> None:
             done.append(function(*given, **named))
         return joined(*done)
 
-    part(name)(each)
+    return part(name)(each)
 
 
 def _half(value: Any, at: int) -> Any:
@@ -261,10 +261,24 @@ def _half(value: Any, at: int) -> Any:
 
 
 for _name in (
-    "_index_put_impl", "cat", "constant_pad_nd", "cumsum", "gather", "index.Tensor", "index_add", "index_copy",
-    "index_select", "roll", "scatter.src", "scatter_add", "tril", "triu",
+    "_index_put_impl", "cat", "constant_pad_nd", "cumsum", "gather", "index.Tensor", "index_copy", "index_select",
+    "roll", "scatter.src", "scatter_add", "tril", "triu",
 ):  # fmt: skip
     _apart(_name)
+
+_index_add = _apart("index_add")
+
+
+@part("index_add")
+def index_add(a: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    """Kernels know no factor, of real numbers neither."""
+    if alpha != 1:
+        if torch.result_type(source, alpha) != source.dtype or source.dtype == torch.bool:
+            raise Declined(f"{source.dtype} times {alpha}")
+        source = source * alpha
+    if a.is_complex() or source.is_complex():
+        return _index_add(a, dim, index, source)
+    return torch.index_add(a, dim, index, source)
 
 
 @_complex("masked_fill.Scalar", "masked_fill.Tensor")
