@@ -3,7 +3,7 @@
 mod support;
 
 use spyre_aten::{Argument, Decline};
-use spyre_numerics::DType::{self, Bool, Float32, Int32, Int64};
+use spyre_numerics::DType::{Bool, Float32, Int32, Int64};
 
 use support::{recipe, tensor, texts};
 
