@@ -6,6 +6,7 @@
 //! launch ends, takes bounded memory, and touches only what its operands name.
 
 mod access;
+mod ahead;
 mod along;
 mod axes;
 mod bound;
@@ -15,6 +16,7 @@ mod crew;
 mod desk;
 mod dot;
 mod elementwise;
+mod flat;
 mod functions;
 mod gather;
 mod limits;
@@ -28,14 +30,19 @@ mod pattern;
 mod plan;
 mod product;
 mod random;
+mod recall;
 mod reduce;
 mod registers;
+mod rowwise;
 mod scan;
 mod scatter;
 mod seek;
+mod shelf;
 mod sides;
 mod spaces;
+mod spread;
 mod stop;
+mod thin;
 mod tiered;
 mod tiles;
 mod traffic;

@@ -7,13 +7,16 @@ use spyre_artifact::{
 use spyre_numerics::Converter;
 
 use super::Stop;
+use super::ahead::Ahead;
 use super::bound::Bound;
 use super::buffer::{Buffer, Element};
 use super::code::LoadedCode;
 use super::desk::Desk;
 use super::limits::tile_elements;
 use super::operand::{Piece, Tensor};
-use super::registers::{Registers, spread};
+use super::registers::Registers;
+use super::shelf::{Shelf, Sweeping};
+use super::spread::spread;
 use super::tiles::{Tiles, dims};
 use crate::memory::Part;
 use crate::work::Work;
@@ -32,8 +35,12 @@ pub(super) struct Machine<'a> {
     pub(super) is_helper: bool,
     open: OpenLoops,
     pub(super) tiles: Tiles,
+    /// The first element of a tile that is a run of memory.
+    pub(super) flat: Option<usize>,
     pub(super) registers: Registers,
     pub(super) raw: Vec<u8>,
+    pub(super) shelf: Shelf,
+    pub(super) sweeping: Option<Sweeping>,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -59,31 +66,64 @@ impl<'a> Machine<'a> {
         desk: Desk,
     ) -> Result<Self, Stop> {
         let code = bound.code()?;
-        let Desk { mut registers, raw } = desk;
+        let Desk { mut registers, raw, mut shelf } = desk;
         registers.prepare(code.program());
+        shelf.clear(code.recalls().values.len());
         let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
         let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
         let tiles = Tiles::default();
         let is_helper = false;
-        Ok(Self { work, code, bound, shape, is_helper, open, tiles, registers, raw })
+        let (flat, sweeping) = (None, None);
+        Ok(Self {
+            work,
+            code,
+            bound,
+            shape,
+            is_helper,
+            open,
+            tiles,
+            flat,
+            registers,
+            raw,
+            shelf,
+            sweeping,
+        })
     }
 
     /// The buffers, for the next launch.
     pub(super) fn into_desk(self) -> Desk {
-        Desk { registers: self.registers, raw: self.raw }
+        Desk { registers: self.registers, raw: self.raw, shelf: self.shelf }
     }
 
     /// Another machine that stands where this one does, with buffers of its own.
     pub(super) fn helper(&self) -> Machine<'a> {
-        let Desk { mut registers, raw } = self.work.programs.desk();
+        let Desk { mut registers, raw, mut shelf } = self.work.programs.desk();
         registers.prepare(self.code.program());
-        let Self { work, code, bound, shape, open, tiles, .. } = *self;
-        Machine { work, code, bound, shape, is_helper: true, open, tiles, registers, raw }
+        shelf.clear(self.code.recalls().values.len());
+        let Self { work, code, bound, shape, open, tiles, flat, .. } = *self;
+        let (is_helper, sweeping) = (true, None);
+        Machine {
+            work,
+            code,
+            bound,
+            shape,
+            is_helper,
+            open,
+            tiles,
+            flat,
+            registers,
+            raw,
+            shelf,
+            sweeping,
+        }
     }
 
     /// Runs it to its end, unless somebody wants it to end before.
     pub(super) fn run(&mut self) -> Result<(), Stop> {
-        self.run_body(0..self.code.program().instructions().len())
+        match self.bound.flat {
+            Some(flat) => self.run_flat(flat),
+            None => self.run_body(0..self.code.program().instructions().len()),
+        }
     }
 
     /// Runs some whole loops and instructions.
@@ -106,8 +146,12 @@ impl<'a> Machine<'a> {
                     0 => at + 1 + instructions as usize,
                     _ => at + 1,
                 },
+                Instruction::SkipUnlessAny { condition, instructions } => {
+                    let is_any = u8::of(self.registers.tile(condition)).contains(&1);
+                    at + 1 + if is_any { 0 } else { instructions as usize }
+                }
                 _ => {
-                    self.step(at, instruction)?;
+                    self.step_or_recall(at, instruction)?;
                     at + 1
                 }
             };
@@ -131,11 +175,13 @@ impl<'a> Machine<'a> {
         self.open.count += 1;
         self.tiles.starts[dim.index()] = 0;
         self.tiles.elements[dim.index()] = tile_elements(tile, extent);
+        self.begin_sweep(at);
         at + 1
     }
 
     /// The next tile of the innermost loop, or what follows it.
     fn end(&mut self, at: usize) -> usize {
+        self.end_sweep_tile(at);
         let open = &self.open.loops[..self.open.count];
         let Some(&OpenLoop { begin, dim, tile }) = open.last() else { return at + 1 };
         let (dim, extent) = (dim.index(), self.bound.extents[dim.index()]);
@@ -145,10 +191,25 @@ impl<'a> Machine<'a> {
             self.tiles.elements[dim] = tile_elements(tile, extent - start);
             return begin + 1;
         }
+        self.end_sweep(at);
         self.open.count -= 1;
         // Operands that do not span the dim are not moved by it.
         (self.tiles.starts[dim], self.tiles.elements[dim]) = (0, 0);
         at + 1
+    }
+
+    /// Carries out an instruction, unless what it makes is kept from a loop before.
+    fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
+        if self.sweeping.is_none() {
+            return self.step(at, instruction);
+        }
+        let part = self.code.recalls().part(at);
+        if self.recalls(part) {
+            return Ok(());
+        }
+        self.step(at, instruction)?;
+        self.keep(part);
+        Ok(())
     }
 
     fn step(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
@@ -198,7 +259,8 @@ impl<'a> Machine<'a> {
         let of = self.registers.type_of(target);
         let converter = self.code.converter(at, 0)?;
         let mut tile = self.registers.lend(target);
-        let pieces = self.bound.plan.at(at);
+        let run = self.run_of(source)?;
+        let pieces = run.as_ref().map(std::slice::from_ref).or(self.bound.plan.at(at));
         let outcome = self.load_tile(source, converter, dims(of.span), pieces, &mut tile);
         *self.registers.tile_mut(target) = tile;
         outcome
@@ -221,7 +283,14 @@ impl<'a> Machine<'a> {
         let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
         match pieces {
             Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
-            None => tensor.each_piece(&self.tiles, along, load)?,
+            None => {
+                let mut ahead = Ahead::default();
+                tensor.each_piece(&self.tiles, along, |piece| {
+                    tensor.prefetch(part, piece);
+                    ahead.push(piece).map_or(Ok(()), &mut load)
+                })?;
+                ahead.rest().try_for_each(&mut load)?;
+            }
         }
         if lane == Lane::Bool && converter.is_copy() {
             tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
@@ -232,7 +301,7 @@ impl<'a> Machine<'a> {
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
         let (of, (tensor, part)) = (self.registers.type_of(source), self.tensor(target)?);
         let span = self.code.program().operand(target).span;
-        let tiles = self.tiles;
+        let (tiles, run) = (self.tiles, self.run_of(target)?);
         let wide;
         let tile = match self.registers.tile(source) {
             tile if of.span == span => tile,
@@ -243,10 +312,19 @@ impl<'a> Machine<'a> {
         };
         let (converter, raw) = (self.code.converter(at, 0)?, &mut self.raw);
         let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
-        match self.bound.plan.at(at) {
+        match run.as_ref().map(std::slice::from_ref).or(self.bound.plan.at(at)) {
             Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
             None => tensor.each_piece(&tiles, dims(span), store),
-        }
+        }?;
+        tensor.finish_stores();
+        Ok(())
+    }
+
+    /// Where an operand's tile lies, if it is a run of memory.
+    fn run_of(&self, operand: Operand) -> Result<Option<Piece>, Stop> {
+        let Some(first) = self.flat else { return Ok(None) };
+        let elements = self.tiles.elements_of(self.span_of(operand));
+        Ok(Some(self.tensor(operand)?.0.run(first, elements)))
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {
@@ -315,7 +393,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Loops over an empty dim do not run, so a tensor without elements is never asked for.
-    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, Part<'a>), Stop> {
+    pub(super) fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, Part<'a>), Stop> {
         let bound = self.bound.tensor(operand);
         bound.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
     }
