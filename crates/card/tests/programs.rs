@@ -721,7 +721,10 @@ fn operations_do_what_plain_rust_does() {
     for (op, plain) in table {
         let found = column_to_matrix(IeeeFp32, |code, tile| code.unary(op, tile));
         let expected: Vec<f32> = (0..97).map(|at| plain(number(at))).collect();
-        assert_eq!(found, expected, "{op}");
+        // The only one of these that is computed in f32 and not exact there.
+        let most = u32::from(op == UnaryOp::Exp);
+        let is_close = |(a, b): (&f32, &f32)| a == b || a.to_bits().abs_diff(b.to_bits()) <= most;
+        assert!(found.iter().zip(&expected).all(is_close), "{op}: {found:?}, not {expected:?}");
     }
 }
 
