@@ -46,7 +46,12 @@ impl Shelf {
         while tiles.len() <= nth {
             tiles.push(Buffer::empty(lane));
         }
-        &mut tiles[nth]
+        let room = &mut tiles[nth];
+        if room.lane() != lane {
+            // Another program's, whose registers are of another lane.
+            *room = Buffer::empty(lane);
+        }
+        room
     }
 }
 
