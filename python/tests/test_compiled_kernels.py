@@ -190,3 +190,40 @@ def test_an_index_out_of_range_is_raised_by_who_waits():
     rows(numbers(4, 5).to("spyre"), torch.tensor([0, 9]).to("spyre"))
     with pytest.raises(IndexError, match=r"9.*4[\s\S]*test_compiled_kernels.py"):
         torch.spyre.synchronize()
+
+
+# Large tensors, which the card walks over in the order of memory if they all lie alike.
+
+
+@pytest.mark.parametrize("size", [(512, 128), (513, 128), (300, 250), (70000, 1), (3, 512, 64)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bfloat16], ids=str)
+def test_large_tensors_are_computed_element_by_element(size, dtype):
+    dims = ", ".join("abc"[: len(size)])
+    name = str(dtype).removeprefix("torch.")
+    kernel = torch.spyre.compile(
+        f"""
+        kernel larger({dims}) {{
+            in x: {name}[{dims}]
+            in y: {name}[{dims}]
+            out z: {name}[{dims}]
+            z = where(x < y, y, x) + x
+        }}
+        """
+    )
+    x, y = numbers(*size).to(dtype), numbers(*size).flip(0).to(dtype)
+    expected = torch.maximum(x, y) + x
+    there = x.to("spyre")
+    assert torch.equal(kernel(there, y.to("spyre")).cpu(), expected)
+    kernel(there, y.to("spyre"), there)
+    assert torch.equal(there.cpu(), expected), "in its place"
+
+
+def test_large_tensors_that_lie_otherwise_are_met_element_by_element():
+    axpy = torch.spyre.compile(AXPY.replace("in y: float32[j]", "in y: float32[i, j]"))
+    x, y = numbers(512, 256), numbers(256, 512).t()
+    for stick_dims in ([0], [1]):
+        z = torch.empty(512, 256, device="spyre")
+        axpy(x.to("spyre", stick_dims=stick_dims), y.to("spyre"), z, a=2)
+        assert torch.equal(z.cpu(), 2 * x + y)
+    part = numbers(1024, 256).to("spyre")[256:768]
+    assert torch.equal(axpy(part, x.to("spyre"), a=1).cpu(), part.cpu() + x)

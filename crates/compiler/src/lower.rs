@@ -4,6 +4,7 @@ mod access;
 mod along;
 mod error;
 mod nest;
+mod online;
 mod product;
 mod registers;
 mod scope;

@@ -144,16 +144,12 @@ impl ProgramBuilder {
 
     /// Runs `body` where the patched word is not zero; an empty one leaves nothing behind.
     pub fn when(&mut self, scalar: ScalarWord, body: impl FnOnce(&mut Self)) {
-        let at = self.draft.instructions.len();
-        self.emit(Instruction::SkipUnless { scalar, instructions: 0 });
-        self.block(body);
-        match self.draft.instructions.len() - at - 1 {
-            0 => self.draft.instructions.truncate(at),
-            count => {
-                let instructions = u32::try_from(count).unwrap_or(u32::MAX);
-                self.draft.instructions[at] = Instruction::SkipUnless { scalar, instructions };
-            }
-        }
+        self.skip(|instructions| Instruction::SkipUnless { scalar, instructions }, body);
+    }
+
+    /// Runs `body` where any element of the register is true; an empty one leaves nothing behind.
+    pub fn when_any(&mut self, condition: Register, body: impl FnOnce(&mut Self)) {
+        self.skip(|instructions| Instruction::SkipUnlessAny { condition, instructions }, body);
     }
 
     /// The operand's tile, in its format's own lane.
@@ -375,6 +371,16 @@ impl ProgramBuilder {
         match self.refusal {
             Some(refusal) => Err(Error::Program(refusal)),
             None => Ok(self.draft),
+        }
+    }
+
+    fn skip(&mut self, over: impl Fn(u32) -> Instruction, body: impl FnOnce(&mut Self)) {
+        let at = self.draft.instructions.len();
+        self.emit(over(0));
+        self.block(body);
+        match self.draft.instructions.len() - at - 1 {
+            0 => self.draft.instructions.truncate(at),
+            count => self.draft.instructions[at] = over(u32::try_from(count).unwrap_or(u32::MAX)),
         }
     }
 

@@ -27,7 +27,8 @@ fn write_code(instructions: &[Instruction], f: &mut fmt::Formatter<'_>) -> fmt::
         writeln!(f, "{:indent$}{instruction}", "", indent = 2 * (loops + skips.len()))?;
         match *instruction {
             Instruction::Begin { .. } => loops += 1,
-            Instruction::SkipUnless { instructions, .. } => {
+            Instruction::SkipUnless { instructions, .. }
+            | Instruction::SkipUnlessAny { instructions, .. } => {
                 skips.push(at + 1 + instructions as usize);
             }
             _ => {}

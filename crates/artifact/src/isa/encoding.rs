@@ -16,6 +16,7 @@ use crate::{Error, Expected};
 const BEGIN: u8 = 0x01;
 const END: u8 = 0x02;
 const SKIP_UNLESS: u8 = 0x03;
+const SKIP_UNLESS_ANY: u8 = 0x04;
 const LOAD: u8 = 0x10;
 const STORE: u8 = 0x11;
 const GATHER: u8 = 0x12;
@@ -82,6 +83,9 @@ impl Instruction {
             Self::End => Fields { opcode: END, ..zero },
             Self::SkipUnless { scalar, instructions } => {
                 Fields { opcode: SKIP_UNLESS, a: scalar.0, d: instructions, ..zero }
+            }
+            Self::SkipUnlessAny { condition, instructions } => {
+                Fields { opcode: SKIP_UNLESS_ANY, a: condition.code(), d: instructions, ..zero }
             }
             Self::Load { target, source } => {
                 Fields { opcode: LOAD, a: target.code(), b: source.0, ..zero }
@@ -242,6 +246,7 @@ impl Fields {
             },
             END => Instruction::End,
             SKIP_UNLESS => Instruction::SkipUnless { scalar: ScalarWord(a), instructions: d },
+            SKIP_UNLESS_ANY => Instruction::SkipUnlessAny { condition: target, instructions: d },
             LOAD => Instruction::Load { target, source: Operand(b) },
             STORE => Instruction::Store { target: Operand(a), source },
             GATHER => {

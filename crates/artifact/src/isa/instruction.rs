@@ -103,6 +103,8 @@ pub enum Instruction {
     Multiply { target: Register, left: Register, right: Register },
     /// Passes over the next `instructions` if the word is zero.
     SkipUnless { scalar: ScalarWord, instructions: u32 },
+    /// Passes over the next `instructions` if no element of the register is true.
+    SkipUnlessAny { condition: Register, instructions: u32 },
     /// Correction only: copies words of the input area into the word table.
     Patch { source_word: u32, target_word: u32, words: u32 },
 }
@@ -165,6 +167,9 @@ impl fmt::Display for Instruction {
             }
             Self::SkipUnless { scalar, instructions } => {
                 write!(f, "skip {instructions} unless {scalar}")
+            }
+            Self::SkipUnlessAny { condition, instructions } => {
+                write!(f, "skip {instructions} unless any {condition}")
             }
             Self::Patch { source_word, target_word, words } => {
                 write!(f, "patch {words} words from input {source_word} to table {target_word}")

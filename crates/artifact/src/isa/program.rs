@@ -19,7 +19,8 @@ use crate::{Error, Expected, TableShape};
 /// 3. **Loops.** `Begin` and `End` pair up. A nest opens each dim once, so it is at most 16 deep;
 ///    loops beside each other may open the same dim again, with another tile.
 /// 4. **Skips.** A skip covers at least one instruction, stays inside the innermost loop and skip
-///    around it, and covers whole loops only. Skips nest at most 8 deep.
+///    around it, and covers whole loops only. Skips nest at most 8 deep. The condition of one is a
+///    `bool` register.
 /// 5. **Open dims.** A register or operand is touched only where all dims that it spans are open:
 ///    elsewhere its tile has no size.
 /// 6. **Written before read.** On every path a register is written before it is read, so no program

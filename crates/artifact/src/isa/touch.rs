@@ -21,7 +21,9 @@ impl Instruction {
             | Self::Scalar { target, .. }
             | Self::Index { target, .. }
             | Self::Extent { target, .. } => act(Touch::Write, target),
-            Self::Store { source, .. } => act(Touch::Read, source),
+            Self::Store { source, .. } | Self::SkipUnlessAny { condition: source, .. } => {
+                act(Touch::Read, source);
+            }
             Self::Gather { target, at, keeps_outside, .. } => {
                 at.rename(|register| act(Touch::Read, register));
                 act(if *keeps_outside { Touch::Update } else { Touch::Write }, target);

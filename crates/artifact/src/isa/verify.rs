@@ -91,7 +91,14 @@ impl<'a> Scope<'a> {
                 self.begin(dim, is_parallel, tile == Tile::All)
             }
             Instruction::End => self.end(),
-            Instruction::SkipUnless { scalar, instructions } => self.skip(at, scalar, instructions),
+            Instruction::SkipUnless { scalar, instructions } => {
+                self.known_scalar(scalar)?;
+                self.skip(at, instructions)
+            }
+            Instruction::SkipUnlessAny { condition, instructions } => {
+                self.mask(condition)?;
+                self.skip(at, instructions)
+            }
             Instruction::Load { target, source } => self.load(target, source),
             Instruction::Store { target, source } => self.store(target, source),
             Instruction::Gather { target, source, ref at, keeps_outside } => {
@@ -167,8 +174,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn skip(&mut self, at: usize, scalar: ScalarWord, count: u32) -> Result<(), Refusal> {
-        self.known_scalar(scalar)?;
+    fn skip(&mut self, at: usize, count: u32) -> Result<(), Refusal> {
         let to = at + 1 + count as usize;
         let skips = self.blocks.iter().filter_map(|block| match block.kind {
             BlockKind::Skip { to } => Some(to),

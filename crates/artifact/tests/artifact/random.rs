@@ -143,10 +143,16 @@ impl Author<'_> {
     }
 
     fn when(&mut self, code: &mut ProgramBuilder, place: &Place) {
-        let Some(scalar) = self.tape.pick(&self.scalars) else { return };
         let mut inner = place.clone();
         inner.depth += 1;
-        if inner.depth < 8 {
+        if inner.depth >= 8 {
+            return;
+        }
+        let truths = place.values.iter().filter(|value| value.lane == Lane::Bool);
+        let truths: Vec<Register> = truths.map(|value| value.register).collect();
+        if let (Some(condition), 1) = (self.tape.pick(&truths), self.tape.below(2)) {
+            code.when_any(condition, |code| self.block(code, inner));
+        } else if let Some(scalar) = self.tape.pick(&self.scalars) {
             code.when(scalar, |code| self.block(code, inner));
         }
     }

@@ -166,6 +166,13 @@ fn rule_4_skips() {
     refused(deep, 8, "deeper than 8");
     let whole_loop = vec![skip(3), begin(D0), zero(0), I::End, zero(2)];
     assert!(draft(whole_loop).verify().is_ok());
+    let any = |condition| I::SkipUnlessAny { condition: Register(condition), instructions: 1 };
+    refused(vec![begin(D0), any(4), zero(0)], 1, "r4 is read before every path has written it");
+    refused(vec![begin(D0), zero(0), any(0), zero(2)], 2, "r0 has lane f32, expected bool");
+    let false_everywhere = I::Constant { target: Register(4), value: Constant::Bool(false) };
+    refused(vec![begin(D0), false_everywhere, any(4)], 2, "past the end");
+    let sound = vec![begin(D0), false_everywhere, any(4), zero(0), I::End];
+    assert!(draft(sound).verify().is_ok());
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use spyre_hal::Pattern;
-use spyre_layout::{Crew, DmaNest, Error, copy_past_cache};
+use spyre_layout::{Crew, DmaNest, Error, STICK_BYTES, copy_past_cache, copy_rows_past_cache};
 use spyre_numerics::{Converter, Rows};
 
 use super::mapping::Mapping;
@@ -63,10 +63,16 @@ impl Part<'_> {
         assert!(reach(rows.count, rows.target_stride, rows.elements * to) <= target.len());
         let source = self.window.address(self.start + at, 0);
         // SAFETY: both ends hold the rows, and the target is not device memory.
-        unsafe { converter.convert_rows(source, target.as_mut_ptr(), rows) };
+        unsafe {
+            match sticks_of(converter, rows, rows.elements * from) {
+                Some(sticks) => copy_sticks(source, target.as_mut_ptr(), sticks),
+                None => converter.convert_rows(source, target.as_mut_ptr(), rows),
+            }
+        }
     }
 
-    /// Converts rows of elements into it, from `at` on.
+    /// Converts rows of elements into it, from `at` on. What goes past the cache is ordered before what
+    /// follows by a fence of the caller.
     pub(crate) fn convert_in(
         &self,
         converter: &Converter,
@@ -89,12 +95,16 @@ impl Part<'_> {
                 Way::PastCache if converter.is_copy() && rows.count == 1 => {
                     copy_past_cache(source.as_ptr(), target, row_bytes);
                 }
+                Way::PastCache if converter.is_copy() && is_in_lines => {
+                    copy_rows_past_cache(source.as_ptr(), target, rows, row_bytes);
+                }
                 Way::PastCache if converter.streams() && is_in_lines => {
                     converter.stream_rows(source.as_ptr(), target, rows);
-                    #[cfg(target_arch = "x86_64")]
-                    std::arch::x86_64::_mm_sfence();
                 }
-                _ => converter.convert_rows(source.as_ptr(), target, rows),
+                _ => match sticks_of(converter, rows, row_bytes) {
+                    Some(sticks) => copy_sticks(source.as_ptr(), target, sticks),
+                    None => converter.convert_rows(source.as_ptr(), target, rows),
+                },
             }
         }
     }
@@ -107,6 +117,34 @@ impl Part<'_> {
 
 /// What stores past the cache fill at a time.
 const LINE_BYTES: usize = 64;
+
+/// Rows that are copied as they are, as rows of a stick each.
+fn sticks_of(converter: &Converter, rows: Rows, row_bytes: usize) -> Option<Rows> {
+    let count = row_bytes / STICK_BYTES;
+    match converter.is_copy() && row_bytes.is_multiple_of(STICK_BYTES) {
+        true if count == 1 => Some(rows),
+        true if rows.count == 1 => {
+            let [source_stride, target_stride] = [STICK_BYTES; 2];
+            Some(Rows { count, source_stride, target_stride, ..rows })
+        }
+        _ => None,
+    }
+}
+
+/// Copies rows of a stick each: so short that a call for each would take longer than the copy.
+///
+/// # Safety
+/// Both ends hold the rows, and do not overlap.
+unsafe fn copy_sticks(source: *const u8, target: *mut u8, rows: Rows) {
+    for row in 0..rows.count {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let from = source.add(row * rows.source_stride).cast::<[u8; STICK_BYTES]>();
+            let to = target.add(row * rows.target_stride).cast::<[u8; STICK_BYTES]>();
+            std::ptr::copy_nonoverlapping(from, to, 1);
+        }
+    }
+}
 
 /// Bytes up to the end of the last row.
 fn reach(rows: usize, stride: usize, row_bytes: usize) -> usize {

@@ -118,7 +118,7 @@ impl Machine<'_> {
             let register = self.registers.type_of(one.register).span;
             let mut wide = Vec::new();
             let tile = i64::of(self.registers.tile(one.register));
-            super::registers::spread(&self.tiles, tile, register, dims(span), &mut wide);
+            super::spread::spread(&self.tiles, tile, register, dims(span), &mut wide);
             wide.get(nth).copied().unwrap_or(0)
         };
         for one in at.given() {

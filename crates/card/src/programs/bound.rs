@@ -7,6 +7,7 @@ use zerocopy::IntoBytes;
 
 use super::code::LoadedCode;
 use super::desk::Desk;
+use super::flat::Flat;
 use super::limits;
 use super::loaded::{Loaded, LoadedImage};
 use super::operand::Tensor;
@@ -32,6 +33,7 @@ pub(super) struct Bound {
     /// Where each tensor starts: the place of its window, and bytes from there.
     starts: Vec<(usize, usize)>,
     pub(super) plan: Plan,
+    pub(super) flat: Option<Flat>,
     /// Buffers that stay here while they are small.
     desk: Desk,
     /// What the tensors may touch, for whoever knows the handles.
@@ -186,6 +188,7 @@ impl Bound {
         }
         if has_changed {
             self.plan = Plan::of(program, &self.extents, &self.tensors);
+            self.flat = Flat::of(program, &self.extents, &self.tensors);
         }
         // Scalars say what is skipped.
         let scalars = header.shape.words() - header.shape.scalars..;

@@ -51,7 +51,9 @@ impl LoadedCode {
                     steps[open.pop().unwrap_or(at)].end = at;
                     has_values.pop();
                 }
-                Instruction::SkipUnless { .. } | Instruction::Store { .. } => {}
+                Instruction::SkipUnless { .. }
+                | Instruction::SkipUnlessAny { .. }
+                | Instruction::Store { .. } => {}
                 Instruction::Scatter { target, .. } => indexed |= 1 << target.index(),
                 _ => has_values.iter_mut().last().into_iter().for_each(|has| *has = true),
             }

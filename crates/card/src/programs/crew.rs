@@ -31,17 +31,28 @@ impl Machine<'_> {
     /// first tile that has one.
     pub(super) fn share(&self, begin: usize, dim: Dim, tile: Tile) -> Result<(), Stop> {
         let grid = self.grid(begin, dim, tile);
-        let (tiles, taken) = (grid.tiles(), AtomicUsize::new(0));
+        self.share_parts(grid.tiles(), &|machine, nth| {
+            grid.go_to(nth, &mut machine.tiles);
+            machine.run_body(grid.body.clone())
+        })
+    }
+
+    /// Has some parts run, each by one of several threads.
+    pub(super) fn share_parts(
+        &self,
+        parts: usize,
+        run: &(dyn Fn(&mut Machine<'_>, usize) -> Result<(), Stop> + Sync),
+    ) -> Result<(), Stop> {
+        let taken = AtomicUsize::new(0);
         let first_fault: Mutex<Option<(usize, Stop)>> = Mutex::new(None);
         let work = || {
             let mut helper = self.helper();
             loop {
                 let nth = taken.fetch_add(1, Ordering::Relaxed);
-                if nth >= tiles || first_fault.lock().is_some() {
+                if nth >= parts || first_fault.lock().is_some() {
                     break;
                 }
-                grid.go_to(nth, &mut helper.tiles);
-                if let Err(stop) = helper.run_body(grid.body.clone()) {
+                if let Err(stop) = run(&mut helper, nth) {
                     let mut first = first_fault.lock();
                     if first.as_ref().is_none_or(|(known, _)| nth < *known) {
                         *first = Some((nth, stop));
@@ -51,7 +62,7 @@ impl Machine<'_> {
             }
             self.work.programs.give_back(helper.into_desk());
         };
-        self.work.threads.share(tiles, &work);
+        self.work.threads.share(parts, &work);
         first_fault.into_inner().map_or(Ok(()), |(_, stop)| Err(stop))
     }
 

@@ -6,8 +6,8 @@ use super::buffer::Element;
 use super::machine::Machine;
 use super::product::{Matrix, PANEL, Product};
 use super::reduce::LANES;
-use super::registers::spread;
 use super::sides::{Right, Roles, Side};
+use super::spread::spread;
 use super::turn::Turn;
 use super::vector::vectorised;
 

@@ -15,10 +15,10 @@ use super::vector::vectorised;
 /// A lane that operations take.
 pub(super) trait Arithmetic: Element {
     /// One value in, one out, in the same lane.
-    fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop>;
+    fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop>;
 
     /// Two values in, one out.
-    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop>;
+    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut [Self]) -> Result<(), Stop>;
 }
 
 impl Machine<'_> {
@@ -54,8 +54,12 @@ impl Machine<'_> {
         left: Register,
         right: Register,
     ) -> Result<(), Stop> {
+        let lane = self.registers.type_of(left).lane;
+        if lane == Lane::F32 && self.binary_by_rows(op, target, [left, right]) {
+            return Ok(());
+        }
         let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
-        match registers.type_of(left).lane {
+        match lane {
             Lane::F32 => registers.join(tiles, target, sources, tiered::binary::<f32>(op)),
             Lane::F64 => registers.join(tiles, target, sources, tiered::binary::<f64>(op)),
             Lane::I64 => registers.join(tiles, target, sources, tiered::binary::<i64>(op)),
@@ -70,8 +74,12 @@ impl Machine<'_> {
         left: Register,
         right: Register,
     ) -> Result<(), Stop> {
+        let lane = self.registers.type_of(left).lane;
+        if lane == Lane::I64 && self.compare_by_rows(op, target, [left, right]) {
+            return Ok(());
+        }
         let (registers, tiles, sources) = (&mut self.registers, &self.tiles, [left, right]);
-        match registers.type_of(left).lane {
+        match lane {
             Lane::F32 => registers.join(tiles, target, sources, tiered::comparison::<f32>(op)),
             Lane::F64 => registers.join(tiles, target, sources, tiered::comparison::<f64>(op)),
             Lane::I64 => registers.join(tiles, target, sources, tiered::comparison::<i64>(op)),
@@ -102,19 +110,23 @@ impl Machine<'_> {
         no: Register,
     ) -> Result<(), Stop> {
         let (registers, tiles) = (&mut self.registers, &self.tiles);
-        registers.choose(tiles, target, condition, [yes, no], |chosen, [yes, no], target| {
-            target.clear();
-            let pairs = yes.iter().zip(no).zip(chosen);
-            let choose =
-                |((yes, no), chosen): ((&T, &T), &u8)| if *chosen != 0 { *yes } else { *no };
-            vectorised(|| target.extend(pairs.map(choose)));
+        registers.choose::<T>(tiles, target, condition, [yes, no], |chosen, sources, target| {
+            vectorised(
+                #[inline(always)]
+                || choose(chosen, sources, target),
+            );
         });
         Ok(())
     }
 }
 
-fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut Vec<u8>) -> Result<(), Stop> {
-    move |source, target| vectorised(|| each(source, target, |value| test(value).into()))
+fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut [u8]) -> Result<(), Stop> {
+    move |source, target| {
+        vectorised(
+            #[inline(always)]
+            || each(source, target, |value| test(value).into()),
+        )
+    }
 }
 
 // Written as loops: what iterators would do inside of closures of theirs is inlined only if it is
@@ -123,10 +135,9 @@ fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut Vec<u8>) -> Resu
 #[inline(always)]
 pub(super) fn each<T: Copy, U: Element>(
     source: &[T],
-    target: &mut Vec<U>,
+    target: &mut [U],
     act: impl Fn(T) -> U,
 ) -> Result<(), Stop> {
-    target.resize(source.len(), U::default());
     for (target, &value) in target.iter_mut().zip(source) {
         *target = act(value);
     }
@@ -136,10 +147,9 @@ pub(super) fn each<T: Copy, U: Element>(
 #[inline(always)]
 pub(super) fn both<T: Copy, U: Element>(
     [left, right]: [&[T]; 2],
-    target: &mut Vec<U>,
+    target: &mut [U],
     act: impl Fn(T, T) -> U,
 ) -> Result<(), Stop> {
-    target.resize(left.len(), U::default());
     for ((target, &left), &right) in target.iter_mut().zip(left).zip(right) {
         *target = act(left, right);
     }
@@ -147,10 +157,17 @@ pub(super) fn both<T: Copy, U: Element>(
 }
 
 #[inline(always)]
+fn choose<T: Copy>(chosen: &[u8], [yes, no]: [&[T]; 2], target: &mut [T]) {
+    for (((target, &yes), &no), &chosen) in target.iter_mut().zip(yes).zip(no).zip(chosen) {
+        *target = if chosen != 0 { yes } else { no };
+    }
+}
+
+#[inline(always)]
 pub(super) fn compare<T: Element>(
     op: CompareOp,
     sources: [&[T]; 2],
-    target: &mut Vec<u8>,
+    target: &mut [u8],
 ) -> Result<(), Stop> {
     match op {
         CompareOp::Equal => both(sources, target, |a, b| (a == b).into()),
@@ -167,7 +184,7 @@ macro_rules! float_arithmetic {
     ($type:ident) => {
         impl Arithmetic for $type {
             #[inline(always)]
-            fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+            fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
                 match op {
                     UnaryOp::Neg => each(source, target, |x| -x),
                     UnaryOp::Abs => each(source, target, Self::abs),
@@ -193,7 +210,7 @@ macro_rules! float_arithmetic {
             fn binary(
                 op: BinaryOp,
                 sources: [&[Self]; 2],
-                target: &mut Vec<Self>,
+                target: &mut [Self],
             ) -> Result<(), Stop> {
                 match op {
                     BinaryOp::Add => both(sources, target, |a, b| a + b),
@@ -253,7 +270,7 @@ float_arithmetic!(f64);
 
 impl Arithmetic for i64 {
     #[inline(always)]
-    fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+    fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
         match op {
             UnaryOp::Neg => each(source, target, Self::wrapping_neg),
             UnaryOp::Abs => each(source, target, Self::wrapping_abs),
@@ -265,7 +282,7 @@ impl Arithmetic for i64 {
     }
 
     #[inline(always)]
-    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop> {
+    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut [Self]) -> Result<(), Stop> {
         let divides =
             matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::FloorDiv | BinaryOp::Modulo);
         if divides && sources[1].contains(&0) {
@@ -309,7 +326,7 @@ impl Arithmetic for i64 {
 
 impl Arithmetic for u8 {
     #[inline(always)]
-    fn unary(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+    fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
         match op {
             UnaryOp::Not => each(source, target, |x| x ^ 1),
             _ => Err(unknown(op.name())),
@@ -317,7 +334,7 @@ impl Arithmetic for u8 {
     }
 
     #[inline(always)]
-    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut Vec<Self>) -> Result<(), Stop> {
+    fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut [Self]) -> Result<(), Stop> {
         match op {
             BinaryOp::And => both(sources, target, |a, b| a & b),
             BinaryOp::Or => both(sources, target, |a, b| a | b),

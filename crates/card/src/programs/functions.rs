@@ -9,19 +9,19 @@ use super::math::{angle, error, exponential, gate, hyperbolic, logarithm, power,
 /// A lane of floats.
 pub(super) trait Functions: Sized {
     /// A function of one number.
-    fn function(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop>;
+    fn function(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop>;
 
     /// A function of two numbers.
     fn function_of_two(
         op: BinaryOp,
         sources: [&[Self]; 2],
-        target: &mut Vec<Self>,
+        target: &mut [Self],
     ) -> Result<(), Stop>;
 }
 
 impl Functions for f32 {
     #[inline(always)]
-    fn function(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+    fn function(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
         match op {
             UnaryOp::Exp => each(source, target, exponential::exp),
             UnaryOp::Exp2 => each(source, target, exponential::exp2),
@@ -60,7 +60,7 @@ impl Functions for f32 {
     fn function_of_two(
         op: BinaryOp,
         sources: [&[Self]; 2],
-        target: &mut Vec<Self>,
+        target: &mut [Self],
     ) -> Result<(), Stop> {
         match op {
             BinaryOp::Pow => both(sources, target, power::pow),
@@ -79,7 +79,7 @@ impl Functions for f32 {
 
 impl Functions for f64 {
     #[inline(always)]
-    fn function(op: UnaryOp, source: &[Self], target: &mut Vec<Self>) -> Result<(), Stop> {
+    fn function(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
         each(source, target, scalar::unary(op).ok_or_else(|| unknown(op.name()))?)
     }
 
@@ -87,7 +87,7 @@ impl Functions for f64 {
     fn function_of_two(
         op: BinaryOp,
         sources: [&[Self]; 2],
-        target: &mut Vec<Self>,
+        target: &mut [Self],
     ) -> Result<(), Stop> {
         both(sources, target, scalar::binary(op).ok_or_else(|| unknown(op.name()))?)
     }
@@ -97,7 +97,7 @@ impl Functions for f64 {
 #[inline(always)]
 fn turned(
     source: &[f32],
-    target: &mut Vec<f32>,
+    target: &mut [f32],
     near: impl Fn(f32) -> f32,
     far: fn(f64) -> f64,
 ) -> Result<(), Stop> {

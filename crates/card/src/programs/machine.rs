@@ -13,7 +13,8 @@ use super::code::LoadedCode;
 use super::desk::Desk;
 use super::limits::tile_elements;
 use super::operand::{Piece, Tensor};
-use super::registers::{Registers, spread};
+use super::registers::Registers;
+use super::spread::spread;
 use super::tiles::{Tiles, dims};
 use crate::memory::Part;
 use crate::work::Work;
@@ -32,6 +33,8 @@ pub(super) struct Machine<'a> {
     pub(super) is_helper: bool,
     open: OpenLoops,
     pub(super) tiles: Tiles,
+    /// The first element of a tile that is a run of memory.
+    pub(super) flat: Option<usize>,
     pub(super) registers: Registers,
     pub(super) raw: Vec<u8>,
 }
@@ -65,7 +68,8 @@ impl<'a> Machine<'a> {
         let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
         let tiles = Tiles::default();
         let is_helper = false;
-        Ok(Self { work, code, bound, shape, is_helper, open, tiles, registers, raw })
+        let flat = None;
+        Ok(Self { work, code, bound, shape, is_helper, open, tiles, flat, registers, raw })
     }
 
     /// The buffers, for the next launch.
@@ -77,13 +81,16 @@ impl<'a> Machine<'a> {
     pub(super) fn helper(&self) -> Machine<'a> {
         let Desk { mut registers, raw } = self.work.programs.desk();
         registers.prepare(self.code.program());
-        let Self { work, code, bound, shape, open, tiles, .. } = *self;
-        Machine { work, code, bound, shape, is_helper: true, open, tiles, registers, raw }
+        let Self { work, code, bound, shape, open, tiles, flat, .. } = *self;
+        Machine { work, code, bound, shape, is_helper: true, open, tiles, flat, registers, raw }
     }
 
     /// Runs it to its end, unless somebody wants it to end before.
     pub(super) fn run(&mut self) -> Result<(), Stop> {
-        self.run_body(0..self.code.program().instructions().len())
+        match self.bound.flat {
+            Some(flat) => self.run_flat(flat),
+            None => self.run_body(0..self.code.program().instructions().len()),
+        }
     }
 
     /// Runs some whole loops and instructions.
@@ -106,6 +113,10 @@ impl<'a> Machine<'a> {
                     0 => at + 1 + instructions as usize,
                     _ => at + 1,
                 },
+                Instruction::SkipUnlessAny { condition, instructions } => {
+                    let is_any = u8::of(self.registers.tile(condition)).contains(&1);
+                    at + 1 + if is_any { 0 } else { instructions as usize }
+                }
                 _ => {
                     self.step(at, instruction)?;
                     at + 1
@@ -198,7 +209,8 @@ impl<'a> Machine<'a> {
         let of = self.registers.type_of(target);
         let converter = self.code.converter(at, 0)?;
         let mut tile = self.registers.lend(target);
-        let pieces = self.bound.plan.at(at);
+        let run = self.run_of(source)?;
+        let pieces = run.as_ref().map(std::slice::from_ref).or(self.bound.plan.at(at));
         let outcome = self.load_tile(source, converter, dims(of.span), pieces, &mut tile);
         *self.registers.tile_mut(target) = tile;
         outcome
@@ -232,7 +244,7 @@ impl<'a> Machine<'a> {
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
         let (of, (tensor, part)) = (self.registers.type_of(source), self.tensor(target)?);
         let span = self.code.program().operand(target).span;
-        let tiles = self.tiles;
+        let (tiles, run) = (self.tiles, self.run_of(target)?);
         let wide;
         let tile = match self.registers.tile(source) {
             tile if of.span == span => tile,
@@ -243,10 +255,19 @@ impl<'a> Machine<'a> {
         };
         let (converter, raw) = (self.code.converter(at, 0)?, &mut self.raw);
         let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
-        match self.bound.plan.at(at) {
+        match run.as_ref().map(std::slice::from_ref).or(self.bound.plan.at(at)) {
             Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
             None => tensor.each_piece(&tiles, dims(span), store),
-        }
+        }?;
+        tensor.finish_stores();
+        Ok(())
+    }
+
+    /// Where an operand's tile lies, if it is a run of memory.
+    fn run_of(&self, operand: Operand) -> Result<Option<Piece>, Stop> {
+        let Some(first) = self.flat else { return Ok(None) };
+        let elements = self.tiles.elements_of(self.span_of(operand));
+        Ok(Some(self.tensor(operand)?.0.run(first, elements)))
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {

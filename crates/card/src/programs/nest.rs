@@ -39,6 +39,16 @@ impl Nest {
         nest
     }
 
+    /// The innermost loop.
+    pub(super) fn row(&self) -> Row {
+        self.loops[..self.count].last().copied().unwrap_or(ONE)
+    }
+
+    /// The loops around it.
+    pub(super) fn outer(&self) -> &[Row] {
+        &self.loops[..self.count.saturating_sub(1)]
+    }
+
     /// Calls `act` with every innermost row, in order; `start` is where the first one starts.
     #[inline(always)]
     pub(super) fn each_row<E>(

@@ -1,6 +1,6 @@
 use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
-use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
+use spyre_layout::{STREAM_BYTES, SpyreTensorLayout, store_fence};
 use spyre_numerics::{Converter, Rows};
 
 use super::axes::Axes;
@@ -162,6 +162,46 @@ impl Tensor {
         true
     }
 
+    /// Whether its elements lie as another one's do, each from its own start.
+    pub(super) fn lies_like(&self, other: &Self) -> bool {
+        self.element_bytes == other.element_bytes
+            && self.words[PLACE_WORDS..] == other.words[PLACE_WORDS..]
+    }
+
+    /// Whether so many elements of some dims are all that its memory holds, each once.
+    pub(super) fn fills(&self, span: Span, extents: &[usize; MAX_DIMS], elements: usize) -> bool {
+        let mut steps: Vec<(i64, usize)> =
+            span.dims().map(|dim| (self.strides[dim.index()], extents[dim.index()])).collect();
+        steps.sort_unstable();
+        let mut reached = 1;
+        let is_dense = steps.iter().filter(|(_, extent)| *extent > 1).all(|&(stride, extent)| {
+            let goes_on = stride == reached;
+            reached *= extent as i64;
+            goes_on
+        });
+        self.offset == 0
+            && is_dense
+            && self.layout.device_elements() == elements
+            && self.layout.device_bytes() == elements * self.element_bytes
+            && self.layout.device_bytes() <= self.limit_bytes
+            && self.layout.storage_elements().is_none_or(|storage| storage == elements)
+            && !self.layout.has_replicas()
+            && self.layout.device_element(elements - 1).is_some()
+    }
+
+    /// Elements that follow each other in memory, of a tensor that fills it.
+    pub(super) fn run(&self, first: usize, elements: usize) -> Piece {
+        Piece {
+            at: first * self.element_bytes,
+            stride_bytes: self.element_bytes,
+            elements,
+            rows: 1,
+            row_stride_bytes: 0,
+            place: 0,
+            pitch: elements,
+        }
+    }
+
     /// Which operand it is.
     pub(super) fn operand(&self) -> usize {
         self.operand
@@ -251,7 +291,7 @@ impl Tensor {
             let source = &source[place * bytes..];
             let (source_stride, target_stride) = (pitch * bytes, row_stride_bytes);
             let rows = Rows { count: rows, elements, source_stride, target_stride };
-            let way = match self.limit_bytes >= STREAM_BYTES && elements >= LEAST_STREAMED {
+            let way = match self.is_streamed() && elements * rows.count >= LEAST_STREAMED {
                 true => Way::PastCache,
                 false => Way::Cached,
             };
@@ -266,6 +306,17 @@ impl Tensor {
             self.write(part, piece, raw);
         }
         Ok(())
+    }
+
+    /// Orders what was stored past the cache before what this thread does next.
+    pub(super) fn finish_stores(&self) {
+        if self.is_streamed() {
+            store_fence();
+        }
+    }
+
+    fn is_streamed(&self) -> bool {
+        self.limit_bytes >= STREAM_BYTES
     }
 
     fn is_dense(&self, piece: Piece) -> bool {
@@ -308,6 +359,14 @@ impl Tensor {
         while done < row.elements {
             let first = self.piece(row, done)?;
             let first = Piece { place: place + done, pitch: row.elements, ..first };
+            if let Some((sticks, step, block)) = self.sticks_like(first, rows, row, done)? {
+                for nth in 0..sticks {
+                    let (at, place) = (block.at + nth * step, block.place + nth * block.elements);
+                    act(Piece { at, place, ..block })?;
+                }
+                done += sticks * first.elements;
+                continue;
+            }
             match self.rows_like(first, rows, row, done)? {
                 Some(block) => act(block)?,
                 None => self.single_rows(first, rows, row, done, act)?,
@@ -315,6 +374,40 @@ impl Tensor {
             done += first.elements;
         }
         Ok(())
+    }
+
+    /// How many pieces like the first one follow each other in all rows, how many bytes apart, and the
+    /// first one in all rows. As with rows, the last piece of the last row speaks for all.
+    fn sticks_like(
+        &self,
+        first: Piece,
+        rows: Row,
+        row: Row,
+        done: usize,
+    ) -> Result<Option<(usize, usize, Piece)>, Stop> {
+        let whole = (row.elements - done) / first.elements;
+        let element = usize::try_from(row.start + done as i64 * row.stride).unwrap_or(usize::MAX);
+        let across = match whole {
+            0 | 1 => None,
+            _ => self.layout.run_from(element, first.elements as i64 * row.stride),
+        };
+        let down = self.layout.run_from(element, rows.stride);
+        let (Some(across), Some(down)) = (across, down) else { return Ok(None) };
+        let sticks = whole.min(across.elements);
+        if sticks < 2 || rows.elements > 1 && down.elements < rows.elements {
+            return Ok(None);
+        }
+        let step = across.stride * self.element_bytes;
+        let row_stride_bytes = if rows.elements > 1 { down.stride * self.element_bytes } else { 0 };
+        let below = (rows.elements - 1) as i64 * rows.stride;
+        let before = done + (sticks - 1) * first.elements;
+        let last = self.piece(Row { start: row.start + below, ..row }, before)?;
+        let far = (sticks - 1) * step + (rows.elements - 1) * row_stride_bytes;
+        let is_alike = last.elements >= first.elements
+            && last.stride_bytes == first.stride_bytes
+            && last.at == first.at + far;
+        let block = Piece { rows: rows.elements, row_stride_bytes, ..first };
+        Ok(is_alike.then_some((sticks, step, block)))
     }
 
     /// The piece in all rows, if it lies in each as in the first. With steps that are not negative,

@@ -68,6 +68,7 @@ impl Seen {
                 Instruction::Begin { .. }
                 | Instruction::End
                 | Instruction::SkipUnless { .. }
+                | Instruction::SkipUnlessAny { .. }
                 | Instruction::Load { .. }
                 | Instruction::Constant { .. }
                 | Instruction::Scalar { .. }

@@ -27,8 +27,6 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let word = usize::from(word & 3);
         self.registers.join(&self.tiles, target, sources, |[seeds, offsets, indices], bits| {
-            bits.clear();
-            bits.resize(indices.len(), 0);
             run(Tier::detected(), Fill { word, sources: [seeds, offsets, indices], bits });
             Ok(())
         })

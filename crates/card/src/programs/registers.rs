@@ -1,11 +1,11 @@
-use std::convert::Infallible;
 use std::mem;
 
-use spyre_artifact::{Dim, Lane, Program, Register, RegisterType, Span};
+use spyre_artifact::{Lane, Program, Register, RegisterType, Span};
 
 use super::Stop;
 use super::buffer::{Buffer, Element};
-use super::tiles::{Tiles, dims};
+use super::spread::{CHUNK, Spread};
+use super::tiles::Tiles;
 
 /// The tile buffers of a launch, and spare ones for what instructions need in between.
 #[derive(Debug, Default)]
@@ -80,31 +80,36 @@ impl Registers {
         &mut self,
         target: Register,
         source: Register,
-        act: impl FnOnce(&[T], &mut Vec<U>) -> Result<(), Stop>,
+        act: impl FnOnce(&[T], &mut [U]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let mut result = self.take();
-        let outcome = act(T::of(self.tile(source)), &mut result);
+        let source = T::of(self.tile(source));
+        result.resize(source.len(), U::default());
+        let outcome = act(source, &mut result);
         self.put(target, result);
         outcome
     }
 
-    /// Replaces a register by what `act` makes of others, each spread over all that it spans.
+    /// Replaces a register by what `act` makes of others, each spread over all that it spans; if one
+    /// is not that wide, in pieces.
     pub(super) fn join<T: Element, U: Element, const N: usize>(
         &mut self,
         tiles: &Tiles,
         target: Register,
         sources: [Register; N],
-        act: impl FnOnce([&[T]; N], &mut Vec<U>) -> Result<(), Stop>,
+        mut act: impl FnMut([&[T]; N], &mut [U]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut result = self.take();
-        let mut spreads: [Vec<T>; N] = std::array::from_fn(|_| self.take());
         let span = self.type_of(target).span;
-        let mut inputs = [&[][..]; N];
-        for ((input, source), spread) in inputs.iter_mut().zip(sources).zip(&mut spreads) {
-            *input = self.spread(tiles, source, span, spread);
-        }
-        let outcome = act(inputs, &mut result);
-        spreads.into_iter().for_each(|spread| self.give(spread));
+        let mut result = self.take();
+        result.resize(tiles.elements_of(span), U::default());
+        let mut rooms: [Vec<T>; N] = std::array::from_fn(|_| self.take());
+        let mut inputs = sources.map(|source| self.spread(tiles, source, span));
+        let is_whole = inputs.iter().all(|input| input.whole().is_some());
+        let piece = if is_whole { result.len().max(1) } else { CHUNK };
+        let outcome = result
+            .chunks_mut(piece)
+            .try_for_each(|result| act(next(&mut inputs, &mut rooms, result.len()), result));
+        rooms.into_iter().for_each(|room| self.give(room));
         self.put(target, result);
         outcome
     }
@@ -116,35 +121,27 @@ impl Registers {
         target: Register,
         condition: Register,
         sources: [Register; 2],
-        act: impl FnOnce(&[u8], [&[T]; 2], &mut Vec<T>),
+        mut act: impl FnMut(&[u8], [&[T]; 2], &mut [T]),
     ) {
-        let (mut result, mut chosen) = (self.take(), self.take());
-        let [mut yes, mut no] = [self.take(), self.take()];
         let span = self.type_of(target).span;
-        let inputs = [
-            self.spread(tiles, sources[0], span, &mut yes),
-            self.spread(tiles, sources[1], span, &mut no),
-        ];
-        act(self.spread(tiles, condition, span, &mut chosen), inputs, &mut result);
-        self.give(chosen);
-        [yes, no].into_iter().for_each(|spread| self.give(spread));
+        let mut result: Vec<T> = self.take();
+        result.resize(tiles.elements_of(span), T::default());
+        let mut chosen_room: Vec<u8> = self.take();
+        let mut rooms: [Vec<T>; 2] = std::array::from_fn(|_| self.take());
+        let mut chosen = self.spread(tiles, condition, span);
+        let mut inputs = sources.map(|source| self.spread(tiles, source, span));
+        for result in result.chunks_mut(CHUNK) {
+            let chosen = chosen.next(result.len(), &mut chosen_room);
+            act(chosen, next(&mut inputs, &mut rooms, result.len()), result);
+        }
+        self.give(chosen_room);
+        rooms.into_iter().for_each(|room| self.give(room));
         self.put(target, result);
     }
 
-    /// A register's elements over `span`, by way of `room` unless it spans just that.
-    pub(super) fn spread<'a, T: Element>(
-        &'a self,
-        tiles: &Tiles,
-        source: Register,
-        span: Span,
-        room: &'a mut Vec<T>,
-    ) -> &'a [T] {
-        let own = self.type_of(source).span;
-        if own == span {
-            return T::of(self.tile(source));
-        }
-        spread(tiles, T::of(self.tile(source)), own, dims(span), room);
-        room
+    /// A register's elements over `span`.
+    fn spread<T: Element>(&self, tiles: &Tiles, source: Register, span: Span) -> Spread<'_, T> {
+        Spread::new(tiles, T::of(self.tile(source)), self.type_of(source).span, span)
     }
 
     /// A spare buffer, which may hold anything.
@@ -172,30 +169,22 @@ impl Registers {
     }
 }
 
+/// The next elements of all inputs.
+fn next<'a, T: Element, const N: usize>(
+    inputs: &'a mut [Spread<'_, T>; N],
+    rooms: &'a mut [Vec<T>; N],
+    count: usize,
+) -> [&'a [T]; N] {
+    let mut slices = [&[][..]; N];
+    for ((slice, input), room) in slices.iter_mut().zip(inputs).zip(rooms) {
+        *slice = input.next(count, room);
+    }
+    slices
+}
+
 fn spare(spare: &mut Vec<Buffer>, lane: Lane) -> Buffer {
     match spare.iter().position(|buffer| buffer.lane() == lane) {
         Some(at) => spare.swap_remove(at),
         None => Buffer::empty(lane),
     }
-}
-
-/// Elements of a tile over `span`, in the order of `along`, outermost first.
-pub(super) fn spread<T: Element>(
-    tiles: &Tiles,
-    source: &[T],
-    span: Span,
-    along: impl IntoIterator<Item = Dim>,
-    target: &mut Vec<T>,
-) {
-    target.clear();
-    let copied = tiles.nest(span, along).each_row(0, |row| {
-        let (start, stride) = (row.start as usize, row.stride as usize);
-        match stride {
-            0 => target.resize(target.len() + row.elements, source[start]),
-            1 => target.extend_from_slice(&source[start..start + row.elements]),
-            _ => target.extend(source[start..].iter().step_by(stride).take(row.elements)),
-        }
-        Ok::<(), Infallible>(())
-    });
-    let Ok(()) = copied;
 }

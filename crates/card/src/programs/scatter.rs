@@ -72,7 +72,7 @@ impl Machine<'_> {
         });
         let outer = &all[..all.len() - skipped.count()];
         let tile = u8::of(self.registers.tile(mask));
-        super::registers::spread(&self.tiles, tile, own, outer.iter().copied(), &mut wanted);
+        super::spread::spread(&self.tiles, tile, own, outer.iter().copied(), &mut wanted);
         Some(wanted)
     }
 }

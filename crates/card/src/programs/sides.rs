@@ -11,7 +11,7 @@ use super::buffer::Element;
 use super::dot::{Counts, Factor, room_for};
 use super::machine::Machine;
 use super::product::PANEL;
-use super::registers::spread;
+use super::spread::spread;
 use super::tiles::dims;
 
 /// What a side of a product is.
@@ -263,7 +263,12 @@ impl Machine<'_> {
 /// Copies some columns of all rows; what is left of the panel is zero.
 fn pack<T: Element>(b: &[T], columns: usize, first: usize, width: usize, panel: &mut Vec<T>) {
     room_for(panel, b.len() / columns, width);
-    for (row, target) in b.chunks_exact(columns).zip(panel.chunks_exact_mut(PANEL)) {
-        target[..width].copy_from_slice(&row[first..first + width]);
+    let rows = b.chunks_exact(columns).zip(panel.as_chunks_mut::<PANEL>().0);
+    for (row, target) in rows {
+        match row[first..].first_chunk::<PANEL>() {
+            // Of a known length: no call.
+            Some(whole) if width == PANEL => *target = *whole,
+            _ => target[..width].copy_from_slice(&row[first..first + width]),
+        }
     }
 }

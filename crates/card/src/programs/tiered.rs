@@ -11,42 +11,40 @@ use super::elementwise::{Arithmetic, compare};
 use super::vector::{Job, run};
 
 /// One value in, one out.
-pub(super) fn unary<T: Arithmetic>(
-    op: UnaryOp,
-) -> impl FnOnce(&[T], &mut Vec<T>) -> Result<(), Stop> {
+pub(super) fn unary<T: Arithmetic>(op: UnaryOp) -> impl FnOnce(&[T], &mut [T]) -> Result<(), Stop> {
     move |source, target| run(Tier::detected(), Unary { op, source, target })
 }
 
 /// Two values in, one out.
 pub(super) fn binary<T: Arithmetic>(
     op: BinaryOp,
-) -> impl FnOnce([&[T]; 2], &mut Vec<T>) -> Result<(), Stop> {
+) -> impl FnMut([&[T]; 2], &mut [T]) -> Result<(), Stop> {
     move |sources, target| run(Tier::detected(), Binary { op, sources, target })
 }
 
 /// Two values in, a truth value out.
 pub(super) fn comparison<T: Element>(
     op: CompareOp,
-) -> impl FnOnce([&[T]; 2], &mut Vec<u8>) -> Result<(), Stop> {
+) -> impl FnMut([&[T]; 2], &mut [u8]) -> Result<(), Stop> {
     move |sources, target| run(Tier::detected(), Compare { op, sources, target })
 }
 
 struct Unary<'a, T> {
     op: UnaryOp,
     source: &'a [T],
-    target: &'a mut Vec<T>,
+    target: &'a mut [T],
 }
 
 struct Binary<'a, T> {
     op: BinaryOp,
     sources: [&'a [T]; 2],
-    target: &'a mut Vec<T>,
+    target: &'a mut [T],
 }
 
 struct Compare<'a, T> {
     op: CompareOp,
     sources: [&'a [T]; 2],
-    target: &'a mut Vec<u8>,
+    target: &'a mut [u8],
 }
 
 impl<T: Arithmetic> Job for Unary<'_, T> {

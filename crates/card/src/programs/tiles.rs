@@ -38,6 +38,19 @@ impl Tiles {
     /// How the elements of a register that spans `span` are met `along` some, outermost first; it
     /// repeats along dims that it does not span.
     pub(super) fn nest(&self, span: Span, along: impl IntoIterator<Item = Dim>) -> Nest {
+        Nest::over(self.steps(span, along))
+    }
+
+    /// The same, with a loop for each dim that is longer than one.
+    pub(super) fn nest_apart(&self, span: Span, along: impl IntoIterator<Item = Dim>) -> Nest {
+        Nest::joined_where(self.steps(span, along), |_, _| false)
+    }
+
+    fn steps(
+        &self,
+        span: Span,
+        along: impl IntoIterator<Item = Dim>,
+    ) -> impl Iterator<Item = (usize, i64)> {
         let mut strides = [0; MAX_DIMS];
         let mut stride = 1;
         let mut left = span.bits();
@@ -47,6 +60,6 @@ impl Tiles {
             strides[at] = stride;
             stride *= self.elements[at] as i64;
         }
-        Nest::over(along.into_iter().map(|dim| (self.elements[dim.index()], strides[dim.index()])))
+        along.into_iter().map(move |dim| (self.elements[dim.index()], strides[dim.index()]))
     }
 }

@@ -322,7 +322,10 @@ impl<'a> Nest<'a> {
             if first.is_empty() {
                 return Ok(());
             }
-            self.reduce(code, &first)?;
+            match self.online(&ready, &first) {
+                Some(online) => self.reduce_online(code, &online)?,
+                None => self.reduce(code, &first)?,
+            }
         }
     }
 
@@ -537,7 +540,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Reductions that values are made from and that are not computed; no one behind one that is.
-    fn reductions_of(&self, roots: &[ValueId]) -> Vec<ValueId> {
+    pub(super) fn reductions_of(&self, roots: &[ValueId]) -> Vec<ValueId> {
         let mut seen = HashSet::new();
         let mut rest = roots.to_vec();
         let mut found = Vec::new();

@@ -29,6 +29,21 @@ pub unsafe fn copy_past_cache(source: *const u8, target: *mut u8, bytes: usize) 
     stream::fence();
 }
 
+/// The same for rows of `bytes` each, which a [`store_fence`] orders before what follows.
+///
+/// # Safety
+/// Both ends hold the rows and do not overlap; the target, its stride and the bytes of a row are
+/// multiples of 64.
+pub unsafe fn copy_rows_past_cache(source: *const u8, target: *mut u8, rows: Rows, bytes: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { stream::copy_rows(Tier::detected(), source, target, rows, bytes) }
+}
+
+/// Orders what this thread has stored past the cache before all that follows.
+pub fn store_fence() {
+    stream::fence();
+}
+
 /// # Safety
 /// Both ends hold a block of all rows; the target starts at a cache line.
 unsafe fn copy_block(tier: Tier, source: *const u8, target: *mut u8) {
