@@ -7,6 +7,7 @@ mod functions;
 mod integers;
 mod products;
 mod random;
+mod sweeps;
 
 use std::fs;
 

@@ -79,6 +79,17 @@ impl Buffer {
         }
     }
 
+    /// Makes it a copy of another one, in the memory that it has.
+    pub(super) fn copy_from(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::F32(tile), Self::F32(other)) => tile.clone_from(other),
+            (Self::F64(tile), Self::F64(other)) => tile.clone_from(other),
+            (Self::I64(tile), Self::I64(other)) => tile.clone_from(other),
+            (Self::Bool(tile), Self::Bool(other)) => tile.clone_from(other),
+            _ => *self = other.clone(),
+        }
+    }
+
     /// The bytes of so many elements, to be written.
     pub(super) fn resized(&mut self, elements: usize) -> &mut [u8] {
         match self {

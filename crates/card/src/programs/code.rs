@@ -5,6 +5,7 @@ use spyre_numerics::{Converter, DataFormat};
 
 use super::Stop;
 use super::buffer::format_of;
+use super::recall::Recalls;
 
 /// A verified program, and what is looked up while it runs.
 pub(super) struct LoadedCode {
@@ -14,6 +15,7 @@ pub(super) struct LoadedCode {
     indexed: u32,
     /// The dims that loops go over.
     walked: Span,
+    recalls: Recalls,
 }
 
 /// What is known of an instruction beside itself.
@@ -62,7 +64,8 @@ impl LoadedCode {
             }
             steps[at].converters = converters(&program, instruction)?;
         }
-        Ok(Self { program, steps, indexed, walked })
+        let recalls = Recalls::of(&program);
+        Ok(Self { program, steps, indexed, walked, recalls })
     }
 
     pub(super) fn program(&self) -> &Program {
@@ -77,6 +80,12 @@ impl LoadedCode {
     /// The dims that loops go over: others are only as long as some tensor.
     pub(super) fn walked(&self) -> Span {
         self.walked
+    }
+
+    /// What loops keep for others after them.
+    #[inline]
+    pub(super) fn recalls(&self) -> &Recalls {
+        &self.recalls
     }
 
     /// Where the loop that begins here ends.

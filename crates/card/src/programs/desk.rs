@@ -1,4 +1,5 @@
 use super::registers::Registers;
+use super::shelf::Shelf;
 
 /// Buffers that launches use one after another, so that none takes memory once it is warm.
 #[derive(Debug, Default)]
@@ -6,10 +7,12 @@ pub(super) struct Desk {
     pub(super) registers: Registers,
     /// Elements on their way, in their storage format.
     pub(super) raw: Vec<u8>,
+    pub(super) shelf: Shelf,
 }
 
-/// What a desk may hold between two launches: as much as a core's LX.
-const MOST_BYTES: usize = 2 << 20;
+/// What a desk may hold between two launches: as much as a core's LX, and as much again for what is
+/// kept from loop to loop.
+const MOST_BYTES: usize = 4 << 20;
 
 /// What an instance may keep to itself.
 const SMALL_BYTES: usize = 64 << 10;
@@ -24,7 +27,7 @@ impl Desk {
     }
 
     fn capacity_bytes(&self) -> usize {
-        self.raw.capacity() + self.registers.capacity_bytes()
+        self.raw.capacity() + self.registers.capacity_bytes() + self.shelf.capacity_bytes()
     }
 
     pub(super) fn is_worth_keeping(&self) -> bool {

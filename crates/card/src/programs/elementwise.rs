@@ -248,12 +248,16 @@ macro_rules! float_arithmetic {
         }
 
         impl NanWins for $type {
+            #[inline(always)]
             fn smaller(self, other: Self) -> Self {
-                if self < other || self.is_nan() { self } else { other }
+                let smaller = if self < other { self } else { other };
+                if self.is_nan() { self } else { smaller }
             }
 
+            #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                if self > other || self.is_nan() { self } else { other }
+                let larger = if self > other { self } else { other };
+                if self.is_nan() { self } else { larger }
             }
         }
     };

@@ -14,6 +14,7 @@ use super::desk::Desk;
 use super::limits::tile_elements;
 use super::operand::{Piece, Tensor};
 use super::registers::Registers;
+use super::shelf::{Shelf, Sweeping};
 use super::spread::spread;
 use super::tiles::{Tiles, dims};
 use crate::memory::Part;
@@ -37,6 +38,8 @@ pub(super) struct Machine<'a> {
     pub(super) flat: Option<usize>,
     pub(super) registers: Registers,
     pub(super) raw: Vec<u8>,
+    pub(super) shelf: Shelf,
+    pub(super) sweeping: Option<Sweeping>,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -62,27 +65,56 @@ impl<'a> Machine<'a> {
         desk: Desk,
     ) -> Result<Self, Stop> {
         let code = bound.code()?;
-        let Desk { mut registers, raw } = desk;
+        let Desk { mut registers, raw, mut shelf } = desk;
         registers.prepare(code.program());
+        shelf.clear(code.recalls().values.len());
         let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
         let open = OpenLoops { loops: [none; MAX_DIMS], count: 0 };
         let tiles = Tiles::default();
         let is_helper = false;
-        let flat = None;
-        Ok(Self { work, code, bound, shape, is_helper, open, tiles, flat, registers, raw })
+        let (flat, sweeping) = (None, None);
+        Ok(Self {
+            work,
+            code,
+            bound,
+            shape,
+            is_helper,
+            open,
+            tiles,
+            flat,
+            registers,
+            raw,
+            shelf,
+            sweeping,
+        })
     }
 
     /// The buffers, for the next launch.
     pub(super) fn into_desk(self) -> Desk {
-        Desk { registers: self.registers, raw: self.raw }
+        Desk { registers: self.registers, raw: self.raw, shelf: self.shelf }
     }
 
     /// Another machine that stands where this one does, with buffers of its own.
     pub(super) fn helper(&self) -> Machine<'a> {
-        let Desk { mut registers, raw } = self.work.programs.desk();
+        let Desk { mut registers, raw, mut shelf } = self.work.programs.desk();
         registers.prepare(self.code.program());
+        shelf.clear(self.code.recalls().values.len());
         let Self { work, code, bound, shape, open, tiles, flat, .. } = *self;
-        Machine { work, code, bound, shape, is_helper: true, open, tiles, flat, registers, raw }
+        let (is_helper, sweeping) = (true, None);
+        Machine {
+            work,
+            code,
+            bound,
+            shape,
+            is_helper,
+            open,
+            tiles,
+            flat,
+            registers,
+            raw,
+            shelf,
+            sweeping,
+        }
     }
 
     /// Runs it to its end, unless somebody wants it to end before.
@@ -118,7 +150,7 @@ impl<'a> Machine<'a> {
                     at + 1 + if is_any { 0 } else { instructions as usize }
                 }
                 _ => {
-                    self.step(at, instruction)?;
+                    self.step_or_recall(at, instruction)?;
                     at + 1
                 }
             };
@@ -142,11 +174,13 @@ impl<'a> Machine<'a> {
         self.open.count += 1;
         self.tiles.starts[dim.index()] = 0;
         self.tiles.elements[dim.index()] = tile_elements(tile, extent);
+        self.begin_sweep(at);
         at + 1
     }
 
     /// The next tile of the innermost loop, or what follows it.
     fn end(&mut self, at: usize) -> usize {
+        self.end_sweep_tile(at);
         let open = &self.open.loops[..self.open.count];
         let Some(&OpenLoop { begin, dim, tile }) = open.last() else { return at + 1 };
         let (dim, extent) = (dim.index(), self.bound.extents[dim.index()]);
@@ -156,10 +190,25 @@ impl<'a> Machine<'a> {
             self.tiles.elements[dim] = tile_elements(tile, extent - start);
             return begin + 1;
         }
+        self.end_sweep(at);
         self.open.count -= 1;
         // Operands that do not span the dim are not moved by it.
         (self.tiles.starts[dim], self.tiles.elements[dim]) = (0, 0);
         at + 1
+    }
+
+    /// Carries out an instruction, unless what it makes is kept from a loop before.
+    fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
+        if self.sweeping.is_none() {
+            return self.step(at, instruction);
+        }
+        let part = self.code.recalls().part(at);
+        if self.recalls(part) {
+            return Ok(());
+        }
+        self.step(at, instruction)?;
+        self.keep(part);
+        Ok(())
     }
 
     fn step(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {

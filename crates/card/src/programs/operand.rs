@@ -46,7 +46,7 @@ const PLACE_WORDS: usize = 4;
 
 const STICK_BYTES: u64 = 128;
 /// Rows of so many elements are worth stores that go past the cache, if the tensor is large.
-const LEAST_STREAMED: usize = 1024;
+const LEAST_STREAMED: usize = 512;
 
 impl Tensor {
     /// The tensor that a table describes; `None` if it has no elements. It is refused before

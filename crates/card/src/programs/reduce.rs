@@ -105,13 +105,20 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Job for Fold<'_, T, F> {
 /// A row as one value.
 #[inline(always)]
 pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T) -> T {
-    let mut lanes = [neutral; LANES];
     let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut lanes = [neutral; LANES];
     for chunk in chunks {
         for (lane, &value) in lanes.iter_mut().zip(chunk) {
             *lane = act(*lane, value);
         }
     }
+    fold_lanes(&mut lanes, rest, act)
+}
+
+/// What is left of a row, and then all lanes, as one value. Not inlined: the compiler would take the
+/// lanes apart for it, in the loop before, too.
+#[inline(never)]
+fn fold_lanes<T: Copy>(lanes: &mut [T; LANES], rest: &[T], act: impl Fn(T, T) -> T) -> T {
     for (lane, &value) in lanes.iter_mut().zip(rest) {
         *lane = act(*lane, value);
     }

@@ -146,15 +146,19 @@ impl Registers {
 
     /// A spare buffer, which may hold anything.
     pub(super) fn take<T: Element>(&mut self) -> Vec<T> {
-        match self.spare.iter().position(T::is_in) {
-            Some(at) => mem::take(T::of_mut(&mut self.spare.swap_remove(at))),
+        // The last one that was used is still in the cache.
+        match self.spare.iter().rposition(T::is_in) {
+            Some(at) => mem::take(T::of_mut(&mut self.spare.remove(at))),
             None => Vec::new(),
         }
     }
 
     /// Gives a spare buffer back.
     pub(super) fn give<T: Element>(&mut self, buffer: Vec<T>) {
-        self.spare.push(T::tile(buffer));
+        // One without memory would have the next one to take it ask the system for some.
+        if buffer.capacity() > 0 {
+            self.spare.push(T::tile(buffer));
+        }
     }
 
     /// Takes a register's elements out, to be put back.

@@ -84,7 +84,7 @@ fn ulps(found: f32, exact: f64) -> f64 {
 }
 
 fn computed(tier: Tier, op: UnaryOp, source: &[f32]) -> Vec<f32> {
-    let mut target = Vec::new();
+    let mut target = vec![0.0; source.len()];
     at(tier, || f32::unary(op, source, &mut target)).expect("it takes f32");
     target
 }
@@ -123,7 +123,7 @@ fn every_tier_gives_the_same_bits() {
         source.iter().zip(source.iter().rev()).map(|(&a, &b)| (a, b)).unzip();
     for op in [BinaryOp::Pow, BinaryOp::Atan2, BinaryOp::Hypot, BinaryOp::LogAddExp] {
         let run = |tier| {
-            let mut target = Vec::new();
+            let mut target = vec![0.0; left.len()];
             at(tier, || f32::binary(op, [&left, &right], &mut target)).expect("it takes f32");
             bits(&target)
         };
@@ -136,7 +136,7 @@ fn every_tier_gives_the_same_bits() {
 fn check_pairs(op: BinaryOp, values: &[f32], exact: fn(f64, f64) -> f64) {
     let pairs = values.iter().flat_map(|&a| values.iter().map(move |&b| (a, b)));
     let (left, right): (Vec<f32>, Vec<f32>) = pairs.unzip();
-    let mut results = Vec::new();
+    let mut results = vec![0.0; left.len()];
     f32::binary(op, [&left, &right], &mut results).expect("it takes f32");
     for ((a, b), found) in left.into_iter().zip(right).zip(results) {
         let expected = exact(a.into(), b.into());

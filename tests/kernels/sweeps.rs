@@ -1,0 +1,94 @@
+//! Kernels that go over the same rows several times, with room to keep what they made and without.
+
+use spyre::compiler::Kernel;
+
+use crate::bed::{Bed, Failure, Tolerance, arrays_of};
+
+const SOFTMAX: &str = "kernel softmax(i, j) {
+    in x: float32[i, j]
+    out y: float32[i, j]
+    e = exp(x - max<j>(x))
+    y = e / sum<j>(e)
+}";
+
+const LAYER_NORM: &str = "kernel layer_norm(i, j) {
+    in x: float32[i, j]
+    in w: float32[j]
+    out y: float32[i, j]
+    out mean: float32[i]
+    m = sum<j>(x) / f32(size(j))
+    d = x - m
+    mean = m
+    y = d * rsqrt(sum<j>(d * d) / f32(size(j)) + 0.00001) * w
+}";
+
+/// What the first loop loads is needed by both of the others, and in another lane.
+const SPREAD: &str = "kernel spread(i, j) {
+    in x: float16[i, j]
+    out y: float32[i, j]
+    t = abs(x) + 1
+    s = sum<j>(t)
+    p = prod<j>(1 + t / (s * 16))
+    y = t / s * p + x
+}";
+
+/// Two dims are gone over.
+const GROUP_NORM: &str = "kernel group_norm(n, c, h) {
+    in x: float32[n, c, h]
+    in w: float32[c]
+    out y: float32[n, c, h]
+    count = f32(size(c) * size(h))
+    m = sum<c, h>(x) / count
+    d = x - m
+    y = d * rsqrt(sum<c, h>(d * d) / count + 0.00001) * w
+}";
+
+/// A loop that stores what the next one loads.
+const IN_STEPS: &str = "kernel in_steps(i, j) {
+    inout x: float32[i, j]
+    out y: float32[i, j]
+    x = x - max<j>(x)
+    y = x / sum<j>(x * x)
+}";
+
+fn check(text: &str, extents: &[usize]) -> Result<(), Failure> {
+    let kernel: Kernel = text.parse()?;
+    Bed::open()?.check_kernel(&kernel, extents, &[], Tolerance::OfSums)
+}
+
+#[test]
+fn rows_of_one_tile_and_of_many() -> Result<(), Failure> {
+    for text in [SOFTMAX, LAYER_NORM, SPREAD, IN_STEPS] {
+        for extents in [[1, 1], [3, 200], [17, 256], [40, 700], [2, 4000], [0, 5], [5, 0]] {
+            check(text, &extents)?;
+        }
+    }
+    for extents in [[1, 1, 1], [2, 5, 300], [3, 33, 70], [1, 130, 520]] {
+        check(GROUP_NORM, &extents)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_that_are_too_long_to_be_kept() -> Result<(), Failure> {
+    for text in [SOFTMAX, LAYER_NORM] {
+        check(text, &[17, 17_000])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_kept_is_the_same_for_any_number_of_threads() -> Result<(), Failure> {
+    for (text, extents) in
+        [(SOFTMAX, &[100, 3000][..]), (LAYER_NORM, &[70, 2000]), (GROUP_NORM, &[9, 40, 300])]
+    {
+        let kernel: Kernel = text.parse()?;
+        let arrays = arrays_of(&kernel, extents);
+        let run = |threads| Bed::with_threads(threads)?.run(&kernel, &[], &arrays);
+        let expected = run(1)?;
+        for threads in [2, 7] {
+            assert!(run(threads)? == expected, "{threads} threads\n{text}");
+        }
+    }
+    Ok(())
+}
