@@ -43,6 +43,14 @@ const GROUP_NORM: &str = "kernel group_norm(n, c, h) {
     y = d * rsqrt(sum<c, h>(d * d) / count + 0.00001) * w
 }";
 
+/// A loop that stores what the next one loads.
+const IN_STEPS: &str = "kernel in_steps(i, j) {
+    inout x: float32[i, j]
+    out y: float32[i, j]
+    x = x - max<j>(x)
+    y = x / sum<j>(x * x)
+}";
+
 fn check(text: &str, extents: &[usize]) -> Result<(), Failure> {
     let kernel: Kernel = text.parse()?;
     Bed::open()?.check_kernel(&kernel, extents, &[], Tolerance::OfSums)
@@ -50,7 +58,7 @@ fn check(text: &str, extents: &[usize]) -> Result<(), Failure> {
 
 #[test]
 fn rows_of_one_tile_and_of_many() -> Result<(), Failure> {
-    for text in [SOFTMAX, LAYER_NORM, SPREAD] {
+    for text in [SOFTMAX, LAYER_NORM, SPREAD, IN_STEPS] {
         for extents in [[1, 1], [3, 200], [17, 256], [40, 700], [2, 4000], [0, 5], [5, 0]] {
             check(text, &extents)?;
         }

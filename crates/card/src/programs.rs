@@ -6,6 +6,7 @@
 //! launch ends, takes bounded memory, and touches only what its operands name.
 
 mod access;
+mod ahead;
 mod along;
 mod axes;
 mod bound;
@@ -41,6 +42,7 @@ mod sides;
 mod spaces;
 mod spread;
 mod stop;
+mod thin;
 mod tiered;
 mod tiles;
 mod traffic;

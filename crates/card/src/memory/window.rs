@@ -50,6 +50,17 @@ impl Part<'_> {
         self.window.write(self.start + at, source, Way::Cached);
     }
 
+    /// Has the cache fetch rows of so many bytes, from `at` on, while something else is done.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize, rows: usize, stride: usize, row_bytes: usize) {
+        self.check(at, reach(rows, stride, row_bytes));
+        for row in 0..rows {
+            for line in (0..row_bytes).step_by(LINE_BYTES) {
+                prefetch(self.window.address(self.start + at + row * stride + line, 0));
+            }
+        }
+    }
+
     /// Converts rows of elements out of it, from `at` on.
     pub(crate) fn convert_out(
         &self,
@@ -113,6 +124,19 @@ impl Part<'_> {
     fn check(&self, at: usize, bytes: usize) {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "inside its part");
     }
+}
+
+/// Has the cache fetch a line.
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    // SAFETY: a hint, wherever it leads.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 /// What stores past the cache fill at a time.

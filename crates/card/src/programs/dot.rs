@@ -125,6 +125,9 @@ impl Machine<'_> {
             );
             return self.check_turn();
         }
+        if let (true, &Right::Panels { columns, is_turned: true }) = (is_few, right) {
+            return self.add_thin(at, counts, a, columns, sums);
+        }
         let Room { panel, columns: lines } = room;
         for first in (0..columns).step_by(PANEL) {
             self.check_turn()?;
@@ -233,6 +236,12 @@ fn dot<T: Factor>(a: &[T], b: &[T]) -> T {
     for ((lane, &a), &b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
         *lane = T::fused(a, b, *lane);
     }
+    joined(lanes)
+}
+
+/// What all lanes hold, together.
+#[inline(always)]
+pub(super) fn joined<T: Factor>(mut lanes: [T; LANES]) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         (0..width).for_each(|at| lanes[at] = lanes[at].plus(lanes[at + width]));

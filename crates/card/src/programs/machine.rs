@@ -7,6 +7,7 @@ use spyre_artifact::{
 use spyre_numerics::Converter;
 
 use super::Stop;
+use super::ahead::Ahead;
 use super::bound::Bound;
 use super::buffer::{Buffer, Element};
 use super::code::LoadedCode;
@@ -282,7 +283,14 @@ impl<'a> Machine<'a> {
         let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
         match pieces {
             Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
-            None => tensor.each_piece(&self.tiles, along, load)?,
+            None => {
+                let mut ahead = Ahead::default();
+                tensor.each_piece(&self.tiles, along, |piece| {
+                    tensor.prefetch(part, piece);
+                    ahead.push(piece).map_or(Ok(()), &mut load)
+                })?;
+                ahead.rest().try_for_each(&mut load)?;
+            }
         }
         if lane == Lane::Bool && converter.is_copy() {
             tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
@@ -385,7 +393,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Loops over an empty dim do not run, so a tensor without elements is never asked for.
-    fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, Part<'a>), Stop> {
+    pub(super) fn tensor(&self, operand: Operand) -> Result<(&'a Tensor, Part<'a>), Stop> {
         let bound = self.bound.tensor(operand);
         bound.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
     }

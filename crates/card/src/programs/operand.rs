@@ -47,6 +47,30 @@ const PLACE_WORDS: usize = 4;
 const STICK_BYTES: u64 = 128;
 /// Rows of so many elements are worth stores that go past the cache, if the tensor is large.
 const LEAST_STREAMED: usize = 512;
+/// Longer pieces are read ahead by the memory itself.
+const MOST_PREFETCHED: usize = 8 << 10;
+
+impl Piece {
+    /// The same with its rows one after the other in a tile of its own.
+    pub(super) fn packed(self) -> Self {
+        Self { place: 0, pitch: self.elements, ..self }
+    }
+
+    /// All of its elements.
+    pub(super) fn count(&self) -> usize {
+        self.rows * self.elements
+    }
+
+    /// The elements of a row.
+    pub(super) fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// Where a row begins in the tile.
+    pub(super) fn place_of(&self, row: usize) -> usize {
+        self.place + row * self.pitch
+    }
+}
 
 impl Tensor {
     /// The tensor that a table describes; `None` if it has no elements. It is refused before
@@ -244,6 +268,16 @@ impl Tensor {
             0 => u64::MAX,
             stride if stride == lane => 1,
             stride => stride.unsigned_abs().saturating_add(1),
+        }
+    }
+
+    /// Has the cache fetch a piece of a large tensor, if it is so short that the memory does not read
+    /// ahead by itself.
+    #[inline]
+    pub(super) fn prefetch(&self, part: Part<'_>, piece: Piece) {
+        let row_bytes = piece.elements * self.element_bytes;
+        if self.is_streamed() && self.is_dense(piece) && row_bytes * piece.rows <= MOST_PREFETCHED {
+            part.prefetch(piece.at, piece.rows, piece.row_stride_bytes, row_bytes);
         }
     }
 

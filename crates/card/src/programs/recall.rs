@@ -28,6 +28,8 @@ pub(super) struct Sweep {
     /// Registers that hold something before it begins.
     written: u64,
     pub(super) keeps: Vec<u8>,
+    /// Those of them that stay in their registers until a tile ends, and are taken from there.
+    pub(super) taken: Vec<(u8, Register)>,
     pub(super) recalls: Vec<u8>,
 }
 
@@ -44,8 +46,16 @@ impl Sweep {
         let body = start..start + length;
         let ends = instructions.get(body.end..body.end + loops.len())?;
         let is_whole = !loops.is_empty() && ends.iter().all(|end| *end == Instruction::End);
-        let (parent, written, keeps, recalls) = (None, 0, Vec::new(), Vec::new());
-        is_whole.then_some(Self { begin, body, loops, parent, written, keeps, recalls })
+        is_whole.then_some(Self {
+            begin,
+            body,
+            loops,
+            parent: None,
+            written: 0,
+            keeps: Vec::new(),
+            taken: Vec::new(),
+            recalls: Vec::new(),
+        })
     }
 
     /// Where the innermost loop ends.
@@ -60,6 +70,15 @@ impl Sweep {
 
     fn dims(&self) -> Span {
         self.loops.iter().fold(Span::NONE, |span, (dim, _)| span.with(*dim))
+    }
+
+    /// Whether a register that an instruction has written is written again, or read by what comes
+    /// after the tile.
+    fn needs_after(&self, program: &Program, at: usize, register: Register) -> bool {
+        let (bit, body) = (1 << register.index(), &program.instructions()[self.body.clone()]);
+        let later = &program.instructions()[at + 1..self.body.end];
+        let is_written = later.iter().any(|&instruction| touched(instruction).1 & bit != 0);
+        is_written || (self.written | exposed(body)) & bit != 0
     }
 
     fn meets_the_same(&self, other: &Self) -> bool {
@@ -80,8 +99,8 @@ fn is_border(instruction: &Instruction) -> bool {
 /// What an instruction has to do with values that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
-    /// What it makes is kept as this value.
-    pub(super) keep: Option<u8>,
+    /// What it makes is kept as this value, and whether as a copy.
+    pub(super) keep: Option<(u8, bool)>,
     /// What it makes is this value, and whether nobody recalls it later.
     pub(super) recall: Option<(u8, bool)>,
     /// Where it is made, if it is kept or recalled.
@@ -182,7 +201,7 @@ impl Recalls {
         dims: Span,
         parts: &mut [Part],
     ) -> Option<u8> {
-        if let Some(value) = parts[known].keep {
+        if let Some((value, _)) = parts[known].keep {
             return Some(value);
         }
         if parts[known].is_idle {
@@ -190,15 +209,18 @@ impl Recalls {
         }
         let target = made(&program.instructions()[known])?;
         let of = program.register(target);
-        let keeper = self.sweeps.iter().position(|sweep| sweep.body.contains(&known))?;
+        let nth = self.sweeps.iter().position(|sweep| sweep.body.contains(&known))?;
         if self.values.len() == MOST_VALUES || !dims.is_inside(of.span) {
             return None;
         }
         let value = self.values.len() as u8;
         self.values.push(of);
-        self.sweeps[keeper].keeps.push(value);
-        (parts[known].keep, parts[known].target) = (Some(value), Some(target));
-        parts[self.sweeps[keeper].begin].sweep = Some(keeper as u8);
+        let keeper = &mut self.sweeps[nth];
+        keeper.keeps.push(value);
+        let is_taken = !keeper.needs_after(program, known, target);
+        keeper.taken.extend(is_taken.then_some((value, target)));
+        (parts[known].keep, parts[known].target) = (Some((value, !is_taken)), Some(target));
+        parts[keeper.begin].sweep = Some(nth as u8);
         Some(value)
     }
 

@@ -1,4 +1,4 @@
-use spyre_artifact::{Dim, RegisterType};
+use spyre_artifact::{Dim, Lane, RegisterType};
 
 use super::buffer::Buffer;
 use super::limits::tile_elements;
@@ -40,12 +40,13 @@ impl Shelf {
         self.values.iter().flatten().map(Buffer::capacity_bytes).sum()
     }
 
-    fn keep(&mut self, value: u8, nth: usize, tile: &Buffer) {
+    /// The room for a tile of a value.
+    fn room(&mut self, value: u8, nth: usize, lane: Lane) -> &mut Buffer {
         let tiles = &mut self.values[usize::from(value)];
-        match tiles.get_mut(nth) {
-            Some(kept) => kept.copy_from(tile),
-            None => tiles.push(tile.clone()),
+        while tiles.len() <= nth {
+            tiles.push(Buffer::empty(lane));
         }
+        &mut tiles[nth]
     }
 }
 
@@ -72,9 +73,17 @@ impl Machine<'_> {
 
     /// A tile of the sweep has ended here, perhaps.
     pub(super) fn end_sweep_tile(&mut self, at: usize) {
-        if let Some(sweeping) = self.sweeping.as_mut().filter(|sweeping| sweeping.tile_end == at) {
-            sweeping.nth += 1;
+        let Some(sweeping) = self.sweeping.as_mut().filter(|sweeping| sweeping.tile_end == at)
+        else {
+            return;
+        };
+        if sweeping.keeps {
+            for &(value, register) in &self.code.recalls().sweep(sweeping.sweep).taken {
+                let tile = self.registers.tile_mut(register);
+                std::mem::swap(tile, self.shelf.room(value, sweeping.nth, tile.lane()));
+            }
         }
+        sweeping.nth += 1;
     }
 
     /// The sweep has ended here, perhaps.
@@ -107,8 +116,9 @@ impl Machine<'_> {
     /// Keeps what an instruction has made, if it is to.
     pub(super) fn keep(&mut self, part: Part) {
         let sweeping = self.sweeping.filter(|sweeping| sweeping.keeps);
-        if let (Some(sweeping), Some(value), Some(target)) = (sweeping, part.keep, part.target) {
-            self.shelf.keep(value, sweeping.nth, self.registers.tile(target));
+        let (Some(sweeping), Some((value, true))) = (sweeping, part.keep) else { return };
+        if let Some(tile) = part.target.map(|target| self.registers.tile(target)) {
+            self.shelf.room(value, sweeping.nth, tile.lane()).copy_from(tile);
         }
     }
 

@@ -43,7 +43,15 @@ pub(super) enum Right<T> {
     /// All of it; whether its columns lie along k.
     Whole { matrix: Dense<T>, is_turned: bool },
     /// A tensor that is loaded panel by panel; whether its columns lie along k there.
-    Panels { operand: Operand, k: Span, column: Dim, is_turned: bool },
+    Panels { columns: Columns, is_turned: bool },
+}
+
+/// The columns of a tensor, and what is summed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    pub(super) operand: Operand,
+    pub(super) k: Span,
+    pub(super) column: Dim,
 }
 
 impl Roles {
@@ -145,7 +153,8 @@ impl Machine<'_> {
                 let mut columns = dims(roles.right).filter(is_long);
                 let is_single = self.tiles.elements_of(roles.both) == 1;
                 if let (Some(column), None, true) = (columns.next(), columns.next(), is_single) {
-                    return Ok(Right::Panels { operand, k: roles.k, column, is_turned });
+                    let columns = Columns { operand, k: roles.k, column };
+                    return Ok(Right::Panels { columns, is_turned });
                 }
                 let matrix = match is_turned {
                     true => self.loaded(at, 1, operand, roles.of_right_turned())?,
@@ -176,7 +185,9 @@ impl Machine<'_> {
                 pack(b, columns, first, width, panel);
                 return Ok(None);
             }
-            &Right::Panels { operand, k, column, is_turned } => (operand, k, column, is_turned),
+            &Right::Panels { columns: Columns { operand, k, column }, is_turned } => {
+                (operand, k, column, is_turned)
+            }
         };
         let (converter, tiles) = (self.code.converter(at, 1)?, self.tiles);
         self.tiles.starts[column.index()] += first;

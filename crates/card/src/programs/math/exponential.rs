@@ -48,9 +48,40 @@ pub(super) fn expm1_wide(x: f64) -> f64 {
     scale.mul_add(rest, scale - 1.0)
 }
 
+/// `(e^r - 1 - r) / r^2` for r of half a power of two, up or down, to 2^-28 of `e^r`.
+const CURVE: [f32; 5] = [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_745, 0.001_381_454];
+
+/// ln 2 in two numbers: the first has so few bits that whole multiples of it are exact.
+const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
+
+/// What `WHOLE` is for f64.
+const WHOLE_F32: f32 = 12_582_912.0;
+
+/// Past these, there is infinity and nothing.
+const ENDS: [f32; 2] = [-104.0, 89.0];
+
+/// Within one unit of the last place, at half of what f64 takes: softmax and attention wait for it.
 #[inline(always)]
 pub(in super::super) fn exp(x: f32) -> f32 {
-    exp_wide(x.into()) as f32
+    let x = if x < ENDS[0] { ENDS[0] } else { x };
+    let x = if x > ENDS[1] { ENDS[1] } else { x };
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE_F32);
+    let whole = shifted - WHOLE_F32;
+    let rest = whole.mul_add(-LN_2[1], whole.mul_add(-LN_2[0], x));
+    let mut curve = CURVE[4];
+    for at in (0..4).rev() {
+        curve = curve.mul_add(rest, CURVE[at]);
+    }
+    let near_one = 1.0 + (rest * rest).mul_add(curve, rest);
+    // In two steps: the whole power may be out of range where the result is not.
+    let power = (shifted.to_bits() as i32).wrapping_sub(WHOLE_F32.to_bits() as i32);
+    let half = power >> 1;
+    near_one * power_of_two(half) * power_of_two(power.wrapping_sub(half))
+}
+
+#[inline(always)]
+fn power_of_two(exponent: i32) -> f32 {
+    f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
 }
 
 #[inline(always)]

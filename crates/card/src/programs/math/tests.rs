@@ -14,8 +14,11 @@ type Expected = (UnaryOp, fn(f64) -> f64, f64);
 /// Computed in f64 and rounded once.
 const ROUNDED: f64 = 0.52;
 
+/// Computed in f32.
+const NEAR: f64 = 1.0;
+
 const FUNCTIONS: [Expected; 27] = [
-    (UnaryOp::Exp, f64::exp, ROUNDED),
+    (UnaryOp::Exp, f64::exp, NEAR),
     (UnaryOp::Exp2, f64::exp2, ROUNDED),
     (UnaryOp::Expm1, f64::exp_m1, ROUNDED),
     (UnaryOp::Log, f64::ln, ROUNDED),
