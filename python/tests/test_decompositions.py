@@ -144,6 +144,8 @@ CASES = {
     "scatter mean": lambda x: x.scatter_reduce(1, torch.zeros_like(x, dtype=torch.int64), x, "mean"),
     "take and put": lambda x: x.put(torch.tensor([3, 1], device=x.device), x.take(torch.tensor([2, 9], device=x.device))),
     "rows added with a factor": lambda x: x.index_add(0, torch.tensor([3, 3, 1], device=x.device), x[:3], alpha=-2.5),
+    "nothing next to nothing": lambda x: torch.cat([x[:0, 0], x[:0, 1]]),
+    "indices of no triangle": lambda x: torch.triu_indices(1, 1, 1, device=x.device),
     "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 1:4]),
     "fft": lambda x: torch.view_as_real(torch.fft.fft(x)),
     "fft of a length in factors": lambda x: torch.view_as_real(torch.fft.rfft(x.reshape(-1)[:180].repeat(2))),

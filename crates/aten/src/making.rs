@@ -126,7 +126,11 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
         .filter_map(|(at, tensor)| Some((at, (*tensor)?)))
         .filter(|(_, tensor)| !is_nothing(tensor))
         .collect();
-    let &(_, first) = parts.first().ok_or(Decline::Shapes)?;
+    let given = list.iter().flatten().map(|tensor| tensor.dtype);
+    let dtype = given.reduce(promoted).ok_or(Decline::Shapes)?;
+    let Some(&(_, first)) = parts.first() else {
+        return Ok(Outputs::of(call, &[Wanted::rows(dtype, &[0])])?.into_recipe());
+    };
     let rank = first.size.len();
     let dim = call.whole(1).ok_or(Decline::Argument { argument: 1, expected: "a dim" })?;
     let dim = if dim < 0 { dim + rank as i64 } else { dim };
@@ -140,8 +144,6 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
     if !parts.iter().all(|(_, part)| fits(part)) {
         return Err(Decline::Shapes);
     }
-    let given = list.iter().flatten().map(|tensor| tensor.dtype);
-    let dtype = given.reduce(promoted).ok_or(Decline::Shapes)?;
     let outputs = Outputs::of(call, &[Wanted::rows(dtype, &size)])?;
     let mut launches: SmallVec<[Launch; 4]> = smallvec![];
     let (place, y) = outputs.get(0);
