@@ -17,6 +17,7 @@ mod keywords;
 mod layouts;
 mod native;
 mod pinned;
+mod plan_cache;
 mod recording;
 mod statistics;
 mod surface;
@@ -36,6 +37,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     layouts::register(names)?;
     kernels::register(names)?;
     native::register(names)?;
+    plan_cache::register(names)?;
     traffic::register(names)?;
     recording::register(names)?;
     surface::register(names)

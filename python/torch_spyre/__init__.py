@@ -35,6 +35,8 @@ def _register() -> None:
 
     from . import _C  # registers allocator, guard, hooks and ops
 
+    _C.set_plan_bundle(f"{__path__[0]}/plans.bundle")
+
     torch.utils.rename_privateuse1_backend("spyre")
     from . import _module
 

@@ -31,6 +31,7 @@
 
 mod attention;
 mod call;
+mod common;
 mod data_dependent;
 mod decline;
 mod dtypes;
@@ -59,6 +60,7 @@ mod turning;
 mod views;
 
 pub use call::{Argument, Call, Number, Tensor};
+pub use common::common_kernels;
 pub use decline::Decline;
 pub use dtypes::{Category, promoted};
 pub use generated::Generated;

@@ -5,6 +5,7 @@
 //! with 0 if all went well, 1 if something failed and 2 if it was called wrongly.
 
 mod bench;
+mod bundle;
 mod cache;
 mod compile;
 mod fill;
@@ -53,6 +54,8 @@ enum Action {
     Compile(compile::Arguments),
     /// The plans that are kept for later: lists them, or removes them.
     Cache(cache::Arguments),
+    /// Compiles the kernels that most programs use to one file, which packages carry.
+    Bundle(bundle::Arguments),
     /// Shows what a plan holds.
     Inspect(inspect::Arguments),
     /// Launches a plan.
@@ -71,6 +74,7 @@ impl Command {
             Action::Plan(arguments) => screen.show(&plan::write(&arguments)?),
             Action::Compile(arguments) => screen.show(&compile::write(&arguments)?),
             Action::Cache(arguments) => screen.show(&cache::report(&arguments)?),
+            Action::Bundle(arguments) => screen.show(&bundle::write(&arguments)?),
             Action::Inspect(arguments) => screen.show(&inspect::report(&arguments)?),
             Action::Run(arguments) => screen.show(&run::report(&arguments)?),
             Action::Trace(arguments) => screen.show(&trace::report(&arguments)?),

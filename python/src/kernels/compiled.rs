@@ -4,11 +4,12 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use spyre::artifact::{CompilerOutput, Lane};
 use spyre::compiler::{self, CompileOptions, Operand, ParseError};
-use spyre::plans::{PlanCache, PlanError};
+use spyre::plans::PlanError;
 
 use super::PreparedPlan;
 use crate::cards;
 use crate::failure::{Failure, Kind};
+use crate::plan_cache::plan_cache;
 
 /// A kernel that was compiled from its text: a plan for any card, and what a launch is given.
 #[pyclass(frozen, module = "torch_spyre._C")]
@@ -90,10 +91,9 @@ pub(super) fn _compile_kernel(py: Python<'_>, text: &str) -> Result<CompiledKern
     py.detach(|| {
         let kernel: compiler::Kernel = text.parse().map_err(|why| unreadable(text, &why))?;
         let options = CompileOptions::for_profile(cards::profile()?);
-        let cache = PlanCache::of_process().map_err(Failure::runtime)?;
         let refused =
             |why: PlanError| Failure::new(Kind::Value, format!("kernel {}: {why}", kernel.name()));
-        let output = cache.plan(&kernel, &options).map_err(refused)?;
+        let output = plan_cache()?.plan(&kernel, &options).map_err(refused)?;
         Ok(CompiledKernel { kernel, output, plans: Mutex::default() })
     })
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 use spyre::aten::KernelSource;
 use spyre::compiler::CompileOptions;
-use spyre::plans::PlanCache;
 use spyre::runtime::ExecutionPlan;
 
 use crate::cards::{self, Card};
 use crate::failure::Failure;
+use crate::plan_cache::plan_cache;
 
 type Plans = RwLock<HashMap<KernelSource, Arc<ExecutionPlan>>>;
 
@@ -46,8 +46,7 @@ pub(super) fn texts() -> Vec<String> {
 fn compile(card: &Card, kernel: &KernelSource) -> Result<ExecutionPlan, Failure> {
     let text = kernel.text();
     let options = CompileOptions::for_profile(card.device.profile());
-    let cache = PlanCache::of_process().map_err(Failure::runtime)?;
-    let plan = cache.plan_of_text(&text, &options).map_err(|why| {
+    let plan = plan_cache()?.plan_of_text(&text, &options).map_err(|why| {
         Failure::runtime(format!("spyre: internal error, please report it: {why}\n{text}"))
     })?;
     Ok(ExecutionPlan::from_compiler_output((*plan).clone())?)

@@ -2,6 +2,7 @@
 
 mod bed;
 mod bench;
+mod bundle;
 mod cache;
 mod compile;
 mod docs;

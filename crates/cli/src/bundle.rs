@@ -1,0 +1,49 @@
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use spyre::compiler::{CompileOptions, Kernel};
+use spyre::plans::Bundle;
+
+use crate::launch::ProfileName;
+use crate::text;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The file to write.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Which numbers the device keeps.
+    #[arg(long, default_value = "open")]
+    profile: ProfileName,
+}
+
+pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
+    let options = CompileOptions::for_profile(arguments.profile.into());
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for text in spyre::aten::common_kernels() {
+        kernels.push(text.parse().with_context(|| text.clone())?);
+    }
+    let bytes = Bundle::compile(kernels.iter().map(|kernel| (kernel, &options)))?;
+    let name = arguments.file.display().to_string();
+    fs::write(&arguments.file, &bytes).with_context(|| name.clone())?;
+    Ok(Report { file: name, plans: kernels.len(), bytes: bytes.len() as u64 })
+}
+
+/// What `spyre bundle` tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    file: String,
+    plans: usize,
+    bytes: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plans = text::count(self.plans, "plan");
+        writeln!(f, "{}: {plans}, {}", self.file, text::bytes(self.bytes))
+    }
+}
