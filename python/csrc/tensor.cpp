@@ -187,7 +187,7 @@ Tensor spyre_empty_strided(IntArrayRef sizes, IntArrayRef strides,
 // A view of a tensor with a layout of its own has that layout, too.
 Tensor with_layout_of(const Tensor& self, Tensor view) {
   const void* layout = own_layout(self);
-  if (C10_LIKELY(layout == nullptr || view.scalar_type() != self.scalar_type())) {
+  if (C10_LIKELY(layout == nullptr)) {
     return view;
   }
   Tensor result = at::detail::make_tensor<SpyreTensorImpl>(
@@ -209,12 +209,20 @@ Tensor view(const Tensor& self, IntArrayRef size) {
 
 // The same bits as another dtype: refused where the card keeps other bits than the host.
 Tensor view_dtype(const Tensor& self, c10::ScalarType dtype) {
-  Tensor result = at::native::view_dtype(self, dtype);
+  Tensor result = with_layout_of(self, at::native::view_dtype(self, dtype));
   if (spyre_is_card_profile() != 0 && result.numel() > 0) {
     const SpyreView view = view_of(result);
     check(spyre_check_view(&view));
   }
   return result;
+}
+
+Tensor view_as_real(const Tensor& self) {
+  return with_layout_of(self, at::native::view_as_real(self));
+}
+
+Tensor view_as_complex(const Tensor& self) {
+  return with_layout_of(self, at::native::view_as_complex(self));
 }
 
 Tensor reshape_alias(const Tensor& self, IntArrayRef size, IntArrayRef stride) {
@@ -564,8 +572,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_reshape_alias", TORCH_FN(reshape_alias));
   m.impl("unfold", TORCH_FN(unfold));
   m.impl("alias", TORCH_FN(alias));
-  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
-  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("view_as_real", TORCH_FN(view_as_real));
+  m.impl("view_as_complex", TORCH_FN(view_as_complex));
   m.impl("_nested_view_from_buffer", TORCH_FN(at::native::_nested_view_from_buffer));
   m.impl("resize_", TORCH_FN(resize_));
   m.impl("set_.source_Storage", TORCH_FN(static_cast<Tensor& (*)(Tensor&, at::Storage)>(at::native::set_)));

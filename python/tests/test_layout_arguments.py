@@ -335,6 +335,19 @@ def test_memory_is_seen_through_another_layout():
         torch.spyre.set_spyre_tensor_layout(tensor, large)
 
 
+@pytest.mark.skipif(CARD, reason="the card has no complex numbers")
+def test_views_as_another_dtype_keep_a_layout_of_their_own():
+    values = torch.randn(3, 65, dtype=torch.complex64)
+    layout = SpyreTensorLayout([3, 65], torch.complex64)
+    sticks = torch.zeros(torch.Size(layout.device_size).numel(), dtype=torch.complex64, device="spyre")
+    tensor = torch.spyre.as_strided_with_layout(sticks, (3, 65), (65, 1), 0, layout).copy_(values.to("spyre"))
+
+    assert torch.equal(torch.view_as_real(tensor).cpu(), torch.view_as_real(values))
+    assert torch.equal(torch.view_as_real(tensor).mul(2).cpu(), torch.view_as_real(values) * 2)
+    assert torch.equal(torch.view_as_complex(torch.view_as_real(tensor)).cpu(), values)
+    assert torch.equal(tensor.view(torch.int64).cpu(), values.view(torch.int64))
+
+
 # What is not on the device.
 
 

@@ -44,6 +44,9 @@ POINTWISE = {
     "logical_and": (torch.logical_and, X, Y > 0),
     "power": (lambda a: a.abs() ** 1.5, X),
     "isnan": (torch.isnan, X),
+    "sign of NaN": (torch.sign, torch.tensor([float("nan"), -0.0, 2.5, -float("inf")])),
+    "power of whole numbers": (torch.pow, torch.arange(-9, 10), torch.arange(19) % 7),
+    "trigamma at the end": (lambda a: torch.polygamma(1, a), torch.tensor([0.3, 2.0, float("inf")])),
 }
 
 REDUCTIONS = {
@@ -210,8 +213,16 @@ def test_no_kernel_hides_the_gradient_of_a_composite_op():
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     names = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
     composite = [name for name in names if name.startswith("aten::") and has(name, "CompositeImplicitAutograd")]
-    # This one has a gradient of its own beside its parts.
-    assert composite == ["aten::_fused_rms_norm"]
+    # The norm has a gradient of its own beside its parts. The other two are asked for by the gradients of silu and mish
+    # alone, and only where nothing is differentiated again.
+    assert sorted(composite) == ["aten::_fused_rms_norm", "aten::mish_backward", "aten::silu_backward"]
+
+
+@needs_spyre
+@pytest.mark.parametrize("act", [F.silu, F.mish])
+def test_gradients_of_gradients_go_through_the_parts(act):
+    x = torch.randn(5, dtype=torch.float64, device="spyre", requires_grad=True)
+    assert torch.autograd.gradgradcheck(act, (x,))
 
 
 def split(case):

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use spyre::layout::View;
+use spyre::numerics::DType;
 use spyre::runtime::SpyreTensor;
 
 use super::entry;
@@ -145,26 +146,26 @@ pub(crate) unsafe fn device_tensor(
     }
     let offset = shape.offset + offset + inside as usize / width;
     let elements = View::new(size, stride, offset)?;
-    if !view.layout.is_null() {
-        // SAFETY: as promised.
-        let layout = unsafe { shared(view.layout) };
-        let (device, handle) = (memory.device(), memory.range().handle);
-        let layout = layout.layout().clone();
-        return Ok(SpyreTensor::at(device, handle, layout, shape.dtype, elements)?);
+    // SAFETY: as promised.
+    let own = (!view.layout.is_null()).then(|| unsafe { shared(view.layout) });
+    let layout = own.as_ref().unwrap_or_else(|| memory.layout());
+    if own.is_none() && layout.dtype() == shape.dtype {
+        return Ok(memory.tensor(elements, shape.dtype)?);
     }
-    let stored = memory.layout().dtype();
-    if stored != shape.dtype {
-        if let Some(seen) = memory.layout().seen_as(shape.dtype) {
-            let (device, handle) = (memory.device(), memory.range().handle);
-            return Ok(SpyreTensor::at(device, handle, seen.clone(), shape.dtype, elements)?);
-        }
-        return Err(Failure::new(
-            Kind::Elsewhere,
-            format!(
-                "the tensor shows {stored} elements as {}: a kernel cannot see them so. clone() it first",
-                shape.dtype
-            ),
-        ));
-    }
-    Ok(memory.tensor(elements, shape.dtype)?)
+    let Some(seen) = layout.seen_as(shape.dtype) else {
+        return Err(shown_otherwise(layout.dtype(), shape.dtype));
+    };
+    let (device, handle) = (memory.device(), memory.range().handle);
+    Ok(SpyreTensor::at(device, handle, seen.clone(), shape.dtype, elements)?)
+}
+
+#[cold]
+fn shown_otherwise(stored: DType, seen_as: DType) -> Failure {
+    Failure::new(
+        Kind::Elsewhere,
+        format!(
+            "the tensor shows {stored} elements as {seen_as}: a kernel cannot see them so. clone() it \
+             first"
+        ),
+    )
 }

@@ -238,9 +238,10 @@ impl Neighbours {
             }
             match self.aligns_corners {
                 true => text.line(format_args!("q{dim} = scale{dim} * {lane}(o{dim})")),
-                false => {
-                    text.line(format_args!("q{dim} = scale{dim} * ({lane}(o{dim}) + 0.5) - 0.5"));
-                }
+                // Rounded once: far from zero, a second rounding shows in the weights.
+                false => text.line(format_args!(
+                    "q{dim} = {lane}(f64(scale{dim}) * (f64(o{dim}) + 0.5) - 0.5)"
+                )),
             }
             match self.method {
                 Method::Cubic => write_cubic(text, dim, lane, &last),

@@ -53,7 +53,7 @@ fn functions() -> Vec<Entry> {
              first := where(a < 0.5, s * s - zeta(2, 1 - a), zeta(2, a)); \
              odd := 1 - 2 * ((n + 1) % 2); \
              rest := odd * exp(lgamma(n + 1)) * zeta(n + 1, a); \
-             where(n == 0, digamma(a), where(n == 1, first, rest))",
+             where(n == 0, digamma(a), where(a == inf, 0, where(n == 1, first, rest)))",
         ),
         row("log_sigmoid_forward.output", "a").float("z := exp(-abs(a)); min(a, 0) - log1p(z); z"),
         row("_prelu_kernel", "a w").float("where(a > 0, a, w * a)"),

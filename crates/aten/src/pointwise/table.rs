@@ -90,13 +90,17 @@ fn arithmetic() -> Vec<Entry> {
         row("minimum.out", "a b").number("min(a, b)").truth("a & b"),
         row("fmax.out", "a b").float("fmax(a, b)").whole("max(a, b)").truth("a | b"),
         row("fmin.out", "a b").float("fmin(a, b)").whole("min(a, b)").truth("a & b"),
-        row("pow.Tensor_Tensor_out pow.Tensor_Scalar_out pow.Scalar_out", "a b").float("pow(a, b)"),
+        row("pow.Tensor_Tensor_out pow.Tensor_Scalar_out pow.Scalar_out", "a b")
+            .number("pow(a, b)"),
         row("atan2.out", "a b").in_float("atan2(a, b)"),
         row("copysign.out", "a b").in_float("copy_sign(a, b)"),
         row("neg.out", "a").number("-a"),
         row("abs.out", "a").number("abs(a)").truth("a"),
-        row("sign.out", "a").number("sign(a)").truth("a"),
-        row("sgn.out", "a").number("sign(a)").truth("a"),
+        // NaN has no sign: it gives zero.
+        row("sign.out sgn.out", "a")
+            .float("where(a > 0, 1, where(a < 0, -1, 0))")
+            .whole("sign(a)")
+            .truth("a"),
         row("reciprocal.out", "a").in_float("reciprocal(a)"),
         row("addcmul.out", "a b c value:s").number("a + value * b * c"),
         row("addcdiv.out", "a b c value:s").float("a + value * (b / c)"),
@@ -250,7 +254,11 @@ fn backward() -> Vec<Entry> {
         row("sigmoid_backward.grad_input", "g y").float("g * y * (1 - y)"),
         row("tanh_backward.grad_input", "g y").float("g * (1 - y * y)"),
         row("threshold_backward.grad_input", "g a limit:s").number("where(a <= limit, 0, g)"),
-        row("silu_backward.grad_input", "g a").float("s := sigmoid(a); g * s * (1 + a * (1 - s))"),
+        // Their parts would round in between: for these two, PyTorch has no other backward of a backend's.
+        row("silu_backward silu_backward.grad_input", "g a")
+            .float("s := sigmoid(a); g * s * (1 + a * (1 - s))"),
+        row("mish_backward", "g a")
+            .float("t := tanh(softplus(a)); g * (t + a * sigmoid(a) * (1 - t * t))"),
         row("gelu_backward.grad_input", "g a 'none'").float(
             "g * (0.5 * (1 + erf(a * 0.7071067811865476)) \
              + a * 0.3989422804014327 * exp(-0.5 * a * a))",

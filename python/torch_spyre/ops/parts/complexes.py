@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from ...layouts import device_tensor_layout
 from .table import Declined, part, writes
 
 Pair = tuple[Tensor, Tensor]
@@ -18,11 +19,26 @@ Pair = tuple[Tensor, Tensor]
 def joined(real: Tensor, imaginary: Tensor) -> Tensor:
     """The complex numbers of two parts."""
     real, imaginary = torch.broadcast_tensors(real, imaginary)
-    made = torch.empty(real.shape, dtype=real.dtype.to_complex(), device=real.device)
+    made = _room(real.shape, real.dtype.to_complex(), real.device)
     pairs = torch.view_as_real(made)
     pairs[..., 0].copy_(real)
     pairs[..., 1].copy_(imaginary)
     return made
+
+
+def _room(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Memory in which the parts of a number are neighbours: not so in sticks of one number each."""
+    if shape and shape[-1] == 1:
+        return torch.empty(shape.numel(), dtype=dtype, device=device).view(shape)
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+def _paired(value: Tensor) -> Tensor:
+    """The tensor, or a copy whose sticks can be seen as pairs of parts."""
+    layout = device_tensor_layout(value)
+    if layout is None or layout.stride_map[-1] == 1 or value.numel() < 2:
+        return value
+    return _room(value.shape, value.dtype, value.device).copy_(value)
 
 
 def parts_of(value: Any) -> tuple[Any, Any]:
@@ -33,7 +49,7 @@ def parts_of(value: Any) -> tuple[Any, Any]:
     if not value.is_complex():
         return value, 0.0
     is_conjugate = value.is_conj()
-    pairs = torch.view_as_real(value.conj() if is_conjugate else value)
+    pairs = torch.view_as_real(_paired(value.conj() if is_conjugate else value))
     # Every second element is slow to read: the parts are copied apart.
     real, imaginary = (pairs[..., at].clone(memory_format=torch.contiguous_format) for at in (0, 1))
     return real, -imaginary if is_conjugate else imaginary

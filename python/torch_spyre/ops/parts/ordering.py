@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .table import part
+from .table import Declined, part
 
 
 def _pick(values: Tensor, places: Tensor, at: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -70,6 +70,8 @@ def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, T
 
 @part("median")
 def median(x: Tensor) -> Tensor:
+    if x.numel() == 0:
+        raise Declined("nothing has no middle")
     return _median(x.reshape(-1), 0, False, False)[0]
 
 

@@ -1,0 +1,226 @@
+"""Calls one case on both sides, with fallbacks forbidden, and says what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+
+import torch
+from torch.testing._comparison import default_tolerances
+from torch.utils._pytree import tree_flatten, tree_map
+from torch_spyre import _C
+
+from .arrangements import ARRANGEMENTS, repeated
+from .case import EIGHT_BITS, Case, Make
+
+WIDE = {
+    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
+    **dict.fromkeys(EIGHT_BITS, torch.float64),
+    **dict.fromkeys((torch.complex32, torch.complex64), torch.complex128),
+}
+CARD_EPSILON = 2.0**-9
+CARD_LEAST, CARD_END = 2.0**-24, 65504.0
+"""The card's 16-bit float, as the host's shows it: how far numbers lie apart, relative to them; the least; the end."""
+
+REFUSALS = ("does not support dtype", "only supports contiguous memory format", "bits are not the host's")
+"""The words with which the card refuses dtypes, memory formats and bit views that it does not have."""
+
+
+class OnTheCpu(Exception):
+    """The device asked the CPU for help."""
+
+
+@dataclass
+class Verdict:
+    """What came of the calls of one operator in one dtype."""
+
+    passed: int = 0
+    failed: int = 0
+    on_the_cpu: int = 0
+    refused: int = 0
+    """Calls that the card refuses for what it does not have."""
+    unmeasured: int = 0
+    """Calls that the CPU itself refuses."""
+    messages: Counter = field(default_factory=Counter)
+    ulps: float | None = None
+    """The largest error, in units of the last place, where it is measured."""
+
+    def as_json(self) -> dict:
+        return {**self.__dict__, "messages": dict(self.messages)}
+
+    def tell(self, what: str, error: BaseException) -> None:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        self.messages[f"{what}: {type(error).__name__}: {' | '.join(lines[:4])[:300]}"] += 1
+
+
+def judged(cases: list[Case], dtype: torch.dtype, device: torch.device, card: bool) -> Verdict:
+    """All cases of one name, at all of their sizes, through all arrangements."""
+    verdict = Verdict()
+    for number, case in enumerate(cases):
+        # Of nothing, the CPU takes dtypes that it refuses otherwise: that comes last, if anything came before.
+        sizes = sorted(case.sizes, key=lambda size: size == 0)
+        for size in sizes:
+            if not (size or is_measured(verdict)) or not is_there(case, number, dtype, size):
+                verdict.unmeasured += 1
+                continue
+            operands = case.operands(Make(dtype, seed_of(case.name, number, size)), size)
+            operands = [for_the_card(value) for value in operands] if card else operands
+            for name in ARRANGEMENTS:
+                judge_one(case, operands, name, f"size {size}, {name}", device, card, verdict)
+    return verdict
+
+
+def is_measured(verdict: Verdict) -> bool:
+    return verdict.passed + verdict.failed + verdict.on_the_cpu > 0
+
+
+def is_there(case: Case, number: int, dtype: torch.dtype, size: int) -> bool:
+    """Whether the CPU has it: what it refuses is not the device's to do."""
+    try:
+        called(case, case.operands(Make(dtype, seed_of(case.name, number, size)), size))
+        return True
+    except Exception:  # noqa: BLE001 (whatever it says)
+        return False
+
+
+def seed_of(name: str, number: int, size: int) -> int:
+    return zlib.crc32(f"{name} {number} {size}".encode())
+
+
+def judge_one(case: Case, operands, name: str, what: str, device, card: bool, verdict: Verdict) -> None:
+    if name == "expanded" and not case.expands:
+        return
+    values = tree_map(repeated, operands) if name == "expanded" else operands
+    try:
+        expected = called(case, copies(values))
+    except Exception:  # noqa: BLE001 (what the CPU refuses is not the device's to do)
+        verdict.unmeasured += 1
+        return
+    try:
+        there = [ARRANGEMENTS[name](value, device) for value in values]
+        kept = [value.cpu() for value in there] if card else values
+        with on_the_device_only(case.reads):
+            given = called(case, there)
+        compare(case, given, expected, kept, device, card)
+        verdict.passed += 1
+    except (NotImplementedError, OnTheCpu) as error:
+        verdict.on_the_cpu += 1
+        verdict.tell(what, error)
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is a finding)
+        if card and any(words in str(error) for words in REFUSALS):
+            verdict.refused += 1
+            return
+        verdict.failed += 1
+        verdict.tell(what, error)
+
+
+def copies(values) -> list[torch.Tensor]:
+    return [value.clone() for value in values]
+
+
+def called(case: Case, operands):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return case.function(*operands)
+
+
+@contextlib.contextmanager
+def on_the_device_only(reads: bool):
+    """Fallbacks are refused, and the counters of copies say that nothing went to the host."""
+    before, mode = _C.traffic(), _C.fallback_mode()
+    _C.set_fallback_mode("error")
+    try:
+        yield
+    finally:
+        _C.set_fallback_mode(mode)
+    count = _C.traffic()["copies_to_host"] - before["copies_to_host"]
+    if count and not reads:
+        raise OnTheCpu(f"{count} copies to the host")
+
+
+def compare(case: Case, given, expected, values, device, card: bool) -> None:
+    """With the CPU's results; what differs from them may be as the same in float64 has it."""
+    left, right = tree_flatten(given)[0], tree_flatten(expected)[0]
+    assert len(left) == len(right), f"{len(left)} results in place of {len(right)}"
+    for actual, reference in zip(left, right):
+        assert actual.device.type == device.type, f"a result is on {actual.device}"
+        assert actual.shape == reference.shape, f"shape {list(actual.shape)} in place of {list(reference.shape)}"
+        assert actual.dtype == reference.dtype, f"{actual.dtype} in place of {reference.dtype}"
+    if case.random:
+        return
+    if card:
+        return compare_card(case, [actual.cpu() for actual in left], exact(case, values) or right, values)
+    there = [actual.cpu() for actual in left]
+    dtype = next((value.dtype for value in values if value.is_floating_point() or value.is_complex()), None)
+    try:
+        for actual, reference in zip(there, right):
+            close(actual, reference, case, dtype, values)
+    except AssertionError as error:
+        wide = exact(case, values)
+        if wide is None:
+            raise
+        for actual, reference in zip(there, wide):
+            try:
+                close(actual, reference.to(actual.dtype), case, dtype, values)
+            except AssertionError:
+                raise error from None
+
+
+def exact(case: Case, values) -> list[torch.Tensor] | None:
+    """The results of the same in float64, if any operand has fractions."""
+    if not any(value.dtype in WIDE for value in values):
+        return None
+    try:
+        wide = [value.to(WIDE.get(value.dtype, value.dtype), copy=True) for value in values]
+        return tree_flatten(called(case, wide))[0]
+    except Exception:  # noqa: BLE001 (not everything is there in float64: a dtype may be part of the call)
+        return None
+
+
+def close(actual: torch.Tensor, reference: torch.Tensor, case: Case, dtype, values) -> None:
+    relative, absolute = default_tolerances(reference.dtype)
+    if dtype is not None and (reference.is_floating_point() or reference.is_complex()):
+        own = default_tolerances(dtype)
+        relative, absolute = max(relative, own[0]), max(absolute, own[1])
+    if reference.dtype in EIGHT_BITS:
+        # PyTorch has no tolerance for these: one unit of the last place.
+        relative = torch.finfo(reference.dtype).eps
+        actual, reference = actual.float(), reference.float()
+    absolute = max(absolute, case.off)
+    if case.grows and reference.numel() and (reference.is_floating_point() or reference.is_complex()):
+        absolute = max(absolute, relative * largest([reference, *values]))
+    torch.testing.assert_close(actual, reference, rtol=relative, atol=absolute, equal_nan=True, check_stride=False)
+
+
+def largest(values: list[torch.Tensor]) -> float:
+    """Of all numbers: the order of a long sum is free, so its error is relative to its terms, not to what is left."""
+    found = [value.to(torch.complex128).abs() for value in values if value.numel()]
+    return max((value[value.isfinite()].max().item() for value in found if value.isfinite().any()), default=0.0)
+
+
+def for_the_card(value: torch.Tensor) -> torch.Tensor:
+    """Numbers that come back as they went: the largest of float16 are rounded to what it does not have, and the card
+    has one special for NaN and both infinities."""
+    if value.dtype != torch.float16:
+        return value
+    return value.clamp(-(2.0**15), 2.0**15).masked_fill(~value.isfinite(), float("nan"))
+
+
+def compare_card(case: Case, given, expected, values) -> None:
+    """What the card's float gives, next to float64 on what it had stored."""
+    for actual, reference in zip(given, expected):
+        if not actual.is_floating_point():
+            torch.testing.assert_close(actual, reference, check_dtype=False, equal_nan=True)
+            continue
+        actual, reference = actual.double(), reference.double()
+        # What is larger than the host's float16 has is there, and cannot be shown.
+        actual = actual.masked_fill(~actual.isfinite(), float("nan"))
+        reference = reference.masked_fill(~(reference.abs() <= CARD_END), float("nan"))
+        reference = reference.masked_fill(actual.isnan() & (reference.abs() > CARD_END / 2), float("nan"))
+        absolute = CARD_LEAST
+        if case.grows:
+            absolute = max(absolute, CARD_EPSILON * largest([reference, *values]))
+        torch.testing.assert_close(actual, reference, rtol=CARD_EPSILON, atol=absolute, equal_nan=True)
