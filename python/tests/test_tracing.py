@@ -159,7 +159,9 @@ def test_streams_have_the_numbers_that_they_have_in_pytorch(tmp_path):
         torch.accelerator.synchronize()
     profiler.export_chrome_trace(str(tmp_path / "profile.json"))
     kernels = spans(tmp_path / "profile.json", "kernel")
-    assert [kernel["args"]["stream"] for kernel in kernels] == [stream.stream_id for stream in streams]
+    # Streams are carried out in any order.
+    given, wanted = ({kernel["args"]["stream"] for kernel in kernels}, {s.stream_id for s in streams})
+    assert (len(kernels), given) == (3, wanted)
 
 
 def test_kernels_lie_inside_what_was_profiled(profiled):

@@ -108,7 +108,7 @@ def one(op, sample, dtype, device, card, verdict: Verdict) -> None:
             given = call(op, there)
         assert dtypes_of(given) == kinds, f"dtypes {dtypes_of(given)} against {kinds}"
         if op.name in WHICH_OF_EQUALS and len(kinds) == 2:
-            given, expected = places_checked(op, sample, given), expected[0]
+            given, expected = places_checked(op, sample, start[0], given), expected[0]
         exact = None if card else lambda: call(op, tree_map(wider, arguments))
         verdict.by_float64 += compare_twice(given, expected, exact, tolerance(op, dtype), device, card, loose)
     except Exception as error:  # noqa: BLE001
@@ -213,15 +213,15 @@ def tolerance(op, dtype: torch.dtype) -> tuple[float, float]:
     return relative, absolute
 
 
-def places_checked(op, sample, given) -> torch.Tensor:
+def places_checked(op, sample, whole: torch.Tensor, given) -> torch.Tensor:
     """The values of (values, indices), once it is seen that they are at these indices."""
     values, indices = (part.cpu() for part in given)
     at = WHICH_OF_EQUALS[op.name]
     dim = sample.args[at] if len(sample.args) > at else sample.kwargs.get("dim", -1)
-    whole = sample.input
     if whole.dim() and values.dim() < whole.dim():
         values, indices = values.unsqueeze(dim), indices.unsqueeze(dim)
-    assert torch.equal(whole.gather(dim, indices).nan_to_num(), values.nan_to_num()), "other values are there"
+    there = whole.gather(dim, indices).nan_to_num()
+    assert torch.equal(there, values.nan_to_num().to(there.dtype)), "other values are there"
     return given[0]
 
 
