@@ -24,7 +24,7 @@ using at::Tensor;
 using torch::jit::Stack;
 
 // Results of one op.
-constexpr int64_t kMostResults = 8;
+constexpr int64_t kMostResults = 16;  // MOST_RESULTS in abi/native.rs
 
 // A call's arguments as the Rust side sees them: they point into the stack.
 class Arguments {

@@ -362,6 +362,7 @@ fn write_index_put(kernel: &Generated) -> String {
 /// `embedding_dense_backward(grad, indices, rows, padding, scales)`.
 fn embedding_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let (grad, index) = (source(call)?, indices(call, 1)?);
+    check_sums(grad.dtype)?;
     let rows = call.whole(2).and_then(|rows| usize::try_from(rows).ok());
     let rows = rows.ok_or(Decline::Argument { argument: 2, expected: "a number of rows" })?;
     let padding = call.whole(3).unwrap_or(-1);

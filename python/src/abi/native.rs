@@ -37,6 +37,9 @@ pub(crate) struct RawResult {
     strides: *const usize,
 }
 
+/// Results and temporaries of a call, at most: the shim has room for so many.
+const MOST_RESULTS: usize = 16;
+
 static NAMES: LazyLock<Vec<CString>> =
     LazyLock::new(|| Op::all().filter_map(|op| CString::new(op.name()).ok()).collect());
 
@@ -80,6 +83,10 @@ entry! {
             }
             Err(decline) => return Err(elsewhere(decline)),
         };
+        if recipe.results.len() > MOST_RESULTS {
+            let results = recipe.results.len();
+            return Err(elsewhere(format!("{results} results are more than {MOST_RESULTS}")));
+        }
         let key = is_seen.then_some(key);
         // SAFETY: the shim gives room for as many results as an op has.
         unsafe { *count = recipe.results.len() as i64 };
