@@ -205,11 +205,12 @@ impl Scheduler {
     }
 
     /// The state, once every block that is known to be done by now is noted in it: a prompt device's
-    /// are known to whoever waits for them before that.
+    /// are known to whoever waits for them before that. The device itself, which may ask in the middle
+    /// of a run, has what was noted before.
     fn noted(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
         let now = core.next_token();
-        while core.is_behind(now) {
+        while core.is_behind(now) && !self.is_driven_here() {
             core.call_back();
             drop(core);
             spin_loop();

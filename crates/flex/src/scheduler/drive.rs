@@ -1,5 +1,6 @@
 //! Carrying blocks to the device: the same loop for workers, submitters and hosts that wait.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -10,13 +11,19 @@ use spyre_hal::{
 use super::{Drive, Scheduler};
 use crate::core::{End, Note, Picked, Run};
 use crate::stream_table::{Entry, Lane};
-use crate::sync::{Ordering, Thread, often, spin_loop};
+use crate::sync::{self, Ordering, Thread, often, spin_loop};
 
 /// How often a worker looks for the next block of a leased stream.
 const PATIENCE: u32 = often(64, 2);
 
 /// Runs that a submitter carries out before it lets another one go on with that.
 const SHARE: u64 = often(32, 2) as u64;
+
+sync::thread_local! {
+    /// The scheduler whose blocks this thread carries out, by its address.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's are made when they are used")]
+    static DRIVEN: Cell<usize> = Cell::new(0);
+}
 
 impl Scheduler {
     /// Carries out blocks until there are none, unless another thread is at it: then that one sees
@@ -41,6 +48,23 @@ impl Scheduler {
     /// one stream, and only in its turn, if asked. Returns how many.
     #[inline]
     pub(super) fn drive(&self, engine: EngineIndex, only: Option<StreamIndex>, turns: u64) -> u64 {
+        let before = DRIVEN.with(|driven| driven.replace(self.address()));
+        let done = self.drive_turns(engine, only, turns);
+        DRIVEN.with(|driven| driven.set(before));
+        done
+    }
+
+    /// Whether this thread is carrying out a run, and a device's code asks: nobody else will end it.
+    pub(super) fn is_driven_here(&self) -> bool {
+        DRIVEN.with(Cell::get) == self.address()
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    #[inline]
+    fn drive_turns(&self, engine: EngineIndex, only: Option<StreamIndex>, turns: u64) -> u64 {
         // A worker waits a little for the next block of a leased stream; others have more to do.
         let is_worker = self.drive == Drive::Workers && only.is_none();
         let patience = if is_worker { PATIENCE } else { 1 };
