@@ -142,12 +142,15 @@ fn prefetch(line: *const u8) {
 /// What stores past the cache fill at a time.
 const LINE_BYTES: usize = 64;
 
+/// Longer rows than this are worth a call.
+const MOST_STICKS: usize = 8;
+
 /// Rows that are copied as they are, as rows of a stick each.
 fn sticks_of(converter: &Converter, rows: Rows, row_bytes: usize) -> Option<Rows> {
     let count = row_bytes / STICK_BYTES;
     match converter.is_copy() && row_bytes.is_multiple_of(STICK_BYTES) {
         true if count == 1 => Some(rows),
-        true if rows.count == 1 => {
+        true if rows.count == 1 && count <= MOST_STICKS => {
             let [source_stride, target_stride] = [STICK_BYTES; 2];
             Some(Rows { count, source_stride, target_stride, ..rows })
         }

@@ -31,9 +31,14 @@ impl Machine<'_> {
     /// first tile that has one.
     pub(super) fn share(&self, begin: usize, dim: Dim, tile: Tile) -> Result<(), Stop> {
         let grid = self.grid(begin, dim, tile);
-        self.share_parts(grid.tiles(), &|machine, nth| {
-            grid.go_to(nth, &mut machine.tiles);
-            machine.run_body(grid.body.clone())
+        let tiles = grid.tiles();
+        let run =
+            tiles.div_ceil(self.work.threads.count() * TILES_PER_THREAD).clamp(1, MOST_TOGETHER);
+        self.share_parts(tiles.div_ceil(run), &|machine, nth| {
+            (nth * run..tiles.min((nth + 1) * run)).try_for_each(|nth| {
+                grid.go_to(nth, &mut machine.tiles);
+                machine.run_body(grid.body.clone())
+            })
         })
     }
 
@@ -43,6 +48,7 @@ impl Machine<'_> {
         parts: usize,
         run: &(dyn Fn(&mut Machine<'_>, usize) -> Result<(), Stop> + Sync),
     ) -> Result<(), Stop> {
+        self.finish_stores();
         let taken = AtomicUsize::new(0);
         let first_fault: Mutex<Option<(usize, Stop)>> = Mutex::new(None);
         let work = || {
@@ -94,6 +100,8 @@ impl Machine<'_> {
 
 /// So many tiles for each thread let the last one end about when the others do.
 const TILES_PER_THREAD: usize = 8;
+/// Tiles that a thread takes together, at most: neighbours often lie in the same page.
+const MOST_TOGETHER: usize = 4;
 
 /// Parallel loops whose tiles are divided together.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! Programs that go element by element, over large tensors that all lie alike and have no padding:
 //! they are run in the order of memory, whatever the dims are.
 
-use spyre_artifact::{Instruction, MAX_DIMS, Program, Span};
+use std::ops::Range;
+
+use spyre_artifact::{Instruction, MAX_DIMS, Operand, Program, Span};
 
 use super::Stop;
 use super::machine::Machine;
@@ -9,9 +11,11 @@ use super::operand::Tensor;
 
 /// Fewer elements than this are found by tiles.
 const LEAST_ELEMENTS: usize = 64 << 10;
-/// What a thread takes at a time, and what registers hold.
+/// What a thread takes at a time.
 const PART: usize = 64 << 10;
-const CHUNK: usize = 4096;
+
+/// What registers hold at a time: all of a program's stay in the first cache.
+const CHUNK: usize = 1024;
 
 /// The loops of such a program, and the elements of each tensor.
 #[derive(Clone, Copy, Debug)]
@@ -94,9 +98,22 @@ impl Machine<'_> {
             for first in (nth * PART..end).step_by(CHUNK) {
                 machine.tiles.elements[last] = CHUNK.min(end - first);
                 machine.flat = Some(first);
+                machine.prefetch(first + CHUNK..end.min(first + 2 * CHUNK));
                 machine.run_body(body.clone())?;
             }
             Ok(())
         })
+    }
+
+    /// Has the cache fetch what comes next, while what is there is computed.
+    fn prefetch(&self, elements: Range<usize>) {
+        let operands = self.code.program().operands().iter().zip(0..);
+        let read = operands.filter(|(operand, _)| operand.access.reads() && !elements.is_empty());
+        for (_, nth) in read {
+            if let Some((tensor, part)) = self.bound.tensor(Operand(nth)) {
+                let bytes = tensor.element_bytes();
+                part.prefetch(elements.start * bytes, 1, 0, elements.len() * bytes);
+            }
+        }
     }
 }

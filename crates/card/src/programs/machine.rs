@@ -1,9 +1,11 @@
 use std::ops::Range;
+use std::slice;
 
 use spyre_artifact::{
     Constant, Dim, Instruction, Lane, MAX_DIMS, Operand, Register, ScalarWord, Span, TableShape,
     Tile,
 };
+use spyre_layout::store_fence;
 use spyre_numerics::Converter;
 
 use super::Stop;
@@ -41,6 +43,8 @@ pub(super) struct Machine<'a> {
     pub(super) raw: Vec<u8>,
     pub(super) shelf: Shelf,
     pub(super) sweeping: Option<Sweeping>,
+    /// What was stored past the cache may still be on its way.
+    has_streamed: bool,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -87,11 +91,13 @@ impl<'a> Machine<'a> {
             raw,
             shelf,
             sweeping,
+            has_streamed: false,
         })
     }
 
     /// The buffers, for the next launch.
     pub(super) fn into_desk(self) -> Desk {
+        self.finish_stores();
         Desk { registers: self.registers, raw: self.raw, shelf: self.shelf }
     }
 
@@ -115,6 +121,15 @@ impl<'a> Machine<'a> {
             raw,
             shelf,
             sweeping,
+            has_streamed: false,
+        }
+    }
+
+    /// Orders what was stored past the cache before what others are told next. Its own loads see it
+    /// anyway.
+    pub(super) fn finish_stores(&self) {
+        if self.has_streamed {
+            store_fence();
         }
     }
 
@@ -256,14 +271,12 @@ impl<'a> Machine<'a> {
     }
 
     fn load(&mut self, at: usize, target: Register, source: Operand) -> Result<(), Stop> {
-        let of = self.registers.type_of(target);
-        let converter = self.code.converter(at, 0)?;
-        let mut tile = self.registers.lend(target);
-        let run = self.run_of(source)?;
-        let pieces = run.as_ref().map(std::slice::from_ref).or(self.bound.plan.at(at));
-        let outcome = self.load_tile(source, converter, dims(of.span), pieces, &mut tile);
-        *self.registers.tile_mut(target) = tile;
-        outcome
+        let (from, converter) = (self.tensor(source)?, self.code.converter(at, 0)?);
+        let along = dims(self.registers.type_of(target).span);
+        let (tiles, run) = (&self.tiles, self.run_of(source, from.0));
+        let pieces = run.as_ref().map(slice::from_ref).or(self.bound.plan.at(at));
+        let (tile, raw) = (self.registers.tile_mut(target), &mut self.raw);
+        load(from, tiles, converter, along, pieces, tile, raw)
     }
 
     /// An operand's current tile, in the order of `along`, outermost first; `pieces` are where it
@@ -276,55 +289,37 @@ impl<'a> Machine<'a> {
         pieces: Option<&[Piece]>,
         target: &mut Buffer,
     ) -> Result<(), Stop> {
-        let (tensor, part) = self.tensor(source)?;
-        let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
-        let (lane, tile) = (target.lane(), target.resized(lengths.product()));
-        let raw = &mut self.raw;
-        let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
-        match pieces {
-            Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
-            None => {
-                let mut ahead = Ahead::default();
-                tensor.each_piece(&self.tiles, along, |piece| {
-                    tensor.prefetch(part, piece);
-                    ahead.push(piece).map_or(Ok(()), &mut load)
-                })?;
-                ahead.rest().try_for_each(&mut load)?;
-            }
-        }
-        if lane == Lane::Bool && converter.is_copy() {
-            tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
-        }
-        Ok(())
+        let from = self.tensor(source)?;
+        load(from, &self.tiles, converter, along, pieces, target, &mut self.raw)
     }
 
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
         let (of, (tensor, part)) = (self.registers.type_of(source), self.tensor(target)?);
         let span = self.code.program().operand(target).span;
-        let (tiles, run) = (self.tiles, self.run_of(target)?);
+        let (tiles, run) = (&self.tiles, self.run_of(target, tensor));
         let wide;
         let tile = match self.registers.tile(source) {
             tile if of.span == span => tile,
             tile => {
-                wide = tile.spread(&tiles, of.span, span);
+                wide = tile.spread(tiles, of.span, span);
                 &wide
             }
         };
         let (converter, raw) = (self.code.converter(at, 0)?, &mut self.raw);
         let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
-        match run.as_ref().map(std::slice::from_ref).or(self.bound.plan.at(at)) {
+        match run.as_ref().map(slice::from_ref).or(self.bound.plan.at(at)) {
             Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
-            None => tensor.each_piece(&tiles, dims(span), store),
+            None => tensor.each_piece(tiles, dims(span), store),
         }?;
-        tensor.finish_stores();
+        self.has_streamed |= tensor.is_streamed();
         Ok(())
     }
 
     /// Where an operand's tile lies, if it is a run of memory.
-    fn run_of(&self, operand: Operand) -> Result<Option<Piece>, Stop> {
-        let Some(first) = self.flat else { return Ok(None) };
-        let elements = self.tiles.elements_of(self.span_of(operand));
-        Ok(Some(self.tensor(operand)?.0.run(first, elements)))
+    #[inline]
+    fn run_of(&self, operand: Operand, tensor: &Tensor) -> Option<Piece> {
+        let first = self.flat?;
+        Some(tensor.run(first, self.tiles.elements_of(self.span_of(operand))))
     }
 
     fn fill(&mut self, target: Register, value: Constant) -> Result<(), Stop> {
@@ -401,6 +396,36 @@ impl<'a> Machine<'a> {
     pub(super) fn span_of(&self, operand: Operand) -> Span {
         self.code.program().operand(operand).span
     }
+}
+
+/// A tensor's current tile, in the order of `along`.
+fn load(
+    (tensor, part): (&Tensor, Part<'_>),
+    tiles: &Tiles,
+    converter: &Converter,
+    along: impl IntoIterator<Item = Dim> + Clone,
+    pieces: Option<&[Piece]>,
+    target: &mut Buffer,
+    raw: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let lengths = along.clone().into_iter().map(|dim| tiles.elements[dim.index()]);
+    let (lane, tile) = (target.lane(), target.resized(lengths.product()));
+    let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
+    match pieces {
+        Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
+        None => {
+            let mut ahead = Ahead::default();
+            tensor.each_piece(tiles, along, |piece| {
+                tensor.prefetch(part, piece);
+                ahead.push(piece).map_or(Ok(()), &mut load)
+            })?;
+            ahead.rest().try_for_each(&mut load)?;
+        }
+    }
+    if lane == Lane::Bool && converter.is_copy() {
+        tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
+    }
+    Ok(())
 }
 
 impl Buffer {

@@ -49,6 +49,12 @@ impl Nest {
         &self.loops[..self.count.saturating_sub(1)]
     }
 
+    /// Where the innermost rows start, one after the other.
+    #[inline(always)]
+    pub(super) fn starts(&self) -> Starts<'_> {
+        Starts { outer: self.outer(), index: [0; MAX_DIMS], at: 0 }
+    }
+
     /// Calls `act` with every innermost row, in order; `start` is where the first one starts.
     #[inline(always)]
     pub(super) fn each_row<E>(
@@ -118,6 +124,33 @@ impl Nest {
         }
         self.loops[self.count] = row;
         self.count += 1;
+    }
+}
+
+/// The starts of rows, as far as they were asked for.
+#[derive(Debug)]
+pub(super) struct Starts<'a> {
+    outer: &'a [Row],
+    index: [usize; MAX_DIMS],
+    at: usize,
+}
+
+impl Starts<'_> {
+    /// The next one; after the last comes the first.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> usize {
+        let now = self.at;
+        for (nth, along) in self.outer.iter().enumerate().rev() {
+            let stride = along.stride as usize;
+            self.index[nth] += 1;
+            self.at = self.at.wrapping_add(stride);
+            if self.index[nth] < along.elements {
+                break;
+            }
+            self.at = self.at.wrapping_sub(self.index[nth].wrapping_mul(stride));
+            self.index[nth] = 0;
+        }
+        now
     }
 }
 

@@ -1,6 +1,6 @@
 use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
-use spyre_layout::{STREAM_BYTES, SpyreTensorLayout, store_fence};
+use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
 use super::axes::Axes;
@@ -342,14 +342,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// Orders what was stored past the cache before what this thread does next.
-    pub(super) fn finish_stores(&self) {
-        if self.is_streamed() {
-            store_fence();
-        }
-    }
-
-    fn is_streamed(&self) -> bool {
+    /// Whether it is so large that it is stored past the cache.
+    pub(super) fn is_streamed(&self) -> bool {
         self.limit_bytes >= STREAM_BYTES
     }
 

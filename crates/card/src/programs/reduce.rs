@@ -9,7 +9,7 @@ use super::elementwise::NanWins;
 use super::machine::Machine;
 use super::nest::Nest;
 use super::tiles::dims;
-use super::vector::{Job, run};
+use super::vector::{Job, run, vectorised};
 
 /// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
 /// the result.
@@ -27,18 +27,18 @@ impl Machine<'_> {
             (Lane::F32, ReduceOp::Sum) => self.fold(target, source, -0.0_f32, |a, b| a + b),
             (Lane::F32, ReduceOp::Product) => self.fold(target, source, 1.0_f32, |a, b| a * b),
             (Lane::F32, ReduceOp::Min) => {
-                self.fold(target, source, f32::INFINITY, NanWins::smaller)
+                self.fold_best(target, source, f32::INFINITY, f32::smaller, |a, b| a < b)
             }
             (Lane::F32, ReduceOp::Max) => {
-                self.fold(target, source, f32::NEG_INFINITY, NanWins::larger)
+                self.fold_best(target, source, f32::NEG_INFINITY, f32::larger, |a, b| a > b)
             }
             (Lane::F64, ReduceOp::Sum) => self.fold(target, source, -0.0_f64, |a, b| a + b),
             (Lane::F64, ReduceOp::Product) => self.fold(target, source, 1.0_f64, |a, b| a * b),
             (Lane::F64, ReduceOp::Min) => {
-                self.fold(target, source, f64::INFINITY, NanWins::smaller)
+                self.fold_best(target, source, f64::INFINITY, f64::smaller, |a, b| a < b)
             }
             (Lane::F64, ReduceOp::Max) => {
-                self.fold(target, source, f64::NEG_INFINITY, NanWins::larger)
+                self.fold_best(target, source, f64::NEG_INFINITY, f64::larger, |a, b| a > b)
             }
             (Lane::I64, ReduceOp::Sum) => self.fold(target, source, 0, i64::wrapping_add),
             (Lane::I64, ReduceOp::Product) => self.fold(target, source, 1, i64::wrapping_mul),
@@ -47,6 +47,28 @@ impl Machine<'_> {
             (Lane::Bool, ReduceOp::Any) => self.fold(target, source, 0, |a: u8, b| a | b),
             (Lane::Bool, ReduceOp::All) => self.fold(target, source, 1, |a: u8, b| a & b),
             (lane, _) => Err(Stop::refused(format!("{op} is not for {lane}"))),
+        }
+    }
+
+    /// The smallest or largest one. Where no NaN is, one comparison does.
+    fn fold_best<T: Element>(
+        &mut self,
+        target: Register,
+        source: Register,
+        neutral: T,
+        of_any: impl Fn(T, T) -> T + Copy,
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) -> Result<(), Stop> {
+        let is_number = |register| {
+            let tile = T::of(self.registers.tile(register));
+            vectorised(
+                #[inline(always)]
+                || are_numbers(tile),
+            )
+        };
+        match is_number(source) && is_number(target) {
+            true => self.fold(target, source, neutral, |a, b| if wins(a, b) { a } else { b }),
+            false => self.fold(target, source, neutral, of_any),
         }
     }
 
@@ -61,17 +83,28 @@ impl Machine<'_> {
         let nest = self.tiles.nest(spans[0], dims(spans[1]));
         let mut held = self.registers.take_from(target);
         let elements = T::of(self.registers.tile(source));
-        let job = Fold { nest, held: &mut held, elements, neutral, act };
+        let job = Fold { nest: &nest, held: &mut held, elements, neutral, act };
         run(Tier::detected(), job);
         self.registers.put(target, held);
         Ok(())
     }
 }
 
+/// Whether none of them is NaN. Written as a loop without a way out, for vector code.
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "NaN is what does not equal itself")]
+fn are_numbers<T: Element>(elements: &[T]) -> bool {
+    let mut are = true;
+    for element in elements {
+        are &= element == element;
+    }
+    are
+}
+
 /// Elements combined into what is held, row by row.
 struct Fold<'a, T, F> {
     /// How the elements meet what is held.
-    nest: Nest,
+    nest: &'a Nest,
     held: &'a mut [T],
     elements: &'a [T],
     neutral: T,
@@ -83,13 +116,46 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Job for Fold<'_, T, F> {
 
     #[inline(always)]
     fn run<const TIER: u8>(self) {
-        let Self { nest, held, elements: mut rest, neutral, act } = self;
+        match self.nest.row().stride {
+            _ if self.elements.is_empty() => {}
+            0 => self.fold_rows(),
+            _ => self.fold_elements(),
+        }
+    }
+}
+
+impl<T: Element, F: Fn(T, T) -> T + Copy> Fold<'_, T, F> {
+    /// Each row into one place.
+    #[inline(always)]
+    fn fold_rows(self) {
+        let Self { nest, held, elements, neutral, act } = self;
+        let (mut starts, length) = (nest.starts(), nest.row().elements);
+        for group in elements.chunks(GROUP * length) {
+            let rows = group.chunks_exact(length);
+            let mut lanes = [[neutral; LANES]; GROUP];
+            for (lanes, row) in lanes.iter_mut().zip(rows.clone()) {
+                *lanes = lanes_of(row, neutral, act);
+            }
+            let eight: [[T; 8]; GROUP] = halved(&lanes, act);
+            let four: [[T; 4]; GROUP] = halved(&eight, act);
+            let two: [[T; 2]; GROUP] = halved(&four, act);
+            let values: [[T; 1]; GROUP] = halved(&two, act);
+            for (&[value], _) in values.iter().zip(rows) {
+                let place = starts.next();
+                held[place] = act(held[place], value);
+            }
+        }
+    }
+
+    /// Each element into a place of its own.
+    #[inline(always)]
+    fn fold_elements(self) {
+        let Self { nest, held, elements: mut rest, act, .. } = self;
         let folded = nest.each_row(0, |row| {
             let (start, stride) = (row.start as usize, row.stride as usize);
             let (now, later) = rest.split_at(row.elements);
             rest = later;
             match stride {
-                0 => held[start] = act(held[start], fold_row(now, neutral, act)),
                 1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, x)),
                 _ => {
                     let held = held[start..].iter_mut().step_by(stride);
@@ -102,9 +168,12 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Job for Fold<'_, T, F> {
     }
 }
 
-/// A row as one value.
+/// Rows whose lanes become one value together.
+const GROUP: usize = 16;
+
+/// The partial results of a row.
 #[inline(always)]
-pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T) -> T {
+fn lanes_of<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T + Copy) -> [T; LANES] {
     let (chunks, rest) = row.as_chunks::<LANES>();
     let mut lanes = [neutral; LANES];
     for chunk in chunks {
@@ -112,22 +181,42 @@ pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T) 
             *lane = act(*lane, value);
         }
     }
-    fold_lanes(&mut lanes, rest, act)
+    if !rest.is_empty() {
+        add_rest(&mut lanes, rest, act);
+    }
+    lanes
 }
 
-/// What is left of a row, and then all lanes, as one value. Not inlined: the compiler would take the
-/// lanes apart for it, in the loop before, too.
+/// What is left of a row. Not inlined: the compiler would take the lanes apart for it, in the loop
+/// before, too.
 #[inline(never)]
-fn fold_lanes<T: Copy>(lanes: &mut [T; LANES], rest: &[T], act: impl Fn(T, T) -> T) -> T {
+fn add_rest<T: Copy>(lanes: &mut [T; LANES], rest: &[T], act: impl Fn(T, T) -> T) {
     for (lane, &value) in lanes.iter_mut().zip(rest) {
         *lane = act(*lane, value);
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for at in 0..width {
-            lanes[at] = act(lanes[at], lanes[at + width]);
+}
+
+/// The first half of each row's lanes with the second one.
+#[inline(always)]
+fn halved<T: Copy, const FROM: usize, const TO: usize, const ROWS: usize>(
+    lanes: &[[T; FROM]; ROWS],
+    act: impl Fn(T, T) -> T,
+) -> [[T; TO]; ROWS] {
+    let mut halves = [[lanes[0][0]; TO]; ROWS];
+    for (half, lanes) in halves.iter_mut().zip(lanes) {
+        for (at, half) in half.iter_mut().enumerate() {
+            *half = act(lanes[at], lanes[at + FROM / 2]);
         }
-        width /= 2;
     }
-    lanes[0]
+    halves
+}
+
+/// A row as one value.
+#[inline(always)]
+pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T + Copy) -> T {
+    let lanes = [lanes_of(row, neutral, act)];
+    let eight: [[T; 8]; 1] = halved(&lanes, act);
+    let four: [[T; 4]; 1] = halved(&eight, act);
+    let [[value]] = halved(&halved::<_, 4, 2, 1>(&four, act), act);
+    value
 }

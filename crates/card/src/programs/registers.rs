@@ -101,6 +101,16 @@ impl Registers {
     ) -> Result<(), Stop> {
         let span = self.type_of(target).span;
         let mut result = self.take();
+        if sources.iter().all(|&source| self.type_of(source).span == span) {
+            let mut inputs = [&[][..]; N];
+            for (input, &source) in inputs.iter_mut().zip(&sources) {
+                *input = T::of(self.tile(source));
+            }
+            result.resize(inputs[0].len(), U::default());
+            let outcome = act(inputs, &mut result);
+            self.put(target, result);
+            return outcome;
+        }
         result.resize(tiles.elements_of(span), U::default());
         let mut rooms: [Vec<T>; N] = std::array::from_fn(|_| self.take());
         let mut inputs = sources.map(|source| self.spread(tiles, source, span));

@@ -1,13 +1,13 @@
 //! Two registers of which one repeats: the commonest operations take its elements from where they are,
 //! row by row, instead of from a copy that is as wide as the result.
 
-use spyre_artifact::{BinaryOp, CompareOp, MAX_DIMS, Register};
+use spyre_artifact::{BinaryOp, CompareOp, Register};
 use spyre_numerics::Tier;
 
 use super::buffer::Element;
 use super::elementwise::NanWins;
 use super::machine::Machine;
-use super::nest::{Nest, Row};
+use super::nest::Nest;
 use super::tiles::dims;
 use super::vector::{Job, run};
 
@@ -35,11 +35,11 @@ impl Machine<'_> {
         sources: [Register; 2],
     ) -> bool {
         match op {
-            BinaryOp::Add => self.by_rows::<f32, f32>(target, sources, |a, b| a + b),
-            BinaryOp::Sub => self.by_rows::<f32, f32>(target, sources, |a, b| a - b),
-            BinaryOp::Mul => self.by_rows::<f32, f32>(target, sources, |a, b| a * b),
-            BinaryOp::Div => self.by_rows::<f32, f32>(target, sources, |a, b| a / b),
-            BinaryOp::Max => self.by_rows::<f32, f32>(target, sources, f32::larger),
+            BinaryOp::Add => self.in_rows::<f32>(target, sources, |a, b| a + b),
+            BinaryOp::Sub => self.in_rows::<f32>(target, sources, |a, b| a - b),
+            BinaryOp::Mul => self.in_rows::<f32>(target, sources, |a, b| a * b),
+            BinaryOp::Div => self.in_rows::<f32>(target, sources, |a, b| a / b),
+            BinaryOp::Max => self.in_rows::<f32>(target, sources, f32::larger),
             _ => false,
         }
     }
@@ -70,26 +70,83 @@ impl Machine<'_> {
         sources: [Register; 2],
         act: impl Fn(T, T) -> U + Copy,
     ) -> bool {
+        let Some(nests) = self.row_nests(target, sources) else { return false };
+        let mut result = self.registers.take::<U>();
+        result.resize(self.tiles.elements_of(self.registers.type_of(target).span), U::default());
+        let inputs = sources.map(|source| T::of(self.registers.tile(source)));
+        run(Tier::detected(), ByRows { nests: &nests, inputs, result: &mut result, act });
+        self.registers.put(target, result);
+        true
+    }
+
+    /// The same where the result takes the place of the first source, if it is as wide.
+    fn in_rows<T: Element>(
+        &mut self,
+        target: Register,
+        [first, second]: [Register; 2],
+        act: impl Fn(T, T) -> T + Copy,
+    ) -> bool {
+        let span = |register| self.registers.type_of(register).span;
+        if target != first || target == second || span(first) != span(target) {
+            return self.by_rows(target, [first, second], act);
+        }
+        let Some(nests) = self.row_nests(target, [first, second]) else { return false };
+        let mut result = self.registers.take_from::<T>(target);
+        let other = T::of(self.registers.tile(second));
+        run(Tier::detected(), InRows { nest: &nests[1], other, result: &mut result, act });
+        *T::of_mut(self.registers.tile_mut(target)) = result;
+        true
+    }
+
+    /// How the elements of both sources are met, if one repeats and rows are long.
+    fn row_nests(&self, target: Register, sources: [Register; 2]) -> Option<[Nest; 2]> {
         let spans = sources.map(|source| self.registers.type_of(source).span);
         let span = self.registers.type_of(target).span;
         let length = |dim: &spyre_artifact::Dim| self.tiles.elements[dim.index()];
         let row = dims(span).filter(|dim| length(dim) > 1).last().map_or(0, |dim| length(&dim));
         if spans == [span; 2] || row < LEAST_ROW {
-            return false;
+            return None;
         }
-        let nests = spans.map(|own| self.tiles.nest_apart(own, dims(span)));
-        let mut result = self.registers.take::<U>();
-        result.resize(self.tiles.elements_of(span), U::default());
-        let inputs = sources.map(|source| T::of(self.registers.tile(source)));
-        run(Tier::detected(), ByRows { nests, inputs, result: &mut result, act });
-        self.registers.put(target, result);
-        true
+        let nest = |own| self.tiles.nest_apart(own, dims(span));
+        Some([nest(spans[0]), nest(spans[1])])
+    }
+}
+
+/// Elements that are replaced by what is made of each and another one.
+struct InRows<'a, T, F> {
+    /// How the others are met, dim by dim.
+    nest: &'a Nest,
+    other: &'a [T],
+    result: &'a mut [T],
+    act: F,
+}
+
+impl<T: Element, F: Pairwise<T, T>> Job for InRows<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) {
+        let Self { nest, other, result, act } = self;
+        let (mut starts, row) = (nest.starts(), nest.row());
+        for result in result.chunks_exact_mut(row.elements) {
+            let other = &other[starts.next()..];
+            match row.stride {
+                0 => {
+                    let other = other[0];
+                    result.iter_mut().for_each(|result| *result = act.of(*result, other));
+                }
+                _ => {
+                    let pairs = result.iter_mut().zip(other);
+                    pairs.for_each(|(result, &other)| *result = act.of(*result, other));
+                }
+            }
+        }
     }
 }
 
 struct ByRows<'a, T, U, F> {
     /// How the elements of each source are met, dim by dim.
-    nests: [Nest; 2],
+    nests: &'a [Nest; 2],
     inputs: [&'a [T]; 2],
     result: &'a mut [U],
     act: F,
@@ -102,10 +159,9 @@ impl<T: Element, U: Element, F: Pairwise<T, U>> Job for ByRows<'_, T, U, F> {
     fn run<const TIER: u8>(self) {
         let Self { nests: [left, right], inputs, result, act } = self;
         let [own, other] = [left.row(), right.row()];
-        let mut places = Places { index: [0; MAX_DIMS], starts: [0; 2] };
+        let (mut firsts, mut seconds) = (left.starts(), right.starts());
         for result in result.chunks_exact_mut(own.elements) {
-            let [first, second] = places.starts;
-            let (a, b) = (&inputs[0][first..], &inputs[1][second..]);
+            let (a, b) = (&inputs[0][firsts.next()..], &inputs[1][seconds.next()..]);
             match (own.stride, other.stride) {
                 (0, 0) => result.fill(act.of(a[0], b[0])),
                 (0, _) => {
@@ -121,29 +177,6 @@ impl<T: Element, U: Element, F: Pairwise<T, U>> Job for ByRows<'_, T, U, F> {
                     pairs.for_each(|((result, &a), &b)| *result = act.of(a, b));
                 }
             }
-            places.next(left.outer(), right.outer());
-        }
-    }
-}
-
-/// Where the rows of both sources begin.
-struct Places {
-    index: [usize; MAX_DIMS],
-    starts: [usize; 2],
-}
-
-impl Places {
-    #[inline(always)]
-    fn next(&mut self, left: &[Row], right: &[Row]) {
-        for (at, (a, b)) in left.iter().zip(right).enumerate().rev() {
-            let steps = [a.stride as usize, b.stride as usize];
-            self.index[at] += 1;
-            (0..2).for_each(|side| self.starts[side] += steps[side]);
-            if self.index[at] < a.elements {
-                return;
-            }
-            (0..2).for_each(|side| self.starts[side] -= self.index[at] * steps[side]);
-            self.index[at] = 0;
         }
     }
 }

@@ -51,15 +51,15 @@ impl Tiles {
         span: Span,
         along: impl IntoIterator<Item = Dim>,
     ) -> impl Iterator<Item = (usize, i64)> {
-        let mut strides = [0; MAX_DIMS];
-        let mut stride = 1;
-        let mut left = span.bits();
-        while left != 0 {
-            let at = left.ilog2() as usize;
-            left ^= 1 << at;
-            strides[at] = stride;
-            stride *= self.elements[at] as i64;
-        }
-        along.into_iter().map(move |dim| (self.elements[dim.index()], strides[dim.index()]))
+        let stride = move |dim: Dim| match span.contains(dim) {
+            true => self.elements_of(after(span, dim)) as i64,
+            false => 0,
+        };
+        along.into_iter().map(move |dim| (self.elements[dim.index()], stride(dim)))
     }
+}
+
+/// Those dims of a span that come after one of them.
+fn after(span: Span, dim: Dim) -> Span {
+    Span::from_bits(span.bits() & (!1 << dim.index()))
 }
