@@ -20,6 +20,8 @@ import time
 import warnings
 from collections.abc import Callable
 
+# Threads of PyTorch that wait for work would take a core from the card's, for as long as a call takes.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("SPYRE_CACHE", "0")  # what is compiled here is compiled, and found in memory
 
 import torch  # noqa: E402

@@ -15,7 +15,7 @@ const LEAST_ELEMENTS: usize = 64 << 10;
 const PART: usize = 64 << 10;
 
 /// What registers hold at a time: all of a program's stay in the first cache.
-const CHUNK: usize = 1024;
+const CHUNK: usize = 2048;
 
 /// The loops of such a program, and the elements of each tensor.
 #[derive(Clone, Copy, Debug)]
