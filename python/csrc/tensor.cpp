@@ -1,5 +1,6 @@
 // Tensors of the device: how they are made, viewed, resized and copied.
 #include "direct.h"
+#include "native.h"
 #include "spyre.h"
 #include "traffic.h"
 
@@ -8,6 +9,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -323,6 +325,11 @@ bool copy_by_parts(const Tensor& self, const Tensor& source) {
   if (!to_complex && !source.is_complex()) {
     return false;
   }
+  if (self.scalar_type() == at::kBool) {
+    // Numbers whose second part alone is not zero are true, too.
+    copy_memory(self, at::view_as_real(source).ne(0).any(-1), false);
+    return true;
+  }
   const auto dtype = to_complex ? c10::toRealValueType(self.scalar_type()) : self.scalar_type();
   const Tensor real = source.is_complex() ? at::view_as_real(source).contiguous().to(dtype) : source.to(dtype);
   if (!to_complex) {
@@ -352,6 +359,12 @@ bool is_copied(const Tensor& self, const Tensor& source) {
   }
   check(status);
   return true;
+}
+
+// Casts by a kernel: what the card stores in formats of its own is not for copies to convert.
+bool cast_by_kernel(const Tensor& self, const Tensor& source) {
+  static const int32_t op = op_named("spyre::cast");
+  return !self.is_complex() && !source.is_complex() && call_native(op, {source, self}, {1}).has_value();
 }
 
 // Casts by way of new memory: a view of a storage of another dtype, such as the parts of complex numbers, is
@@ -401,7 +414,8 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
       return check(status);
     }
     const bool is_cast = self.scalar_type() != source.scalar_type();
-    if (is_cast && (copy_by_parts(self, source) || cast_by_copies(self, source))) {
+    const auto cast = spyre_is_card_profile() != 0 ? cast_by_kernel : cast_by_copies;
+    if (is_cast && (copy_by_parts(self, source) || cast(self, source))) {
       return;
     }
     const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
@@ -416,7 +430,7 @@ Tensor without_bits(const Tensor& tensor) {
   if (!tensor.is_conj() && !tensor.is_neg()) {
     return tensor;
   }
-  Tensor plain = tensor.device().type() == kSpyre ? at::native::alias(tensor) : tensor.alias();
+  Tensor plain = tensor.device().type() == kSpyre ? with_layout_of(tensor, at::native::alias(tensor)) : tensor.alias();
   plain._set_conj(false);
   plain._set_neg(false);
   return plain;

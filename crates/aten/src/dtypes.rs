@@ -42,13 +42,15 @@ pub(crate) fn is_complex(dtype: DType) -> bool {
     Category::of(dtype) == Category::Complex
 }
 
-/// The lane that elements are computed in, if kernels have one.
+/// The lane that elements are computed in, if kernels have one. That of uint64 has its bits, with a
+/// sign: only ops to which that is the same take them (`unsigned.rs`).
 pub(crate) fn lane(dtype: DType) -> Result<Lane, Decline> {
-    match (dtype, Lane::of(dtype.host_format())) {
-        // Half of them would be negative.
-        (DType::UInt64, _) | (_, None) => Err(Decline::DType { dtype }),
-        (_, Some(lane)) => Ok(lane),
-    }
+    Lane::of(dtype.host_format()).ok_or(Decline::DType { dtype })
+}
+
+/// Whether many numbers can be added up in a dtype: narrow floats would be rounded at every step.
+pub(crate) fn is_wide(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64) || Category::of(dtype) == Category::Whole
 }
 
 /// The narrowest dtype that has the numbers of both, as PyTorch has it.

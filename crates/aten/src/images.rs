@@ -13,7 +13,7 @@ mod padding;
 mod pooling;
 mod resampling;
 mod steps;
-mod sums;
+pub(crate) mod sums;
 mod windows;
 
 use crate::op::Function;

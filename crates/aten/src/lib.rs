@@ -31,6 +31,7 @@
 
 mod attention;
 mod call;
+mod casts;
 mod common;
 mod data_dependent;
 mod decline;
@@ -57,6 +58,7 @@ mod scattering;
 mod sorting;
 mod template;
 mod turning;
+mod unsigned;
 mod views;
 
 pub use call::{Argument, Call, Number, Tensor};

@@ -6,7 +6,7 @@ use spyre_numerics::DType;
 
 use crate::dtypes::{Category, lane, promoted};
 use crate::generated::{AtLeastOne, Generated, Text};
-use crate::indexing::zeros;
+use crate::images::sums::Sums;
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::{Launch, Place, Recipe};
@@ -94,23 +94,18 @@ fn histogram(call: &Call<'_>) -> Result<Recipe, Decline> {
         // The range is that of the elements, which nobody knows yet; or it makes no sense.
         return Err(Decline::Argument { argument: 2, expected: "less than what follows" });
     }
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &[bins])])?;
-    let mut launches: SmallVec<[Launch; 2]> = smallvec![];
-    {
-        let (place, y) = outputs.get(0);
-        launches.push(zeros(place, &y)?);
-        if !x.size.contains(&0) {
-            let x = AtLeastOne::of(&x);
-            let tensors = [(Place::Argument(0), x.tensor()), (place, y)];
-            let numbers = smallvec![x.tensor().size.len() as u32];
-            let mut launch = Generated::launch("histc", write_histogram, numbers, &tensors)?;
-            launch.scalars.extend([low.word(), high.word()]);
-            launches.push(launch);
-        }
-    }
-    let mut recipe = outputs.into_recipe();
-    recipe.launches.extend(launches);
-    Ok(recipe)
+    // Counts past what a narrow float can tell apart would stand still.
+    let sums = Sums::of(Outputs::of(call, &[Wanted::rows(x.dtype, &[bins])])?);
+    let counting = (!x.size.contains(&0)).then(|| {
+        let x = AtLeastOne::of(&x);
+        let tensors = [(Place::Argument(0), x.tensor()), sums.tensor()];
+        let numbers = smallvec![x.tensor().size.len() as u32];
+        let mut launch = Generated::launch("histc", write_histogram, numbers, &tensors)?;
+        launch.scalars.extend([low.word(), high.word()]);
+        Ok::<Launch, Decline>(launch)
+    });
+    let counting = counting.transpose()?;
+    sums.recipe(counting)
 }
 
 fn number(call: &Call<'_>, argument: usize) -> Result<Number, Decline> {
@@ -142,6 +137,7 @@ fn write_histogram(kernel: &Generated) -> String {
     };
     // The last bin has both of its ends.
     text.line(format_args!("at = min({at}, size(n0) - 1)"));
-    text.line(format_args!("y[at] += {own}(1) if (x >= low) & (x <= high)"));
+    let sums = lane(kernel.dtypes[1]).unwrap_or(Lane::F32);
+    text.line(format_args!("y[at] += {sums}(1) if (x >= low) & (x <= high)"));
     text.kernel(kernel.name)
 }

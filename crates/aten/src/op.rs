@@ -3,8 +3,9 @@ use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
 use crate::{
-    Call, Decline, Recipe, attention, data_dependent, images, indexing, losses, making, membership,
-    optimisers, products, random, reductions, rolling, rows, scans, scattering, sorting, turning,
+    Call, Decline, Recipe, attention, casts, data_dependent, images, indexing, losses, making,
+    membership, optimisers, products, random, reductions, rolling, rows, scans, scattering,
+    sorting, turning, unsigned,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -53,6 +54,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         attention::OPS,
         optimisers::OPS,
         data_dependent::OPS,
+        casts::OPS,
     ]
     .into_iter()
     .chain(images::OPS.iter().copied())
@@ -89,7 +91,11 @@ impl Op {
     pub fn recipe(self, call: &Call<'_>) -> Result<Recipe, Decline> {
         let rows = match &OPS[usize::from(self.0)].way {
             Way::Rows(rows) => rows,
-            Way::Function(function) => return function(call),
+            Way::Function(function) => {
+                let recipe = function(call)?;
+                unsigned::check(self.name(), call, &recipe)?;
+                return Ok(recipe);
+            }
         };
         let mut why = Decline::Argument { argument: 0, expected: "arguments of the op" };
         for entry in rows {

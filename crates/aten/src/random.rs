@@ -172,7 +172,7 @@ fn last_whole(dtype: DType) -> Result<i64, Decline> {
         DType::UInt16 => u16::MAX.into(),
         DType::Int32 => i32::MAX.into(),
         DType::UInt32 => u32::MAX.into(),
-        DType::Int64 => i64::MAX,
+        DType::Int64 | DType::UInt64 => i64::MAX,
         DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => 1 << digits(dtype),
         _ => return Err(Decline::DType { dtype }),
     })

@@ -25,8 +25,8 @@ fn furthest(call: &Call<'_>, is_largest: bool) -> Result<Recipe, Decline> {
     let (x, values, places) = (source(call)?, tensor(call, 1)?, tensor(call, 2)?);
     let dim = dim_of(call, 3, x.size.len())?;
     check_dims(x.size.len())?;
-    if x.dtype == DType::Bool || values.size != x.size || places.size != x.size {
-        return Err(Decline::DType { dtype: x.dtype });
+    if values.size != x.size || places.size != x.size {
+        return Err(Decline::Shapes);
     }
     let mut recipe = Recipe::default();
     if !x.size.contains(&0) {
@@ -49,9 +49,12 @@ fn write_furthest(kernel: &Generated) -> String {
     text.operand("out", "places", kernel.dtypes[2], &own);
     let op = if kernel.numbers[2] == 1 { "scan_max" } else { "scan_min" };
     let is_float = Category::of(kernel.dtypes[0]) == Category::Float;
-    let is_it = if is_float { "(x == v) | is_nan(x)" } else { "x == v" };
-    text.line(format_args!("v = {op}<{dim}>(x)"));
-    text.line(format_args!("values = v"));
+    let is_truth = kernel.dtypes[0] == DType::Bool;
+    let is_it = if is_float { "(n == v) | is_nan(n)" } else { "n == v" };
+    // Truth values have no order of their own.
+    text.line(format_args!("n = {}", if is_truth { "i64(x)" } else { "x" }));
+    text.line(format_args!("v = {op}<{dim}>(n)"));
+    text.line(format_args!("values = {}", if is_truth { "v != 0" } else { "v" }));
     text.line(format_args!("places = scan_max<{dim}>(where({is_it}, {dim}, 0))"));
     text.kernel(kernel.name)
 }

@@ -26,10 +26,7 @@ pub(crate) const OPS: &[(&str, Function)] = &[
         Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, call.truth(5) == Some(false))
     }),
     // alpha
-    ("index_add.out", |call| match call.whole(4) {
-        Some(1) => Scatter::rows(call)?.recipe(call, Mode::Add, false),
-        _ => Err(Decline::Argument { argument: 4, expected: "1" }),
-    }),
+    ("index_add.out", |call| Scatter::rows(call)?.recipe(call, Mode::Add, false)),
     ("index_copy.out", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
     ("index_fill_.int_Scalar", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
     ("index_reduce.out", |call| {
@@ -128,15 +125,31 @@ impl<'a> Scatter<'a> {
             }
             Argument::Tensor(values) if self.is_of_rows => {
                 let is_one = values.dtype == self.x.dtype && values.size.len() == self.x.size.len();
-                is_one.then_some(Values::Tensor(values)).ok_or(wrong)
+                let values = Values::Tensor(values, self.factor(call)?);
+                is_one.then_some(values).ok_or(wrong)
             }
             Argument::Tensor(_) => {
                 let values = tensor(call, 3)?;
                 let values = Tensor { size: self.index.size, ..values };
-                (values.dtype == self.x.dtype).then_some(Values::Tensor(values)).ok_or(wrong)
+                let is_one = values.dtype == self.x.dtype;
+                is_one.then_some(Values::Tensor(values, None)).ok_or(wrong)
             }
             _ => Err(wrong),
         }
+    }
+
+    /// What values are multiplied by, if by anything: `alpha`.
+    fn factor(&self, call: &Call<'_>) -> Result<Option<Constant>, Decline> {
+        let Argument::Number(alpha) = call.argument(4) else { return Ok(None) };
+        let own = lane(self.x.dtype)?;
+        let is_whole = !matches!(alpha.value, Constant::Float(_));
+        if alpha.is_complex() || (own == Lane::I64 && !is_whole) {
+            return Err(Decline::Argument { argument: 4, expected: "a factor of the dtype" });
+        }
+        let factor = alpha.in_lane(own);
+        let is_one =
+            matches!(factor, Constant::Int(1) | Constant::Bool(true) | Constant::Float(1.0));
+        Ok((!is_one).then_some(factor))
     }
 
     /// A launch that puts values on the result.
@@ -150,7 +163,7 @@ impl<'a> Scatter<'a> {
         let [y, index] = [y, &self.index].map(AtLeastOne::of);
         let rank = y.tensor().size.len() as u32;
         let is_of_rows = u32::from(self.is_of_rows);
-        let numbers = smallvec![rank, self.dim as u32, mode as u32, is_of_rows, self.shared.0];
+        let mut numbers = smallvec![rank, self.dim as u32, mode as u32, is_of_rows, self.shared.0];
         let at = (Place::Argument(2), index.tensor());
         // By these names, indices that are out of range become the op's exception.
         let names = match (self.is_of_rows, mode) {
@@ -159,10 +172,13 @@ impl<'a> Scatter<'a> {
             (false, _) => ["scatter_each", "scatter_value"],
         };
         match values {
-            Values::Tensor(values) => {
+            Values::Tensor(values, factor) => {
                 let values = AtLeastOne::of(&values);
                 let tensors = [at, (Place::Argument(3), values.tensor()), (place, y.tensor())];
-                Generated::launch(names[0], write_put, numbers, &tensors)
+                numbers.push(u32::from(factor.is_some()));
+                let mut launch = Generated::launch(names[0], write_put, numbers, &tensors)?;
+                launch.scalars.extend(factor.map(Constant::word));
+                Ok(launch)
             }
             Values::Number(value) => {
                 let tensors = [at, (place, y.tensor())];
@@ -175,10 +191,10 @@ impl<'a> Scatter<'a> {
     }
 }
 
-/// What is put: a tensor, or one number everywhere.
+/// What is put: a tensor, perhaps times a number, or one number everywhere.
 #[derive(Clone, Copy, Debug)]
 enum Values<'a> {
-    Tensor(Tensor<'a>),
+    Tensor(Tensor<'a>, Option<Constant>),
     Number(Constant),
 }
 
@@ -200,7 +216,14 @@ fn write_put(kernel: &Generated) -> String {
         [_, values, y] => {
             text.operand("in", "values", values, &own);
             text.operand("inout", "y", y, &of_y);
-            "values"
+            match kernel.numbers.get(5) {
+                Some(1) => {
+                    let lane = lane(y).map_or("f32", Lane::name);
+                    text.line(format_args!("scalar factor: {lane}"));
+                    "values * factor"
+                }
+                _ => "values",
+            }
         }
         _ => {
             let y = kernel.dtypes[1];

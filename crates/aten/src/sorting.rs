@@ -8,6 +8,7 @@ use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::{Place, Recipe};
 use crate::reductions::source;
+use crate::unsigned::as_ordered;
 use crate::views::Numbers;
 use crate::{Call, Decline};
 
@@ -31,8 +32,8 @@ fn ordered(
     let along = call.whole(dim).ok_or(Decline::Argument { argument: dim, expected: "a dim" })?;
     let along = if along < 0 { along + rank as i64 } else { along };
     let along = usize::try_from(along).ok().filter(|&dim| dim < rank).ok_or(Decline::Shapes)?;
-    if x.dtype == DType::Bool || rank > 7 {
-        return Err(Decline::DType { dtype: x.dtype });
+    if rank > 7 {
+        return Err(Decline::Rank { dims: rank });
     }
     let mut size = Numbers::from(x.size);
     let first = count.map(|at| call.whole(at).and_then(|count| usize::try_from(count).ok()));
@@ -66,7 +67,12 @@ fn write(kernel: &Generated) -> String {
     text.operand("out", "places", kernel.dtypes[2], &of_y);
     let dim = &of_x[along];
     let order = if kernel.numbers[2] == 1 { "order_descending" } else { "order" };
-    text.line(format_args!("at = {order}<{dim}>(x)"));
+    let key = match kernel.dtypes[0] {
+        DType::Bool => "i64(x)".to_owned(),
+        DType::UInt64 => as_ordered("x"),
+        _ => "x".to_owned(),
+    };
+    text.line(format_args!("at = {order}<{dim}>({key})"));
     let mut axes = of_x.clone();
     axes[along] = "at".to_owned();
     let own = of_x.join(", ");

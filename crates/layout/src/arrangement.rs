@@ -11,6 +11,9 @@ pub enum ElementArrangement {
     QFp8Ch = 2,
     /// Two values per stick. Its packing is not published.
     Exx2 = 3,
+    /// Pairs of host neighbours, such as the parts of complex numbers: the two are neighbours inside a
+    /// stick, whatever the sticks run along. The stride map's last entry is the step from pair to pair.
+    Parts = 4,
 }
 
 impl ElementArrangement {
@@ -21,6 +24,7 @@ impl ElementArrangement {
             Self::Dl16ToFp32 => "DL16_TO_FP32",
             Self::QFp8Ch => "QFP8CH",
             Self::Exx2 => "EXX2",
+            Self::Parts => "PARTS",
         }
     }
 }

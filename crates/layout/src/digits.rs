@@ -61,6 +61,7 @@ impl Digits {
         match arrangement {
             ElementArrangement::Standard => {}
             ElementArrangement::Dl16ToFp32 => digits.arrange_pairs(device_size, stride_map),
+            ElementArrangement::Parts => digits.arrange_parts(device_size),
             other => digits.refused = Some(Box::new(Error::Arrangement { name: other.name() })),
         }
         // Stable, and from the innermost dimension out: among equal radices the stick is last.
@@ -108,6 +109,16 @@ impl Digits {
                     .then(|| (device + coordinate * digit.stride, rest % digit.radix))
             })?;
         (rest == 0 && self.refused.is_none()).then_some(device)
+    }
+
+    /// Splits the stick into pairs, and these into their halves: pair p lies at positions 2 p and 2 p + 1.
+    fn arrange_parts(&mut self, device_size: &[usize]) {
+        let lane = device_size.len() - 1;
+        for digit in self.levels.iter_mut().filter(|digit| digit.dim == lane) {
+            *digit = Digit { extent: digit.extent / 2, stride: 2, ..*digit };
+        }
+        // From the innermost dimension out.
+        self.levels.insert(0, Digit { dim: lane, radix: 1, extent: 2, stride: 1 });
     }
 
     /// Splits the stick and the stick count into the four places of `DL16_TO_FP32`: column

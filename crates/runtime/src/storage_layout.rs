@@ -102,8 +102,8 @@ impl StorageLayout {
 /// A layout to be shared by all storages of a shape.
 pub type SharedLayout = Arc<StorageLayout>;
 
-/// The same bytes as elements of another dtype. Elements that are cut must be neighbours along the
-/// stick; elements that are joined must be so in every row.
+/// The same bytes as elements of another dtype. Elements that are cut into more than two must be
+/// neighbours along the stick; elements that are joined must be so in every row.
 fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreTensorLayout> {
     let (from, to) = (element_bytes(own), element_bytes(dtype));
     let (arrangement, format) = (layout.element_arrangement(), dtype.host_format());
@@ -116,7 +116,8 @@ fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreT
         return SpyreTensorLayout::contiguous(&[from / to], format).ok();
     }
     let map = layout.placing_map();
-    if arrangement != ElementArrangement::Standard || *map.last()? != 1 {
+    let is_in_rows = *map.last()? == 1;
+    if arrangement != ElementArrangement::Standard || !(is_in_rows || from == 2 * to) {
         return None;
     }
     let scale = |stride: i64| match stride {
@@ -127,11 +128,16 @@ fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreT
     let mut size = layout.device_size().to_vec();
     let last = size.len() - 1;
     let mut strides: Vec<i64> = map[..last].iter().map(|&s| scale(s)).collect::<Option<_>>()?;
-    strides.push(1);
+    let arrangement = match is_in_rows {
+        true => ElementArrangement::Standard,
+        false => ElementArrangement::Parts,
+    };
+    strides.push(if is_in_rows { 1 } else { scale(map[last])? });
     size[last] = size[last] * from / to;
     let bytes = elements * from;
     let elements = bytes.is_multiple_of(to).then_some(bytes / to)?;
-    SpyreTensorLayout::explicit(&size, &strides, format).ok()?.for_host(&[elements], &[1]).ok()
+    let seen = SpyreTensorLayout::explicit(&size, &strides, format).ok()?;
+    seen.with_element_arrangement(arrangement).for_host(&[elements], &[1]).ok()
 }
 
 /// Whether elements fill their reach, each place once.
@@ -196,7 +202,24 @@ mod tests {
         let card = StorageLayout::of_shape(Profile::Card, &[4, 64], &[64, 1], DType::Float16)?;
         assert!(card.seen_as(DType::Int16).is_none(), "the card has other bits");
         let turned = StorageLayout::of_shape(Profile::Open, &[64, 64], &[1, 64], DType::Float32)?;
-        assert!(turned.seen_as(DType::Int16).is_none(), "neighbours lie in different sticks");
+        assert!(turned.seen_as(DType::UInt8).is_none(), "four neighbours lie in different sticks");
+        Ok(())
+    }
+
+    #[test]
+    fn the_parts_of_numbers_are_seen_whatever_sticks_run_along() -> Result<(), Error> {
+        let format = DType::Complex64.host_format();
+        let turned = SpyreTensorLayout::with_stick_dims(&[3, 65], &[65, 1], format, &[0])?;
+        let sparse = SpyreTensorLayout::with_stick_dims(&[70, 2], &[2, 1], format, &[])?;
+        let single = SpyreTensorLayout::contiguous(&[3, 1], format)?;
+        for layout in [turned, sparse, single] {
+            let own = StorageLayout::new(layout, DType::Complex64);
+            let elements = own.layout.storage_elements().unwrap_or_default();
+            for part in 0..2 * elements {
+                let whole = own.layout.device_byte(part / 2).map(|at| at + part % 2 * 4);
+                assert_eq!(host_byte_of(&own, DType::Float32, part), whole, "part {part}");
+            }
+        }
         Ok(())
     }
 

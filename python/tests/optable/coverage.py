@@ -27,6 +27,7 @@ SPELLED = {
     "adaptive_avg_pool2d": "_adaptive_avg_pool2d",
     "adaptive_avg_pool3d": "_adaptive_avg_pool3d",
     "adaptive_avg_pool3d_backward": "_adaptive_avg_pool3d_backward",
+    "spyre::cast": "_to_copy",
     "spyre::attention": "_scaled_dot_product_fused_attention_overrideable",
     "spyre::attention_backward": "_scaled_dot_product_fused_attention_overrideable_backward",
 }

@@ -31,6 +31,12 @@ at PyTorch's tolerance for the dtype; long sums relative to the largest of their
 under `SPYRE_PROFILE=card`: the card's own 16-bit float, compared with float64 on what it had stored, to one unit of its
 last place.
 
+What PyTorch makes of several operators, such as `ndtr`, `tanhshrink` or two steps of an optimiser, is stored after each
+of them. In 16-bit formats such a result may also be what float64 gives with the format's rounding after each operator:
+the difference of two rounded numbers knows nothing of what their roundings lost. Gradients of norms are those for a
+gradient of their own: for a norm's own result, all of it is such differences. Sorts that are not stable are judged by
+the elements at the places that they name.
+
 - **ok**: by the device alone, and right, in all calls.
 - **3/49**: wrong in 3 of 49 calls.
 - **CPU**: right, as far as it is the device's; at least one call needs the CPU.

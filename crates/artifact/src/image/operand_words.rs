@@ -220,8 +220,8 @@ fn split_layout_word(word: u64) -> Result<(usize, DataFormat, ElementArrangement
 }
 
 fn arrangement_from_code(code: u8) -> Option<ElementArrangement> {
-    use ElementArrangement::{Dl16ToFp32, Exx2, QFp8Ch, Standard};
-    [Standard, Dl16ToFp32, QFp8Ch, Exx2].into_iter().find(|&known| known as u8 == code)
+    use ElementArrangement::{Dl16ToFp32, Exx2, Parts, QFp8Ch, Standard};
+    [Standard, Dl16ToFp32, QFp8Ch, Exx2, Parts].into_iter().find(|&known| known as u8 == code)
 }
 
 fn flaw(flaw: OperandFlaw) -> Error {
@@ -254,7 +254,7 @@ mod tests {
         };
         assert_eq!(refusal(9), flaw(OperandFlaw::Rank { rank: 9 }));
         assert_eq!(refusal(0x0201), flaw(OperandFlaw::Format { code: 2 }));
-        assert_eq!(refusal(0x04_0101), flaw(OperandFlaw::Arrangement { code: 4 }));
+        assert_eq!(refusal(0x05_0101), flaw(OperandFlaw::Arrangement { code: 5 }));
         assert_eq!(refusal(0x100_0101), flaw(OperandFlaw::Reserved { word: 0x100_0101 }));
     }
 

@@ -2,10 +2,12 @@
 
 use smallvec::{SmallVec, smallvec};
 use spyre_artifact::Constant;
+use spyre_numerics::DType;
 
 use super::pooling::{Pool, leading, longest, pool_launch, write_begin, write_scalars};
 use super::steps::lane_of;
 use super::sums::Sums;
+use crate::dtypes::Category;
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
@@ -59,9 +61,13 @@ impl Divisor {
         }
     }
 
-    fn words(self) -> impl Iterator<Item = u64> {
-        let number = if let Self::Number(number) = self { Some(number) } else { None };
-        number.into_iter().map(|number| Constant::Float(number).word())
+    /// Its number, if it has one, for images of a dtype.
+    fn word(self, dtype: DType) -> Option<u64> {
+        let Self::Number(number) = self else { return None };
+        match Category::of(dtype) {
+            Category::Whole => Some(Constant::Int(number as i64).word()),
+            _ => Some(Constant::Float(number).word()),
+        }
     }
 }
 
@@ -86,7 +92,7 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Resul
         let numbers = numbers(pool, leading, divisor);
         let mut launch = pool_launch("avg_pool", write_forward, numbers, &tensors, &sizes)?;
         launch.scalars = pool.words(&sizes);
-        launch.scalars.extend(divisor.words());
+        launch.scalars.extend(divisor.word(x.dtype));
         launches.push(launch);
     }
     let mut recipe = outputs.into_recipe();
@@ -233,7 +239,7 @@ fn backward(
     let numbers = numbers(pool, leading(x, pool.dims())?, divisor);
     let mut launch = pool_launch("avg_pool_backward", write_backward, numbers, &tensors, sizes)?;
     launch.scalars = pool.words(sizes);
-    launch.scalars.extend(divisor.words());
+    launch.scalars.extend(divisor.word(x.dtype));
     let mut recipe = outputs.into_recipe();
     recipe.launches.push(launch);
     Ok(recipe)

@@ -428,13 +428,13 @@ fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
     call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })
 }
 
-/// A float that all tensors of a convolution are.
+/// A dtype of numbers that all tensors of a convolution are.
 fn check_dtypes(x: &Tensor<'_>, others: &[Option<Tensor<'_>>]) -> Result<(), Decline> {
     lane(x.dtype)?;
     let is_other = |tensor: &&Tensor<'_>| tensor.dtype != x.dtype;
     match others.iter().flatten().find(is_other) {
         Some(tensor) => Err(Decline::DType { dtype: tensor.dtype }),
-        None if Category::of(x.dtype) != Category::Float => Err(Decline::DType { dtype: x.dtype }),
+        None if Category::of(x.dtype) == Category::Truth => Err(Decline::DType { dtype: x.dtype }),
         None => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use super::columns::{Way, met};
 use super::convolution::Convolution;
 use super::steps::{Block, Steps};
 use crate::Decline;
+use crate::dtypes::is_wide;
 use crate::generated::{Generated, Text};
 
 /// For one place of a window: what of an image and of a result belongs together.
@@ -29,7 +30,7 @@ pub(super) fn compute(
     bias: Option<&Block>,
 ) -> Result<(), Decline> {
     // Many small steps are rounded once, at the end.
-    let is_wide = matches!(convolution.dtype, DType::Float32 | DType::Float64);
+    let is_wide = is_wide(convolution.dtype);
     let sums = match is_wide {
         true => target.clone(),
         false => steps.make(DType::Float32, &target.view.size),

@@ -101,7 +101,7 @@ pub(super) fn leading(x: &Tensor<'_>, dims: usize) -> Result<usize, Decline> {
     lane(x.dtype)?;
     let leading = x.size.len().checked_sub(dims).filter(|leading| (1..=2).contains(leading));
     match leading {
-        _ if Category::of(x.dtype) != Category::Float => Err(Decline::DType { dtype: x.dtype }),
+        _ if Category::of(x.dtype) == Category::Truth => Err(Decline::DType { dtype: x.dtype }),
         Some(leading) if !x.size[leading - 1..].contains(&0) => Ok(leading),
         _ => Err(Decline::Shapes),
     }

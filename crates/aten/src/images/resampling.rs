@@ -221,8 +221,9 @@ impl Neighbours {
         if self.method.is_nearest() { "f32" } else { lane_of(kernel.dtypes[0]) }
     }
 
-    /// Writes `at{dim}` and, but for nearest ones, weights `w{dim}`.
-    fn write(&mut self, lane: &str) {
+    /// Writes `at{dim}` and, but for nearest ones, weights `w{dim}`; `between` is the lane that places
+    /// are computed in before they are rounded.
+    fn write(&mut self, lane: &str, between: &str) {
         for dim in 0..self.o.len() {
             self.text.line(format_args!("scalar scale{dim}: {lane}"));
         }
@@ -240,7 +241,7 @@ impl Neighbours {
                 true => text.line(format_args!("q{dim} = scale{dim} * {lane}(o{dim})")),
                 // Rounded once: far from zero, a second rounding shows in the weights.
                 false => text.line(format_args!(
-                    "q{dim} = {lane}(f64(scale{dim}) * (f64(o{dim}) + 0.5) - 0.5)"
+                    "q{dim} = {lane}({between}(scale{dim}) * ({between}(o{dim}) + 0.5) - 0.5)"
                 )),
             }
             match self.method {
@@ -287,7 +288,7 @@ fn write_forward(kernel: &Generated) -> String {
     if !all.k.is_empty() {
         all.text.operand("in", "window", kernel.dtypes[2], &all.k);
     }
-    all.write(lane);
+    all.write(lane, "f64");
     let (places, weights) = (all.places(), all.weights());
     match all.k.is_empty() {
         true => all.text.line(format_args!("y = x[{places}]")),
@@ -307,7 +308,8 @@ fn write_backward(kernel: &Generated) -> String {
     if !all.k.is_empty() {
         all.text.operand("in", "window", kernel.dtypes[2], &all.k);
     }
-    all.write(lane);
+    // The host's own gradient of this method rounds twice, and where many meet, that shows.
+    all.write(lane, if all.method == Method::Cubic { lane } else { "f64" });
     let (places, weights) = (all.places(), all.weights());
     match all.k.is_empty() {
         true => all.text.line(format_args!("dx[{places}] += g")),

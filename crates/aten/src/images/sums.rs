@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use super::steps::{lane_of, write_zeros};
+use crate::dtypes::is_wide;
 use crate::generated::{Generated, Text};
 use crate::outputs::Outputs;
 use crate::recipe::{Launch, Place, Recipe, ResultShape};
@@ -11,17 +12,16 @@ use crate::views::like;
 use crate::{Decline, Tensor};
 
 /// The only result of a call, or something wider that is rounded into it once, at the end.
-pub(super) struct Sums<'a> {
+pub(crate) struct Sums<'a> {
     outputs: Outputs<'a>,
     wider: Option<(Place, ResultShape)>,
 }
 
 impl<'a> Sums<'a> {
-    pub(super) fn of(outputs: Outputs<'a>) -> Self {
+    pub(crate) fn of(outputs: Outputs<'a>) -> Self {
         let (place, y) = outputs.get(0);
-        let is_wide = matches!(y.dtype, DType::Float32 | DType::Float64);
         let nth = usize::from(matches!(place, Place::Result(_)));
-        let wider = (!is_wide).then(|| {
+        let wider = (!is_wide(y.dtype)).then(|| {
             let (size, stride) = (y.size.into(), like(y.size, &[]));
             (Place::Result(nth), ResultShape { dtype: DType::Float32, size, stride })
         });
@@ -29,7 +29,7 @@ impl<'a> Sums<'a> {
     }
 
     /// What is added to.
-    pub(super) fn tensor(&self) -> (Place, Tensor<'_>) {
+    pub(crate) fn tensor(&self) -> (Place, Tensor<'_>) {
         match &self.wider {
             Some((place, ResultShape { dtype, size, stride })) => {
                 (*place, Tensor { dtype: *dtype, size, stride })
@@ -39,7 +39,7 @@ impl<'a> Sums<'a> {
     }
 
     /// The recipe that begins with nothing and then adds, if there is something to add.
-    pub(super) fn recipe(self, adding: Option<Launch>) -> Result<Recipe, Decline> {
+    pub(crate) fn recipe(self, adding: Option<Launch>) -> Result<Recipe, Decline> {
         let (place, sums) = self.tensor();
         let mut launches: SmallVec<[Launch; 3]> = smallvec![];
         if !sums.size.contains(&0) {

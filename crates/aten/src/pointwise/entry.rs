@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) float: Option<&'static str>,
     pub(crate) whole: Option<&'static str>,
     pub(crate) truth: Option<&'static str>,
+    /// What is computed with the bits of whole numbers that have no sign.
+    pub(crate) unsigned: Option<&'static str>,
     /// Its place in the table.
     pub(crate) number: u16,
 }
@@ -46,9 +48,10 @@ pub(crate) struct Entry {
 type Inputs = SmallVec<[(usize, Numbers); 4]>;
 
 impl Entry {
-    /// The expression in a lane.
-    pub(crate) fn expression(&self, lane: Lane) -> Option<&'static str> {
-        match lane {
+    /// The expression for numbers of a dtype.
+    pub(crate) fn expression(&self, dtype: DType) -> Option<&'static str> {
+        match lane(dtype).ok()? {
+            Lane::I64 if dtype == DType::UInt64 => self.unsigned,
             Lane::I64 => self.whole,
             Lane::Bool => self.truth,
             _ => self.float,
@@ -94,8 +97,7 @@ impl Entry {
         let dtype = Promotion::of(call, voters.map(|(at, _)| at)).dtype().unwrap_or(DType::Bool);
         let is_float = Category::of(dtype) >= Category::Float;
         let dtype = if self.domain == Domain::Float && !is_float { call.default } else { dtype };
-        let known = lane(dtype)?;
-        self.expression(known).map(|_| dtype).ok_or(Decline::DType { dtype })
+        self.expression(dtype).map(|_| dtype).ok_or(Decline::DType { dtype })
     }
 
     /// The shape of all arguments together, and those that are tensors with their strides in it.
@@ -159,7 +161,11 @@ impl Entry {
             let in_lane = if let Parameter::Of(_, lane) = parameter { *lane } else { own };
             match call.argument(at) {
                 Argument::Tensor(tensor) => {
-                    lane(tensor.dtype)?;
+                    let is_mixed = in_lane == Lane::I64 && compute != DType::UInt64;
+                    if lane(tensor.dtype)? == Lane::I64 && is_mixed && tensor.dtype == DType::UInt64
+                    {
+                        return Err(Decline::DType { dtype: tensor.dtype });
+                    }
                     kinds.push(Input::Tensor(tensor.dtype));
                 }
                 Argument::Number(number) => {

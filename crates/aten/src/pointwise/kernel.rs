@@ -7,6 +7,7 @@ use spyre_numerics::DType;
 use super::parameter::Parameter;
 use super::table::entries;
 use crate::dtypes::lane;
+use crate::unsigned::as_float;
 
 /// An expression for every element: a row of the table, and what it is computed with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +47,11 @@ impl Pointwise {
                     let operand = if is_cast { format!("{name}_") } else { name.to_owned() };
                     put(&mut text, format_args!("    in {operand}: {dtype}[{dims}]\n"));
                     if is_cast {
-                        put(&mut casts, format_args!("    {name} = {wanted}({operand})\n"));
+                        let value = match (dtype, wanted) {
+                            (DType::UInt64, Lane::F32 | Lane::F64) => as_float(&operand, wanted),
+                            _ => format!("{wanted}({operand})"),
+                        };
+                        put(&mut casts, format_args!("    {name} = {value}\n"));
                     }
                 }
             }
@@ -57,7 +62,7 @@ impl Pointwise {
         text += &scalars;
         text += &casts;
         let mut at = 0;
-        for part in entry.expression(own).unwrap_or_default().split(';').map(str::trim) {
+        for part in entry.expression(self.compute).unwrap_or_default().split(';').map(str::trim) {
             // Lines before the results give names to what is used twice.
             match part.split_once(" := ") {
                 Some((name, value)) => put(&mut text, format_args!("    {name} = {value}\n")),

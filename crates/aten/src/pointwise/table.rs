@@ -40,6 +40,7 @@ pub(super) fn row(names: &'static str, parameters: &'static str) -> Entry {
         float: None,
         whole: None,
         truth: None,
+        unsigned: None,
         number: 0,
     }
 }
@@ -55,6 +56,15 @@ impl Entry {
 
     pub(super) fn truth(self, expression: &'static str) -> Self {
         Self { truth: Some(expression), ..self }
+    }
+
+    pub(super) fn unsigned(self, expression: &'static str) -> Self {
+        Self { unsigned: Some(expression), ..self }
+    }
+
+    /// The same bits with and without a sign.
+    pub(super) fn wraps(self) -> Self {
+        Self { unsigned: self.whole, ..self }
     }
 
     /// The same for numbers of all kinds.
@@ -75,10 +85,10 @@ impl Entry {
 
 fn arithmetic() -> Vec<Entry> {
     vec![
-        row("add.out", "a b alpha:s").number("a + alpha * b").truth("a | alpha & b"),
-        row("sub.out", "a b alpha:s").number("a - alpha * b"),
-        row("rsub.Tensor rsub.Tensor_out", "a b alpha:s").number("b - alpha * a"),
-        row("mul.out", "a b").number("a * b").truth("a & b"),
+        row("add.out", "a b alpha:s").number("a + alpha * b").truth("a | alpha & b").wraps(),
+        row("sub.out", "a b alpha:s").number("a - alpha * b").wraps(),
+        row("rsub.Tensor rsub.Tensor_out", "a b alpha:s").number("b - alpha * a").wraps(),
+        row("mul.out", "a b").number("a * b").truth("a & b").wraps(),
         row("div.out", "a b").in_float("a / b"),
         row("div.out_mode", "a b -").in_float("a / b"),
         row("div.out_mode", "a b 'trunc'").float("trunc(a / b)").whole("a / b"),
@@ -118,18 +128,20 @@ fn arithmetic() -> Vec<Entry> {
         row("clamp_max.out clamp_max.Tensor_out", "a hi").number("min(a, hi)"),
         row("where.self where.self_out", "c:bool a b")
             .number("where(c, a, b)")
-            .truth("where(c, a, b)"),
+            .truth("where(c, a, b)")
+            .wraps(),
         row("masked_fill_.Scalar masked_fill_.Tensor", "a c:bool v:s")
             .number("where(c, v, a)")
-            .truth("where(c, v, a)"),
+            .truth("where(c, v, a)")
+            .wraps(),
     ]
 }
 
 fn comparisons() -> Vec<Entry> {
     let compared = |names, expression| row(names, "a b").number(expression).asks();
     vec![
-        compared("eq.Tensor_out eq.Scalar_out", "a == b").truth("!(a ^ b)"),
-        compared("ne.Tensor_out ne.Scalar_out", "a != b").truth("a ^ b"),
+        compared("eq.Tensor_out eq.Scalar_out", "a == b").truth("!(a ^ b)").wraps(),
+        compared("ne.Tensor_out ne.Scalar_out", "a != b").truth("a ^ b").wraps(),
         compared("lt.Tensor_out lt.Scalar_out", "a < b").truth("!a & b"),
         compared("le.Tensor_out le.Scalar_out", "a <= b").truth("!a | b"),
         compared("gt.Tensor_out gt.Scalar_out", "a > b").truth("a & !b"),
@@ -137,19 +149,34 @@ fn comparisons() -> Vec<Entry> {
         row("logical_and.out", "a:bool b:bool").truth("a & b").asks(),
         row("logical_or.out", "a:bool b:bool").truth("a | b").asks(),
         row("logical_xor.out", "a:bool b:bool").truth("a ^ b").asks(),
-        row("isnan isnan.out", "a").float("is_nan(a)").whole("a != a").truth("a & !a").asks(),
-        row("isinf isinf.out", "a").float("is_inf(a)").whole("a != a").truth("a & !a").asks(),
-        row("isposinf.out", "a").float("a == inf").whole("a != a").truth("a & !a").asks(),
-        row("isneginf.out", "a").float("a == -inf").whole("a != a").truth("a & !a").asks(),
-        row("signbit.out", "a").float("copy_sign(1, a) < 0").whole("a < 0").truth("a & !a").asks(),
+        row("isnan isnan.out", "a")
+            .float("is_nan(a)")
+            .whole("a != a")
+            .truth("a & !a")
+            .wraps()
+            .asks(),
+        row("isinf isinf.out", "a")
+            .float("is_inf(a)")
+            .whole("a != a")
+            .truth("a & !a")
+            .wraps()
+            .asks(),
+        row("isposinf.out", "a").float("a == inf").whole("a != a").truth("a & !a").wraps().asks(),
+        row("isneginf.out", "a").float("a == -inf").whole("a != a").truth("a & !a").wraps().asks(),
+        row("signbit.out", "a")
+            .float("copy_sign(1, a) < 0")
+            .whole("a < 0")
+            .truth("a & !a")
+            .unsigned("a != a")
+            .asks(),
     ]
 }
 
 fn bits() -> Vec<Entry> {
     vec![
-        row("bitwise_and.Tensor_out", "a b").whole("a & b").truth("a & b"),
-        row("bitwise_or.Tensor_out", "a b").whole("a | b").truth("a | b"),
-        row("bitwise_xor.Tensor_out", "a b").whole("a ^ b").truth("a ^ b"),
+        row("bitwise_and.Tensor_out", "a b").whole("a & b").truth("a & b").wraps(),
+        row("bitwise_or.Tensor_out", "a b").whole("a | b").truth("a | b").wraps(),
+        row("bitwise_xor.Tensor_out", "a b").whole("a ^ b").truth("a ^ b").wraps(),
         row("bitwise_not.out", "a").whole("~a").truth("!a"),
         row("logical_not.out", "a:bool").truth("!a").asks(),
     ]
@@ -177,10 +204,10 @@ fn functions() -> Vec<Entry> {
         row("tanh.out", "a").in_float("tanh(a)"),
         row("erf.out", "a").in_float("erf(a)"),
         row("sigmoid.out", "a").in_float("sigmoid(a)"),
-        row("floor.out", "a").float("floor(a)").whole("a"),
-        row("ceil.out", "a").float("ceil(a)").whole("a"),
-        row("round.out", "a").float("round(a)").whole("a"),
-        row("trunc.out", "a").float("trunc(a)").whole("a"),
+        row("floor.out", "a").float("floor(a)").whole("a").wraps(),
+        row("ceil.out", "a").float("ceil(a)").whole("a").wraps(),
+        row("round.out", "a").float("round(a)").whole("a").wraps(),
+        row("trunc.out", "a").float("trunc(a)").whole("a").wraps(),
         row("frac.out", "a").float("a - trunc(a)"),
         row("asinh.out", "a").in_float("asinh(a)"),
         row("acosh.out", "a").in_float("acosh(a)"),

@@ -50,6 +50,16 @@ def resized(mode: str, **options):
     return lambda x: F.interpolate(x, scale_factor=1.5, mode=mode, **options)
 
 
+def with_gradient(make, size):
+    """For a norm, and a gradient that is not its own result: of that, nothing but rounding would be left."""
+    return [*normed(make, size), make(2, 4, 3, size)]
+
+
+def gradients_for(function, operands, grad):
+    inputs = [value.detach().requires_grad_() for value in operands]
+    return torch.autograd.grad(function(*inputs), inputs, grad)
+
+
 def batch_normed(x, w, b, mean, variance):
     return F.batch_norm(x, mean.detach().clone(), variance.detach().clone(), w, b, training=True)
 
@@ -59,9 +69,9 @@ def updated(x, w, b, mean, variance):
     return (*aten._batch_norm_with_update(x, w, b, mean, variance, 0.1, 1e-5)[:3], mean, variance)
 
 
-def update_backward(x, w, b, mean, variance):
+def update_backward(x, w, b, mean, variance, grad):
     made = aten._batch_norm_with_update(x, w, b, mean.clone(), variance.clone(), 0.1, 1e-5)
-    return aten.batch_norm_backward(x, x, w, mean, variance, made[1], made[2], True, 1e-5, [True] * 3, made[3])
+    return aten.batch_norm_backward(grad, x, w, mean, variance, made[1], made[2], True, 1e-5, [True] * 3, made[3])
 
 
 CASES: list[Case] = [
@@ -80,16 +90,20 @@ CASES: list[Case] = [
     Case("batch_norm", lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b), normed, WIDTHS, grows=True),
     Case(
         "batch_norm_backward",
-        lambda x, w, b, m, v: gradients(lambda x, w, b: batch_normed(x, w, b, m, v))(x, w, b),
-        normed,
+        lambda x, w, b, m, v, g: gradients_for(lambda x, w, b: batch_normed(x, w, b, m, v), (x, w, b), g),
+        with_gradient,
         WIDTHS,
         grows=True,
     ),
     Case("_native_batch_norm_legit", lambda x, w, b, m, v: aten._native_batch_norm_legit(x, w, b, True, 0.1, 1e-5),
          normed, WIDTHS, grows=True),
     Case("_batch_norm_with_update", updated, normed, WIDTHS, grows=True),
-    Case("_batch_norm_with_update_backward", update_backward, normed, WIDTHS, grows=True),
-    *both("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), lambda make, size: normed(make, size)[:3]),
+    Case("_batch_norm_with_update_backward", update_backward, with_gradient, WIDTHS, grows=True),
+    Case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), lambda make, size: normed(make, size)[:3], WIDTHS,
+         grows=True),
+    Case("group_norm_backward", lambda x, w, b, m, v, g: gradients_for(lambda *o: F.group_norm(o[0], 2, *o[1:]),
+                                                                      (x, w, b), g),
+         with_gradient, WIDTHS, grows=True),
     *both("instance_norm", lambda x: F.instance_norm(x), image),
     *both("reflection_pad1d", padded("reflect", 2, 1), lines, WIDTHS[1:]),
     *both("reflection_pad2d", padded("reflect", 2, 1, 1, 2), image, WIDTHS[1:]),

@@ -6,6 +6,8 @@ Each function computes anew, from tensors of the device; forms that write are ma
 
 from . import (
     bags,
+    bytes_images,
+    complex_functions,
     complexes,
     counting,
     distances,
@@ -18,12 +20,14 @@ from . import (
     ordering,
     reflections,
     sampling,
+    scans,
     triangles,
     unique,
 )
 from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
-    "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "complexes", "counting", "distances", "elimination", "fourier", "indices",
-    "losses", "making", "matrices", "ordering", "reflections", "sampling", "triangles", "unique",
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "bytes_images", "complex_functions", "complexes", "counting", "distances",
+    "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "reflections", "sampling", "scans",
+    "triangles", "unique",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .complexes import joined
 from .table import Declined, part, writes
 
 
@@ -31,8 +32,11 @@ def square_eye(n: int, *, out: Tensor) -> Tensor:
 
 def _steps(start: float, end: float, steps: int, out: Tensor) -> Tensor:
     """From the nearer end, so that both are met; whole numbers begin and end with such."""
-    if steps < 0 or out.is_complex() or isinstance(start, complex) or isinstance(end, complex):
-        raise Declined("no steps of real numbers")
+    if steps < 0 or isinstance(start, complex) and not out.is_complex():
+        raise Declined("no steps of such numbers")
+    if out.is_complex():
+        first, last, parts = complex(start), complex(end), torch.empty((), dtype=torch.float64, device=out.device)
+        return joined(_steps(first.real, last.real, steps, parts), _steps(first.imag, last.imag, steps, parts))
     if not out.is_floating_point():
         start, end = int(start), int(end)
     at = torch.arange(steps, device=out.device).double()

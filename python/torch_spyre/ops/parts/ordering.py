@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,35 @@ def _pick(values: Tensor, places: Tensor, at: Tensor, dim: int, keepdim: bool) -
 def _at(x: Tensor, dim: int, position: int) -> Tensor:
     shape = [1 if d == dim else size for d, size in enumerate(x.shape)]
     return torch.full(shape, position, dtype=torch.int64, device=x.device)
+
+
+_SIGN = -(1 << 63)
+
+
+def _in_a_row(x: Tensor) -> Tensor:
+    """All elements one after another, as numbers that are ordered as kernels order them."""
+    row = x.contiguous().view(-1)
+    return row.view(torch.int64) ^ _SIGN if x.dtype == torch.uint64 else row
+
+
+def _place(find: Callable[..., Tensor], x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if x.numel() == 0 or (dim is not None and x.dtype != torch.uint64):
+        raise Declined("a dim of its own, or nothing")
+    if dim is not None and x.dim() > 0:
+        return find((x.contiguous().view(torch.int64) ^ _SIGN), dim, keepdim)
+    place = find(_in_a_row(x), 0, False)
+    return place.view([1] * x.dim()) if keepdim else place
+
+
+@part("argmax")
+def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Of tensors that lie otherwise than row by row: others have a kernel."""
+    return _place(torch.argmax, x, dim, keepdim)
+
+
+@part("argmin")
+def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _place(torch.argmin, x, dim, keepdim)
 
 
 @part("kthvalue")
@@ -70,6 +101,8 @@ def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, T
 
 @part("median")
 def median(x: Tensor) -> Tensor:
+    if x.numel() == 0 and x.is_floating_point():
+        return torch.full((), float("nan"), dtype=x.dtype, device=x.device)
     if x.numel() == 0:
         raise Declined("nothing has no middle")
     return _median(x.reshape(-1), 0, False, False)[0]

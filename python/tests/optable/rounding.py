@@ -1,0 +1,52 @@
+"""Float64 with the roundings between operators: what PyTorch makes of several, each stores for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+CARD_BITS, CARD_TOP, CARD_LEAST = 10, 33, -31
+"""The card's 16-bit float: significant bits, and the exponents past its ends."""
+
+
+class Rounding(TorchDispatchMode):
+    """Rounds what every operator gives or writes."""
+
+    def __init__(self, round_one: Callable[[torch.Tensor], torch.Tensor]):
+        super().__init__()
+        self.round_one = round_one
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        schema = function._schema
+        for at, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                given = kwargs.get(argument.name, args[at] if at < len(args) else None)
+                for tensor in filter(is_wide, tree_leaves(given)):
+                    tensor.copy_(self.round_one(tensor))
+        if any(value.alias_info is not None for value in schema.returns):
+            return result
+        return tree_map_only(torch.Tensor, lambda tensor: self.round_one(tensor) if is_wide(tensor) else tensor, result)
+
+
+def is_wide(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float64
+
+
+def as_card(value: torch.Tensor) -> torch.Tensor:
+    """To the nearest number of the card's float, from the middle away from zero; one special past the end."""
+    fraction, exponent = torch.frexp(value)
+    scaled = fraction * 2.0**CARD_BITS
+    whole = torch.copysign((scaled.abs() + 0.5).floor(), scaled)
+    result = torch.ldexp(whole, exponent - CARD_BITS)
+    result = result.masked_fill(result.abs() <= 2.0**CARD_LEAST, 0.0)
+    end = 2.0**CARD_TOP - 2.0 ** (CARD_TOP - CARD_BITS + 1)
+    return result.masked_fill(~(result.abs() <= end), float("nan"))
+
+
+def as_dtype(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda value: value.to(dtype).to(value.dtype)

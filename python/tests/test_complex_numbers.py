@@ -1,0 +1,112 @@
+"""Complex numbers: their parts in memory of every kind, and functions of them, without the CPU."""
+
+import pytest
+import torch
+from torch_spyre._C import SpyreTensorLayout
+from torch_spyre.layouts import as_strided_with_layout
+from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+
+from conftest import needs_spyre
+from layout_cases import CARD
+
+pytestmark = [needs_spyre, pytest.mark.skipif(CARD, reason="the card has no complex numbers")]
+
+DTYPES = (torch.complex32, torch.complex64, torch.complex128)
+
+
+@pytest.fixture(autouse=True)
+def no_fallback():
+    mode = fallback_mode()
+    set_fallback_mode("error")
+    yield
+    set_fallback_mode(mode)
+
+
+def numbers(*shape: int, dtype=torch.complex64) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.complex128, generator=torch.Generator().manual_seed(7)).to(dtype)
+
+
+def same(given: torch.Tensor, expected: torch.Tensor) -> None:
+    assert given.device.type == "spyre"
+    torch.testing.assert_close(given.cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_conjugate_keeps_the_layout_of_its_own(dtype):
+    values = numbers(3, 65, dtype=dtype)
+    layout = SpyreTensorLayout([3, 65], dtype)
+    sticks = torch.full([torch.Size(layout.device_size).numel()], float("nan"), dtype=dtype).to("spyre")
+    there = as_strided_with_layout(sticks, (3, 65), (65, 1), 0, layout).copy_(values.to("spyre"))
+
+    same(there.conj().resolve_conj(), values.conj().resolve_conj())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("sticks", [{"stick_dims": [0]}, {"stick_dims": []}, {}], ids=str)
+@pytest.mark.parametrize("shape", [(3, 65), (70, 1), (1, 1)], ids=str)
+def test_parts_are_seen_whatever_sticks_run_along(shape, sticks, dtype):
+    values = numbers(*shape, dtype=dtype)
+    there = values.to("spyre", **sticks)
+
+    same(there.real + 0, values.real)
+    same(there.imag * 2, values.imag * 2)
+    same(there.to(torch.complex128), values.to(torch.complex128))
+    same(there.roll(1, 0), values.roll(1, 0))
+    same(there.clone().fill_(2 - 1j), torch.full_like(values, 2 - 1j))
+
+
+def test_a_number_is_true_if_either_part_is():
+    values = torch.tensor([0, 1, 1j, -1j, 0j], dtype=torch.complex64)
+
+    same(values.to("spyre").to(torch.bool), values.to(torch.bool))
+
+
+def test_narrow_numbers_are_rounded_once():
+    a, b = numbers(400, dtype=torch.complex32), numbers(400, dtype=torch.complex32).roll(1)
+    exact = a.to(torch.complex128) * b.to(torch.complex128)
+
+    given = (a.to("spyre") * b.to("spyre")).cpu()
+
+    assert torch.equal(torch.view_as_real(given), torch.view_as_real(exact).half())
+
+
+def test_long_products_are_as_close_as_the_cpu():
+    a, b = numbers(2, 3, 4000), numbers(2, 4000, 5)
+    exact = a.to(torch.complex128) @ b.to(torch.complex128)
+
+    given = torch.bmm(a.to("spyre"), b.to("spyre")).cpu()
+
+    assert (given - exact).abs().max() <= 2 * (a @ b - exact).abs().max() + 1e-4
+
+
+FUNCTIONS = (
+    "exp2 expm1 log2 log10 log1p rsqrt tan asin acos atan sinh cosh tanh asinh acosh atanh sinc isinf isfinite isnan "
+    "logical_not nan_to_num reciprocal"
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS.split())
+def test_functions_give_what_the_cpu_gives(name):
+    values = numbers(6, 70) * 2
+
+    same(getattr(torch, name)(values.to("spyre")), getattr(torch, name)(values))
+
+
+REDUCTIONS = {
+    "var": lambda z: z.var(1),
+    "std and mean": lambda z: torch.std_mean(z, 0)[1],
+    "prod": lambda z: z.prod(1),
+    "cumprod": lambda z: z.cumprod(0),
+    "logsumexp": lambda z: z.logsumexp(1),
+    "sum as float": lambda z: z.real.to(torch.complex64).sum(1, dtype=torch.complex128),
+    "scatter": lambda z: z.scatter(1, torch.zeros(6, 1, dtype=torch.int64, device=z.device), 2j),
+    "powers": lambda z: torch.stack([z**2, z**0.5, 2**z, z**z]),
+    "linspace": lambda z: torch.linspace(0, 1 + 2j, 9, dtype=z.dtype, device=z.device),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_numbers_come_together_as_on_the_cpu(name):
+    values = numbers(6, 9)
+
+    same(REDUCTIONS[name](values.to("spyre")), REDUCTIONS[name](values))
