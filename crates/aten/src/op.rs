@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 use crate::pointwise::{Entry, entries};
 use crate::{
     Call, Decline, Recipe, attention, data_dependent, images, indexing, losses, making, membership,
-    optimisers, products, random, reductions, rolling, rows, scans, scattering, sorting, turning,
+    optimisers, products, quantised, random, reductions, rolling, rows, scans, scattering, sorting,
+    turning,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -40,6 +41,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         reductions::OPS,
         rows::OPS,
         products::OPS,
+        quantised::OPS,
         indexing::OPS,
         making::OPS,
         sorting::OPS,
