@@ -82,6 +82,13 @@ def product(m: int, n: int, k: int, dtype=torch.float32, is_turned=False, bar=No
     return Case(call, [call], tensors, bar)
 
 
+def weight_only(m: int, n: int, k: int, dtype: torch.dtype) -> Case:
+    generator = torch.Generator().manual_seed(n)
+    weight = torch.randint(-127, 128, (n, k), dtype=torch.int8, generator=generator)
+    scale = torch.rand(n, generator=generator).to(dtype) / 128
+    return Case(torch._weight_int8pack_mm, [torch._weight_int8pack_mm], [random(m, k, dtype=dtype), weight, scale])
+
+
 def batches(count: int, m: int, n: int, k: int) -> Case:
     def call(a, b, out):
         return torch.bmm(a, b, out=out)
@@ -239,6 +246,8 @@ def device_cases() -> list[tuple[str, Callable[[], Case]]]:
         ("linear 1x4096 4096x4096 f32", lambda: product(1, 4096, 4096, is_turned=True, bar=0.67)),
         ("mm 1024x1024 1024x1024 f16", lambda: product(1024, 1024, 1024, half)),
         ("mm 1024x1024 1024x1024 bf16", lambda: product(1024, 1024, 1024, brain)),
+        ("int8 weight 1x4096 4096x4096 bf16", lambda: weight_only(1, 4096, 4096, brain)),
+        ("int8 weight 512x4096 4096x4096 bf16", lambda: weight_only(512, 4096, 4096, brain)),
         ("bmm 64 of 128x64 64x128 f32", lambda: batches(64, 128, 128, 64)),
         ("torch.add 4096x4096", added),
         ("fused x * sigmoid(x) * y + z 4096x4096", gated),

@@ -53,6 +53,30 @@ const WEIGHT_ONLY: &str = "kernel weight_only(m, n, k) {
     y = sum<k>(x * (f32(w) * scale))
 }";
 
+const SCALED_AFTER: &str = "kernel scaled_after(m, n, k) {
+    in x: bfloat16[m, k]
+    in w: int8[n, k]
+    in scale: float32[n]
+    in bias: bfloat16[n]
+    out y: bfloat16[m, n]
+    y = sum<k>(x * f32(w)) * scale + bias
+}";
+
+const EIGHT_BITS: &str = "kernel eight_bits(m, n, k) {
+    in x: float8_e4m3fn[m, k]
+    in w: float8_e5m2[k, n]
+    in scale: float32[m]
+    out y: float16[m, n]
+    y = sum<k>(x * w) * scale
+}";
+
+const EXACT: &str = "kernel exact(m, n, k) {
+    in x: uint8[m, k]
+    in w: int8[k, n]
+    out y: int32[m, n]
+    y = i64(sum<k>(f64(x) * f64(w)))
+}";
+
 const WHOLE_NUMBERS: &str = "kernel whole_numbers(m, n, k) {
     in x: int32[m, k]
     in w: int64[k, n]
@@ -83,14 +107,34 @@ const TURNED: &str = "kernel turned(m, n, k) {
     y = sum<k>(w * x)
 }";
 
+/// Whose sides the card converts while it multiplies.
+const CONVERTED: [&str; 3] = [SCALED_AFTER, EIGHT_BITS, EXACT];
+
 #[test]
 fn every_form_of_product_is_one() -> Result<(), Failure> {
-    for text in [BATCHED, TWO_SUMS, WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED] {
+    let whole = [BATCHED, TWO_SUMS, WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED];
+    for text in whole.into_iter().chain(CONVERTED) {
         assert_eq!(count(text, is_product)?, 1, "{}", program(text)?);
         let reduces = count(text, |one| matches!(one, Instruction::Reduce { .. }))?;
         assert_eq!(reduces, 0, "{}", program(text)?);
     }
     Ok(())
+}
+
+#[test]
+fn operands_are_converted_while_they_are_multiplied() -> Result<(), Failure> {
+    for text in CONVERTED {
+        assert_eq!(count(text, |one| matches!(one, Instruction::Dot { .. }))?, 1, "{text}");
+    }
+    let mixed = "kernel mixed(m, n, k) {
+        in x: float32[m, k]
+        in w: int32[k, n]
+        out y: float32[m, n]
+        y = sum<k>(x * f32(w))
+    }";
+    let is_dot = |one: &Instruction| matches!(one, Instruction::Dot { .. });
+    assert_eq!(count(mixed, is_dot)?, 0, "f32 does not hold every int32: it is rounded first");
+    Bed::open()?.check(mixed, &[3, 5, 70], &[])
 }
 
 #[test]
@@ -101,7 +145,8 @@ fn products_of_ragged_sizes_are_those_of_the_interpreter() -> Result<(), Failure
         bed.check(BATCHED, &[2, 9, size, 65], &[])?;
         bed.check(TWO_SUMS, &[5, size, 3, 66], &[])?;
         bed.check(TWO_SUMS, &[2, 33, size, 17], &[])?;
-        for text in [WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED] {
+        let whole = [WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED];
+        for text in whole.into_iter().chain(CONVERTED) {
             bed.check(text, &[size, 31, 40], &[])?;
             bed.check(text, &[3, size, 70], &[])?;
             bed.check(text, &[2, 5, size], &[])?;
@@ -113,7 +158,8 @@ fn products_of_ragged_sizes_are_those_of_the_interpreter() -> Result<(), Failure
 #[test]
 fn products_of_several_tiles_on_every_side() -> Result<(), Failure> {
     let bed = Bed::open()?;
-    for text in [WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED] {
+    let whole = [WEIGHT_ONLY, WHOLE_NUMBERS, DOUBLES, MASKED, TURNED];
+    for text in whole.into_iter().chain(CONVERTED) {
         bed.check(text, &[130, 258, 5], &[])?;
         bed.check(text, &[1, 2, 1030], &[])?;
     }
@@ -273,9 +319,12 @@ fn a_scalar_scales_a_product() -> Result<(), Failure> {
 #[test]
 fn products_are_the_same_for_any_number_of_threads() -> Result<(), Failure> {
     let attention = attention("", "sum<d>(query * key) * 0.03");
-    let cases: [(&str, &[usize]); 3] = [
+    let cases: [(&str, &[usize]); 6] = [
         (TURNED, &[300, 520, 300]),
         (WEIGHT_ONLY, &[3, 700, 300]),
+        (SCALED_AFTER, &[1, 700, 300]),
+        (EIGHT_BITS, &[130, 300, 300]),
+        (EXACT, &[65, 300, 600]),
         (&attention, &[1, 3, 130, 300, 40, 33]),
     ];
     for (text, extents) in cases {

@@ -48,6 +48,7 @@ mod optimisers;
 mod outputs;
 mod pointwise;
 mod products;
+mod quantised;
 mod random;
 mod recipe;
 mod reductions;

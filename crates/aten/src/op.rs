@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use crate::pointwise::{Entry, entries};
 use crate::{
     Call, Decline, Recipe, attention, casts, data_dependent, images, indexing, losses, making,
-    membership, optimisers, products, random, reductions, rolling, rows, scans, scattering,
-    sorting, turning, unsigned,
+    membership, optimisers, products, quantised, random, reductions, rolling, rows, scans,
+    scattering, sorting, turning, unsigned,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -41,6 +41,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         reductions::OPS,
         rows::OPS,
         products::OPS,
+        quantised::OPS,
         indexing::OPS,
         making::OPS,
         sorting::OPS,

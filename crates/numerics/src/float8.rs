@@ -45,7 +45,6 @@ pub struct Float8<const KIND: usize>(u8);
 
 impl<const KIND: usize> Float8<KIND> {
     const SPEC: Spec = Spec::of(Float8Kind::ALL[KIND]);
-    const VALUES: [f32; 256] = Self::SPEC.values();
 
     /// The number with this code.
     pub const fn from_bits(bits: u8) -> Self {
@@ -60,7 +59,7 @@ impl<const KIND: usize> Float8<KIND> {
     /// The exact value.
     #[inline(always)]
     pub const fn to_f32(self) -> f32 {
-        Self::VALUES[self.0 as usize]
+        Self::SPEC.decode(self.0 as u32)
     }
 
     /// The nearest number, ties to even; too large gives what torch 2.13 gives: the largest
@@ -132,35 +131,25 @@ impl Spec {
         (code | sign) as u8
     }
 
-    const fn values(&self) -> [f32; 256] {
-        let mut values = [0.0; 256];
-        let mut code = 0;
-        while code < 256 {
-            values[code] = self.decode(code as u32);
-            code += 1;
-        }
-        values
-    }
-
+    /// Without branches and without a table, so that compilers turn loops of it into vectors.
+    #[inline(always)]
     const fn decode(&self, code: u32) -> f32 {
         if let Float8Kind::E8M0FnU = self.kind {
             return decode_power(code);
         }
         let magnitude = code & 0x7F;
         let sign = (code & 0x80) << 24;
-        if self.unsigned_zero && code == 0x80 || magnitude > self.max_code {
-            let infinite = magnitude == self.overflow && self.overflow != self.nan;
-            let special = if infinite { 0x7F80_0000 } else { 0x7FC0_0000 };
-            return f32::from_bits(if self.unsigned_zero { special } else { special | sign });
-        }
-        let exponent = magnitude >> self.mantissa_bits;
-        let fraction = magnitude & ((1 << self.mantissa_bits) - 1);
-        let bits = if exponent == 0 {
-            let unit = f32::from_bits((128 - self.bias - self.mantissa_bits) << 23);
-            (fraction as f32 * unit).to_bits()
-        } else {
-            (exponent + 127 - self.bias) << 23 | fraction << (23 - self.mantissa_bits)
-        };
+
+        let unit = f32::from_bits((128 - self.bias - self.mantissa_bits) << 23);
+        let subnormal = (magnitude as i32 as f32 * unit).to_bits();
+        let normal = (magnitude << (23 - self.mantissa_bits)) + ((127 - self.bias) << 23);
+        let finite = if magnitude < 1 << self.mantissa_bits { subnormal } else { normal };
+
+        let is_infinite = magnitude == self.overflow && self.overflow != self.nan;
+        let special = if is_infinite { 0x7F80_0000 } else { 0x7FC0_0000 };
+        let is_special = magnitude > self.max_code || self.unsigned_zero && code == 0x80;
+        let bits = if is_special { special } else { finite };
+        let sign = if is_special && self.unsigned_zero { 0 } else { sign };
         f32::from_bits(bits | sign)
     }
 }
@@ -176,6 +165,7 @@ const fn encode_power(value: f32) -> u8 {
     if exponent == 0xFF { 0xFF } else { (exponent + up as u32) as u8 }
 }
 
+#[inline(always)]
 const fn decode_power(code: u32) -> f32 {
     match code {
         0 => f32::from_bits(0x0040_0000),

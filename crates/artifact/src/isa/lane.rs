@@ -71,6 +71,28 @@ impl Lane {
         }
     }
 
+    /// Whether products in this lane are of elements of `format`: those that it
+    /// [fits](Self::fits), and whole numbers all of which it holds exactly.
+    ///
+    /// ```
+    /// use spyre_artifact::Lane;
+    /// use spyre_numerics::DataFormat;
+    /// assert!(Lane::F32.multiplies(DataFormat::SenInt8));
+    /// assert!(!Lane::F32.multiplies(DataFormat::IeeeInt32));
+    /// assert!(Lane::F64.multiplies(DataFormat::IeeeInt32));
+    /// ```
+    pub fn multiplies(self, format: DataFormat) -> bool {
+        use DataFormat::{IeeeInt32, SenInt8, SenInt16, SenUInt32, UInt8, UInt16};
+        let is_exact = match self {
+            Self::F32 => matches!(format, SenInt8 | UInt8 | SenInt16 | UInt16),
+            Self::F64 => {
+                matches!(format, SenInt8 | UInt8 | SenInt16 | UInt16 | IeeeInt32 | SenUInt32)
+            }
+            Self::I64 | Self::Bool => false,
+        };
+        self.is_float() && (is_exact || self.fits(format))
+    }
+
     /// Whether it holds floating-point numbers.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)

@@ -338,7 +338,7 @@ impl<'a> Scope<'a> {
         expect_lane(target, held.lane, held.lane.is_float(), "f32 or f64")?;
         let (first, second) = (self.readable(left)?, self.readable(right)?);
         for format in [first.format, second.format] {
-            if !held.lane.fits(format) {
+            if !held.lane.multiplies(format) {
                 return Err(Refusal::TransferLane { register: target, lane: held.lane, format });
             }
         }

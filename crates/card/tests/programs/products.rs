@@ -2,7 +2,9 @@
 //! small, so that every order of a sum gives the same.
 
 use spyre_artifact::{Access, Dim, Lane, Program, ProgramBuilder, Span};
-use spyre_numerics::DataFormat::{self, BFloat16, IeeeFp16, IeeeFp32, IeeeFp64, IeeeInt64};
+use spyre_numerics::DataFormat::{
+    self, BFloat16, Fp8E5M2, IeeeFp16, IeeeFp32, IeeeFp64, IeeeInt32, IeeeInt64, Sen143Fp8, SenInt8,
+};
 
 use crate::bed::{Bed, Tensor, entry};
 
@@ -186,6 +188,9 @@ fn products_of_tensors_are_sums_over_one_dim() {
         ([IeeeFp32; 2], Lane::F32),
         ([IeeeFp16, BFloat16], Lane::F32),
         ([IeeeFp64, IeeeFp32], Lane::F64),
+        ([BFloat16, SenInt8], Lane::F32),
+        ([Sen143Fp8, Fp8E5M2], Lane::F32),
+        ([IeeeInt32, SenInt8], Lane::F64),
     ];
     for (at, dims) in ORDERS.into_iter().enumerate() {
         for (formats, lane) in kinds {

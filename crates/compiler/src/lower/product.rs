@@ -86,7 +86,8 @@ impl Nest<'_> {
         Ok(())
     }
 
-    /// The tensor that one side of a product of floats is, as it is or in a wider lane.
+    /// The tensor that one side of a product of floats is, as it is, in a wider lane, or of whole
+    /// numbers that the lane holds: the card converts them while it multiplies.
     fn tensor(&self, side: ValueId, lane: Lane) -> Option<Operand> {
         let kernel = self.kernel;
         let source = match kernel.value(side).expression {
@@ -99,9 +100,8 @@ impl Nest<'_> {
         };
         let (tensor, format) = self.operand(operand);
         let is_changed = self.stored.contains(&operand) || self.kept.contains_key(&source);
-        let is_plain = load.lane.is_float()
-            && lane.is_float()
-            && lane.fits(format)
+        let is_plain = load.lane != Lane::Bool
+            && lane.multiplies(format)
             && is_walked(kernel, operand, axes)
             && !is_changed;
         is_plain.then_some(tensor)

@@ -44,6 +44,26 @@ impl<I: Integer> Kernel for Widen<I> {
     }
 }
 
+/// From an integer of at most 32 bits to a float that holds all of them.
+pub(super) struct Float<I, F>(PhantomData<(I, F)>);
+
+macro_rules! float {
+    ($($float:ty)*) => { $(
+        impl<I: Integer> Kernel for Float<I, $float> {
+            const BYTES: (usize, usize) = (size_of::<I>(), size_of::<$float>());
+
+            #[inline(always)]
+            fn run<const TIER: u8, const STREAM: bool>(source: &[u8], target: &mut [u8]) {
+                // The CPU converts as many 32-bit integers at a time as there are floats.
+                let float = |value: I| value.to_i64() as i32 as $float;
+                map::<_, _, TIER, STREAM>(source, target, float);
+            }
+        }
+    )* };
+}
+
+float!(f32 f64);
+
 /// From a 64-bit integer to an integer, wrapping.
 pub(super) struct Wrap<I>(PhantomData<I>);
 

@@ -11,8 +11,8 @@ use super::direct::{HalfToSen, SenToHalf};
 use super::half_lanes::{HalfToSingle, SingleToHalf};
 use super::integer::{Bool, Integer};
 use super::kernels::{
-    BoolToSen, Cast, ComplexToBool, Complexify, RealPart, Recode, Resize, Saturate, SenToBool,
-    SingleToBool, Trunc, Widen, Wrap,
+    BoolToSen, Cast, ComplexToBool, Complexify, Float, RealPart, Recode, Resize, Saturate,
+    SenToBool, SingleToBool, Trunc, Widen, Wrap,
 };
 use crate::tier::{Compiled, Kernel, Rows};
 use crate::{DataFormat, Float8, Tier};
@@ -223,6 +223,10 @@ fn class(format: DataFormat) -> Class {
     }
 }
 
+fn bytes(format: DataFormat) -> usize {
+    format.element_bytes().unwrap_or(0)
+}
+
 /// The hubs between two formats, in order.
 fn stops(from: DataFormat, to: DataFormat) -> [Option<DataFormat>; 4] {
     use Class::{Bool, Double, Float, Integer};
@@ -242,6 +246,8 @@ fn stops(from: DataFormat, to: DataFormat) -> [Option<DataFormat>; 4] {
         (Float, Integer) => (Some(IeeeFp32), Some(IeeeFp64)),
         (Float | Double, Float) | (Float, Double | Bool) => (Some(IeeeFp32), None),
         (Double, _) => (None, None),
+        // Small ones are held by f32, which they reach in one step.
+        (Integer, Float) if bytes(source) <= 2 => (Some(IeeeFp32), None),
         (Integer | Bool, Float) => (Some(whole), Some(IeeeFp32)),
         (Integer | Bool, Integer | Bool | Double) => (Some(whole), None),
     };
@@ -292,6 +298,15 @@ fn direct(from: DataFormat, to: DataFormat, tier: Tier) -> Option<Compiled> {
         (DataFormat::IeeeInt64, DataFormat::IeeeFp64) => tier.compile::<Cast<i64, f64>>(),
         (DataFormat::UInt64, DataFormat::IeeeFp32) => tier.compile::<Cast<u64, f32>>(),
         (DataFormat::UInt64, DataFormat::IeeeFp64) => tier.compile::<Cast<u64, f64>>(),
+        (DataFormat::SenInt8, DataFormat::IeeeFp32) => tier.compile::<Float<i8, f32>>(),
+        (DataFormat::UInt8, DataFormat::IeeeFp32) => tier.compile::<Float<u8, f32>>(),
+        (DataFormat::SenInt16, DataFormat::IeeeFp32) => tier.compile::<Float<i16, f32>>(),
+        (DataFormat::UInt16, DataFormat::IeeeFp32) => tier.compile::<Float<u16, f32>>(),
+        (DataFormat::SenInt8, DataFormat::IeeeFp64) => tier.compile::<Float<i8, f64>>(),
+        (DataFormat::UInt8, DataFormat::IeeeFp64) => tier.compile::<Float<u8, f64>>(),
+        (DataFormat::SenInt16, DataFormat::IeeeFp64) => tier.compile::<Float<i16, f64>>(),
+        (DataFormat::UInt16, DataFormat::IeeeFp64) => tier.compile::<Float<u16, f64>>(),
+        (DataFormat::IeeeInt32, DataFormat::IeeeFp64) => tier.compile::<Float<i32, f64>>(),
         (DataFormat::IeeeFp32, DataFormat::Bool) => tier.compile::<SingleToBool>(),
         (DataFormat::Complex32, DataFormat::Bool) => tier.compile::<ComplexToBool<u16>>(),
         (DataFormat::Complex64, DataFormat::Bool) => tier.compile::<ComplexToBool<u32>>(),

@@ -38,6 +38,35 @@ def attended(**options):
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
 
 
+def bytes_of(make, *shape):
+    """Every number of int8."""
+    return make(*shape, low=-128, high=127, dtype=torch.int8)
+
+
+def scaled(make, size):
+    """Eight-bit matrices, and a scale of each row and column."""
+    sides = [make(5, size), make(size, 7)]
+    return [*sides, *(make(*shape, low=0.5, high=2, dtype=torch.float32) for shape in ((5, 1), (1, 7)))]
+
+
+def per_tensor(a, b, scale_a, scale_b):
+    one = [scale[:1, :1] for scale in (scale_a, scale_b)]
+    return torch._scaled_mm(a, b, *one, out_dtype=torch.bfloat16)
+
+
+def per_row(a, b, *scales):
+    return torch._scaled_mm(a, b, *(scale.contiguous() for scale in scales), out_dtype=torch.float32)
+
+
+def by_recipe(a, b, scale_a, scale_b):
+    one = [[scale[:1, :1]] for scale in (scale_a, scale_b)]
+    return torch._scaled_mm_v2(a, b, one[0], [0], [0], one[1], [0], [0], None, torch.float32)
+
+
+def weight_only(make, size):
+    return [make(5, size), bytes_of(make, 7, size), make(7, low=0.5, high=2)]
+
+
 def gradients(function):
     """Of all operands. The result is its own gradient: with ones, what a norm gives would be nothing but rounding."""
 
@@ -67,6 +96,18 @@ CASES: list[Case] = [
     product("matmul", torch.matmul, lambda make, size: [make(2, 3, 4, size), make(size, 6)]),
     product("linear", F.linear, lambda make, size: [make(2, 3, size), make(7, size), make(7)]),
     product("linear", F.linear, lambda make, size: [make(2, 3, 5), make(size, 5)]),
+    product("linear_int8", lambda x, weight, scale: F.linear(x, weight.to(x.dtype)) * scale, weight_only),
+    product("linear_float8", lambda x, weight: F.linear(x, weight.to(x.dtype)),
+            lambda make, size: [make(5, size), make(7, size, dtype=torch.float8_e4m3fn)]),
+    # With ragged rows of bfloat16 PyTorch's CPU ends the process: test_quantised.py has those.
+    product("_weight_int8pack_mm", torch._weight_int8pack_mm, weight_only, (64,)),
+    product("_weight_int8pack_mm", torch._weight_int8pack_mm,
+            lambda make, size: [make(5, 64), bytes_of(make, size, 64), make(size, low=0.5, high=2)]),
+    product("_scaled_mm", per_tensor, scaled, (*SMALL[1:], 4000)),
+    product("_scaled_mm", per_row, scaled, (*SMALL[1:], 4000)),
+    product("_scaled_mm_v2", by_recipe, scaled, SMALL[1:]),
+    product("_int_mm", torch._int_mm,
+            lambda make, size: [make(5, size, low=-128, high=127), bytes_of(make, size, 7)], (*SMALL, 4000)),
     product("einsum", lambda a, b: torch.einsum("bij,bjk->ik", a, b), batches),
     product("scaled_dot_product_attention", attended(), heads),
     product("scaled_dot_product_attention", attended(is_causal=True), heads),
