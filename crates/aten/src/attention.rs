@@ -21,10 +21,6 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("spyre::attention_backward", backward),
 ];
 
-/// Scores that take more bytes are computed twice rather than kept: one kernel takes up to five times
-/// as long as three that hand them on, but needs no memory.
-const MOST_SCORES_BYTES: usize = 1 << 30;
-
 /// What is asked: the tensors' places in the call, and what their dims are.
 struct Attention<'a> {
     query: (Place, Tensor<'a>),
@@ -73,6 +69,14 @@ impl<'a> Attention<'a> {
         size
     }
 
+    /// The dim of groups or of queries, if there is only one of these: rows that are numbered along one
+    /// dim alone are more at a time.
+    fn single_row_dim(&self) -> Option<usize> {
+        let is_single = |dim: &usize| self.query.1.size[*dim] == 1;
+        let dims: &[usize] = if self.is_causal { &[2] } else { &[2, 3] };
+        dims.iter().copied().find(is_single)
+    }
+
     fn scores(&self) -> Wanted {
         Wanted::rows(self.wide, &self.rows_of(self.key.1.size[2]))
     }
@@ -117,34 +121,25 @@ fn result(wanted: &[Wanted], at: usize) -> (Place, Tensor<'_>) {
     (Place::Result(at), Tensor { dtype: *dtype, size, stride })
 }
 
-/// The result, and the logarithm of each row's sum.
+/// The result, and the logarithm of each row's sum, in one pass over the keys.
 fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let asked = Attention::of(call, 0)?;
     let size = asked.rows_of(asked.value.1.size[3]);
-    let mut wanted: SmallVec<[Wanted; 5]> =
+    let wanted: SmallVec<[Wanted; 5]> =
         smallvec![Wanted::rows(asked.dtype(), &size), Wanted::rows(asked.wide, &size[..4])];
-    let scores = asked.scores();
-    let bytes = scores.size.iter().product::<usize>() * 4;
-    let launches = if bytes > MOST_SCORES_BYTES {
-        let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query, asked.key, asked.value];
-        tensors.extend(asked.bias);
-        tensors.extend([result(&wanted, 0), result(&wanted, 1)]);
-        smallvec![asked.launch(write_fused, "attention", &tensors)?]
-    } else {
-        wanted.push(scores);
-        let (y, total, s) = (result(&wanted, 0), result(&wanted, 1), result(&wanted, 2));
-        let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query, asked.key];
-        tensors.extend(asked.bias);
-        tensors.push(s);
-        let weigh = [s, asked.value, y];
-        let none = || smallvec![];
-        smallvec![
-            asked.launch(write_scores, "attention_scores", &tensors)?,
-            Generated::launch("attention_weights", write_weights, none(), &[s, total])?,
-            Generated::launch("attention_result", write_result, none(), &weigh)?,
-        ]
-    };
-    Ok(making(wanted, launches))
+    let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query, asked.key, asked.value];
+    tensors.extend(asked.bias);
+    tensors.extend([result(&wanted, 0), result(&wanted, 1)]);
+    let single = asked.single_row_dim();
+    let name = if single.is_some() { "attention" } else { "attention_in_groups" };
+    let write = if single.is_some() { write_rows } else { write_groups };
+    let mut launch = asked.launch(write, name, &tensors)?;
+    drop(tensors);
+    let shared = [Place::Argument(1), Place::Argument(2)];
+    for view in launch.operands.iter_mut().filter(|view| !shared.contains(&view.place)) {
+        single.into_iter().for_each(|dim| _ = (view.size.remove(dim), view.stride.remove(dim)));
+    }
+    Ok(making(wanted, smallvec![launch]))
 }
 
 /// Gradients of query, key, value and scores, from the logarithms that the forward op kept.
@@ -184,17 +179,19 @@ const OF_VALUES: u32 = 2;
 /// A kernel's text while it is written: its dims are `b, h, g, q, t, d, e`, or the first of them.
 struct Lines<'a> {
     text: Text,
+    /// The dims of query rows.
+    rows: &'static str,
     dtypes: std::slice::Iter<'a, DType>,
     own: &'static str,
 }
 
 impl<'a> Lines<'a> {
-    fn of(kernel: &'a Generated, dims: &str) -> Self {
+    fn of(kernel: &'a Generated, dims: &str, rows: &'static str) -> Self {
         let mut text = Text::default();
         text.named(dims);
         let is_double = kernel.dtypes.contains(&DType::Float64);
         let own = if is_double { Lane::F64 } else { Lane::F32 }.name();
-        Self { text, dtypes: kernel.dtypes.iter(), own }
+        Self { text, rows, dtypes: kernel.dtypes.iter(), own }
     }
 
     fn operand(&mut self, role: &str, name: &str, dims: &str) {
@@ -206,15 +203,14 @@ impl<'a> Lines<'a> {
         self.text.line(format_args!("{line}"));
     }
 
-    /// Query, key and, where they are asked for, value and bias.
-    fn inputs(&mut self, kernel: &Generated, has_value: bool) {
-        self.operand("in", "query", "b, h, g, q, d");
+    /// Query, key, value and, where it is asked for, bias.
+    fn inputs(&mut self, kernel: &Generated) {
+        let rows = self.rows;
+        self.operand("in", "query", &format!("b, h, {rows}, d"));
         self.operand("in", "key", "b, h, t, d");
-        if has_value {
-            self.operand("in", "value", "b, h, t, e");
-        }
+        self.operand("in", "value", "b, h, t, e");
         if kernel.numbers[0] == 1 {
-            self.operand("in", "bias", "b, h, g, q, t");
+            self.operand("in", "bias", &format!("b, h, {rows}, t"));
         }
     }
 
@@ -240,53 +236,33 @@ const WEIGHTS: [&str; 4] = [
     "p = exp(s - m)",
     "l = sum<t>(p)",
 ];
-const TOTAL: &str = "total = where(l == 0, inf, m + log(l))";
+/// Rows of several heads that share keys and values.
+const GROUPS: &str = "g, q";
 
-fn write_fused(kernel: &Generated) -> String {
-    let mut lines = Lines::of(kernel, "b, h, g, q, t, d, e");
-    lines.inputs(kernel, true);
-    lines.operand("out", "y", "b, h, g, q, e");
-    lines.operand("out", "total", "b, h, g, q");
+fn write_rows(kernel: &Generated) -> String {
+    write_forward(kernel, "q")
+}
+
+fn write_groups(kernel: &Generated) -> String {
+    write_forward(kernel, GROUPS)
+}
+
+fn write_forward(kernel: &Generated, rows: &'static str) -> String {
+    let mut lines = Lines::of(kernel, &format!("b, h, {rows}, t, d, e"), rows);
+    lines.inputs(kernel);
+    lines.operand("out", "y", &format!("b, h, {rows}, e"));
+    lines.operand("out", "total", &format!("b, h, {rows}"));
     lines.scale();
     lines.scores(kernel);
     WEIGHTS.iter().for_each(|line| lines.line(line));
     lines.line("y = where(l == 0, 0, sum<t>(p * value) / l)");
-    lines.line(TOTAL);
-    lines.text.kernel(kernel.name)
-}
-
-fn write_scores(kernel: &Generated) -> String {
-    let mut lines = Lines::of(kernel, "b, h, g, q, t, d");
-    lines.inputs(kernel, false);
-    lines.operand("out", "y", "b, h, g, q, t");
-    lines.scale();
-    lines.scores(kernel);
-    lines.line("y = s");
-    lines.text.kernel(kernel.name)
-}
-
-fn write_weights(kernel: &Generated) -> String {
-    let mut lines = Lines::of(kernel, "b, h, g, q, t");
-    lines.operand("inout", "s", "b, h, g, q, t");
-    lines.operand("out", "total", "b, h, g, q");
-    WEIGHTS.iter().for_each(|line| lines.line(line));
-    lines.line("s = where(l == 0, 0, p / l)");
-    lines.line(TOTAL);
-    lines.text.kernel(kernel.name)
-}
-
-fn write_result(kernel: &Generated) -> String {
-    let mut lines = Lines::of(kernel, "b, h, g, q, t, e");
-    lines.operand("in", "p", "b, h, g, q, t");
-    lines.operand("in", "value", "b, h, t, e");
-    lines.operand("out", "y", "b, h, g, q, e");
-    lines.line("y = sum<t>(p * value)");
+    lines.line("total = where(l == 0, inf, m + log(l))");
     lines.text.kernel(kernel.name)
 }
 
 fn write_grad_scores(kernel: &Generated) -> String {
-    let mut lines = Lines::of(kernel, "b, h, g, q, t, d, e");
-    lines.inputs(kernel, true);
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, d, e", GROUPS);
+    lines.inputs(kernel);
     lines.operand("in", "grad", "b, h, g, q, e");
     lines.operand("in", "result", "b, h, g, q, e");
     lines.operand("in", "total", "b, h, g, q");
@@ -305,7 +281,7 @@ fn write_product(kernel: &Generated) -> String {
         OF_QUERIES => ("b, h, t, d", "b, h, g, q, d", "t"),
         _ => ("b, h, g, q, d", "b, h, t, d", "g, q"),
     };
-    let mut lines = Lines::of(kernel, "b, h, g, q, t, d");
+    let mut lines = Lines::of(kernel, "b, h, g, q, t, d", GROUPS);
     lines.operand("in", "x", "b, h, g, q, t");
     lines.operand("in", "other", other);
     lines.operand("out", "y", y);

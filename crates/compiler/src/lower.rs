@@ -2,6 +2,7 @@
 
 mod access;
 mod along;
+mod beside;
 mod error;
 mod nest;
 mod online;

@@ -121,7 +121,7 @@ impl<'a> Nest<'a> {
         while !rest.is_empty() {
             let (together, behind) = rest.split_at(self.together(rest));
             let goals: Vec<Goal<'a>> = together.iter().map(Goal::Store).collect();
-            self.reach(code, &goals)?;
+            self.reach_all(code, &goals)?;
             rest = behind;
         }
         Ok(())
@@ -523,7 +523,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Reductions that goals need and that are not computed.
-    fn pending(&self, goals: &[Goal<'_>]) -> Vec<ValueId> {
+    pub(super) fn pending(&self, goals: &[Goal<'_>]) -> Vec<ValueId> {
         let roots: Vec<ValueId> = goals
             .iter()
             .flat_map(|goal| match goal {
@@ -567,7 +567,7 @@ impl<'a> Nest<'a> {
         }
     }
 
-    fn span(&self, goal: Goal<'_>) -> DimSet {
+    pub(super) fn span(&self, goal: Goal<'_>) -> DimSet {
         match goal {
             Goal::Store(store) => self.kernel.store_span(store),
             Goal::Reduce { source, .. } | Goal::Seek { source, .. } => {

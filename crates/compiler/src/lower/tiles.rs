@@ -20,7 +20,7 @@ const PRODUCT_ROWS: [u32; 3] = [256, 64, 4];
 const PRODUCT_COLUMNS: [u32; 3] = [256, 64, 4];
 
 /// Rows where tiles of several products, and what is made of them, are there at a time.
-const FEWER_ROWS: [u32; 3] = [128, 16, 4];
+const FEWER_ROWS: [u32; 3] = [128, 32, 4];
 
 /// How much of what is summed over at a time: of the only dim, or of the first, and of others.
 const PRODUCT_DEPTH: u32 = 256;

@@ -1,0 +1,88 @@
+//! Results of fewer dims beside one of more, where all need the same products: the logarithms of the
+//! sums beside the rows of attention. They share its loops, instead of computing everything twice.
+//!
+//! Tiles along the dims that they do not have store the same values again, one tile after the other.
+//! Where such a dim is empty, nothing would store them: then they have loops of their own.
+
+use spyre_artifact::{BinaryOp, CompareOp, Lane, ProgramBuilder, Span};
+
+use super::access::is_scatter;
+use super::nest::{Goal, Nest, Stuck, Turns};
+use super::product::Product;
+use crate::{DimSet, Expression};
+
+/// Goals that are reached in the loops of the widest one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Beside {
+    /// The dims of the widest.
+    all: DimSet,
+    /// Those that not every one has.
+    extra: DimSet,
+    /// Those that something is reduced over inside.
+    reduced: DimSet,
+}
+
+impl<'a> Nest<'a> {
+    /// Reaches goals before any loop is open: together, where that saves a product.
+    pub(super) fn reach_all(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goals: &[Goal<'a>],
+    ) -> Result<(), Stuck> {
+        let Some(beside) = self.beside(goals) else { return self.reach(code, goals) };
+        let Beside { all, extra, reduced } = beside;
+        let purpose = self.purpose(goals, &self.pending(goals));
+        let turns = Turns::Any { but: extra };
+        let stored = self.stored.clone();
+        self.within(code, all, reduced, purpose, turns, &mut |nest, code| nest.reach(code, goals))?;
+        let all_stored = std::mem::replace(&mut self.stored, stored);
+        let narrow: Vec<Goal<'a>> =
+            goals.iter().copied().filter(|goal| self.span(*goal) != all).collect();
+        let none = code.constant(Lane::I64, Span::NONE, 0_i64);
+        let empty = extra.iter().map(|dim| {
+            let extent = code.extent(self.dim(dim));
+            code.compare(CompareOp::Equal, extent, none)
+        });
+        let empty: Vec<_> = empty.collect();
+        let is_empty = empty.into_iter().reduce(|a, b| code.binary(BinaryOp::Or, a, b));
+        let mut result = Ok(());
+        if let Some(is_empty) = is_empty {
+            code.when_any(is_empty, |code| result = self.reach(code, &narrow));
+        }
+        self.stored.extend(all_stored);
+        result
+    }
+
+    fn beside(&self, goals: &[Goal<'a>]) -> Option<Beside> {
+        let are_plain = goals.iter().all(|goal| match goal {
+            Goal::Store(store) => !is_scatter(self.kernel, store) && !self.is_read(store.operand),
+            _ => false,
+        });
+        let spans = || goals.iter().map(|goal| self.span(*goal));
+        let all = spans().fold(DimSet::NONE, |all, span| all | span);
+        let extra = spans().fold(DimSet::NONE, |extra, span| extra | all.minus(span));
+        let (wide, narrow): (Vec<Goal<'a>>, Vec<Goal<'a>>) =
+            goals.iter().partition(|goal| self.span(**goal) == all);
+        let [of_wide, of_narrow] = [self.pending(&wide), self.pending(&narrow)];
+        let reduced = of_wide.iter().fold(DimSet::NONE, |dims, &v| dims | self.reduced_over(v));
+        let needed = of_wide.iter().fold(DimSet::NONE, |dims, &v| dims | self.kernel.value(v).span);
+        let is_worth_it = of_narrow.iter().any(|&v| Product::of(self.kernel, v).is_some());
+        let are_reductions = of_wide
+            .iter()
+            .all(|&v| matches!(self.kernel.value(v).expression, Expression::Reduce(..)));
+        let can_be = are_plain
+            && !narrow.is_empty()
+            && is_worth_it
+            && are_reductions
+            && of_narrow.iter().all(|value| of_wide.contains(value))
+            && all.is_inside(needed)
+            && !all.meets(reduced);
+        can_be.then_some(Beside { all, extra, reduced })
+    }
+
+    /// Whether the kernel looks at what an operand held before.
+    fn is_read(&self, operand: crate::OperandId) -> bool {
+        let reads = |expression: &Expression| matches!(expression, Expression::Load { operand: from, .. } if *from == operand);
+        self.kernel.values().iter().any(|value| reads(&value.expression))
+    }
+}
