@@ -13,20 +13,30 @@ use spyre::runtime::{
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// Numbers that are small, of both signs, and repeat at odd distances.
+/// Numbers of their dtype that are small, of both signs, and repeat at odd distances.
 fn numbers(dtype: DType, shape: &[usize], seed: usize) -> Array {
     let count: usize = shape.iter().product();
     let value = |at: usize| ((at * 37 + seed * 11) % 101) as f64 / 16.0 - 3.0;
     let mut array = Array::zeros(dtype, shape);
     for (at, element) in array.elements.iter_mut().enumerate().take(count) {
         *element = match element {
-            Constant::Float(_) => Constant::Float(value(at)),
-            Constant::Int(_) => Constant::Int(value(at) as i64 + 1),
+            Constant::Float(_) => Constant::Float(rounded(dtype, value(at))),
+            Constant::Int(_) => Constant::Int((value(at) as i64 + 1).max(least(dtype))),
             Constant::Bool(_) => Constant::Bool(at % 3 == 0),
         };
     }
-    // Every one is a number of its dtype: sixteenths below four have few bits.
     array
+}
+
+/// The number of a dtype that is closest: eight bits do not hold all sixteenths below four.
+fn rounded(dtype: DType, value: f64) -> f64 {
+    let format = dtype.host_format();
+    let bytes = Scalar::Double(value).encode(format).expect("a number");
+    Scalar::decode(format, &bytes).expect("what was encoded").to_f64()
+}
+
+fn least(dtype: DType) -> i64 {
+    if dtype == DType::UInt8 { 0 } else { i64::MIN }
 }
 
 fn host(array: &Array) -> Result<CPUTensor, Failure> {

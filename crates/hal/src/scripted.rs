@@ -71,6 +71,8 @@ struct Hanging {
 /// What is to become of a block that was started.
 enum Turn {
     Hangs,
+    /// The card was lost before. It may have been reset since: this fault is not to lose it again.
+    IsLost(Fault),
     Ends(ControlBlock, Fault),
     Shortens(ControlBlock),
     Runs(ControlBlock),
@@ -137,7 +139,7 @@ impl ScriptedCard {
         let mut state = self.state.lock();
         state.log.push(StartedBlock { engine, token, kind: block.kind() });
         if let Some(fault) = state.lost.clone() {
-            return Turn::Ends(block, fault);
+            return Turn::IsLost(fault);
         }
         let behaviour = state.script.follow(&block);
         let ignores_abort = behaviour == Some(Behaviour::HangForever);
@@ -225,6 +227,7 @@ impl Hardware for ScriptedCard {
     fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
         match self.turn(engine, token, block) {
             Turn::Hangs => Started::Later,
+            Turn::IsLost(fault) => Started::Done(Err(fault)),
             Turn::Ends(block, fault) => self.end(block, fault),
             Turn::Shortens(block) => self.run(|| short_copy::carry_out(&self.memory, block)),
             Turn::Runs(block) => self.run(|| self.perform(block)),
