@@ -230,6 +230,40 @@ fn attention_keeps_no_scores_in_memory() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Attention, and the logarithms of what its rows are divided by.
+const LOGARITHMS: &str = "kernel logarithms(b, q, t, d, e) {
+    in query: float32[b, q, d]
+    in key: float32[b, t, d]
+    in value: float32[b, t, e]
+    out y: float32[b, q, e]
+    out total: float32[b, q]
+    s = sum<d>(query * key) * 0.03
+    m = max<t>(s)
+    p = exp(s - m)
+    l = sum<t>(p)
+    y = sum<t>(p * value) / l
+    total = m + log(l)
+}";
+
+#[test]
+fn results_of_fewer_dims_share_the_products_of_the_widest() -> Result<(), Failure> {
+    let lines = program(LOGARITHMS)?.to_string();
+    let unguarded = lines.split("unless any").next().ok_or("a program")?;
+    let products =
+        unguarded.lines().filter(|line| line.contains("dot") || line.contains("multiply"));
+    assert_eq!(products.count(), 2, "scores, and what they weigh: {lines}");
+    Ok(())
+}
+
+#[test]
+fn results_of_fewer_dims_are_there_even_if_the_widest_is_empty() -> Result<(), Failure> {
+    let (bed, kernel): (_, Kernel) = (Bed::open()?, LOGARITHMS.parse()?);
+    for extents in [[2, 5, 7, 8, 6], [1, 66, 130, 16, 300], [2, 33, 65, 8, 0], [1, 3, 4, 0, 2]] {
+        bed.check_kernel(&kernel, &extents, &[], Tolerance::OfSums)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_tile_of_keys_of_which_a_mask_leaves_nothing_is_passed_over() -> Result<(), Failure> {
     let [_, causal, _, _] = attentions();
