@@ -63,6 +63,12 @@ const ENDS: [f32; 2] = [-104.0, 89.0];
 /// Within one unit of the last place, at half of what f64 takes: softmax and attention wait for it.
 #[inline(always)]
 pub(in super::super) fn exp(x: f32) -> f32 {
+    exp_and_rest(x)[0]
+}
+
+/// `e^x`, and what was rounded off.
+#[inline(always)]
+pub(super) fn exp_and_rest(x: f32) -> [f32; 2] {
     let x = if x < ENDS[0] { ENDS[0] } else { x };
     let x = if x > ENDS[1] { ENDS[1] } else { x };
     let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE_F32);
@@ -72,11 +78,14 @@ pub(in super::super) fn exp(x: f32) -> f32 {
     for at in (0..4).rev() {
         curve = curve.mul_add(rest, CURVE[at]);
     }
-    let near_one = 1.0 + (rest * rest).mul_add(curve, rest);
+    let past_one = (rest * rest).mul_add(curve, rest);
+    let near_one = 1.0 + past_one;
     // In two steps: the whole power may be out of range where the result is not.
     let power = (shifted.to_bits() as i32).wrapping_sub(WHOLE_F32.to_bits() as i32);
     let half = power >> 1;
-    near_one * power_of_two(half) * power_of_two(power.wrapping_sub(half))
+    let [first, second] = [power_of_two(half), power_of_two(power.wrapping_sub(half))];
+    let scaled = |near: f32| near * first * second;
+    [scaled(near_one), scaled(past_one - (near_one - 1.0))]
 }
 
 #[inline(always)]

@@ -3,13 +3,20 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 use super::error::erfc_wide;
-use super::exponential::{exp, exp_wide};
+use super::exponential::{exp_and_rest, exp_wide};
 
-/// Within two units of the last place, at a third of what f64 takes: the power is at most one.
+/// Within one unit of the last place, at half of what f64 takes. The power is at most one; the quotient
+/// is mended by what it leaves, and by what was rounded off before.
 #[inline(always)]
 pub(in super::super) fn sigmoid(x: f32) -> f32 {
-    let power = exp(-x.abs());
-    (if x < 0.0 { power } else { 1.0 }) / (1.0 + power)
+    let [power, power_rest] = exp_and_rest(-x.abs());
+    let (over, over_rest) = if x < 0.0 { (power, power_rest) } else { (1.0, 0.0) };
+    let by = 1.0 + power;
+    let by_rest = power - (by - 1.0) + power_rest;
+    let share = 1.0 / by;
+    let quotient = over * share;
+    let left = quotient.mul_add(-by, over) + quotient.mul_add(-by_rest, over_rest);
+    left.mul_add(share, quotient)
 }
 
 #[inline(always)]
