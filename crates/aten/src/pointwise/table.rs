@@ -278,7 +278,7 @@ fn activations() -> Vec<Entry> {
 
 fn backward() -> Vec<Entry> {
     vec![
-        row("sigmoid_backward.grad_input", "g y").float("g * y * (1 - y)"),
+        row("sigmoid_backward.grad_input", "g y").float("g * (1 - y) * y"),
         row("tanh_backward.grad_input", "g y").float("g * (1 - y * y)"),
         row("threshold_backward.grad_input", "g a limit:s").number("where(a <= limit, 0, g)"),
         // Their parts would round in between: for these two, PyTorch has no other backward of a backend's.
