@@ -4,6 +4,7 @@
 //! of the nest with both buffers once; below it every address is inside them.
 #![allow(unsafe_code, reason = "strided copies with vector instructions")]
 
+mod grid;
 mod plain;
 mod rows;
 mod scatter;
@@ -19,6 +20,7 @@ use spyre_numerics::{Converter, Tier};
 
 use crate::nest::plan::Kind;
 use crate::{Crew, DmaBox, DmaLoop, DmaNest, Error};
+pub use grid::{StickGrid, copy_stick_grid};
 pub use plain::{copy_past_cache, copy_rows_past_cache, store_fence};
 
 /// Less than this is not worth a second thread.

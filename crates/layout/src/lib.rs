@@ -39,7 +39,9 @@ mod view;
 
 pub use arrangement::ElementArrangement;
 pub use axis_offsets::AxisOffsets;
-pub use copy::{STREAM_BYTES, copy_past_cache, copy_rows_past_cache, store_fence};
+pub use copy::{
+    STREAM_BYTES, StickGrid, copy_past_cache, copy_rows_past_cache, copy_stick_grid, store_fence,
+};
 pub use crew::{Crew, Solo};
 pub use device_run::DeviceRun;
 pub use error::Error;

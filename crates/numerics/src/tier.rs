@@ -21,12 +21,14 @@ impl Tier {
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The highest tier that this CPU has.
+    #[inline]
     pub fn detected() -> Self {
         static DETECTED: OnceLock<Tier> = OnceLock::new();
         *DETECTED.get_or_init(detect)
     }
 
     /// Whether this CPU has it.
+    #[inline]
     pub fn is_available(self) -> bool {
         self <= Self::detected()
     }

@@ -15,7 +15,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use spyre_hal::Pattern;
-use spyre_layout::{Crew, DmaNest, Error, STICK_BYTES, copy_past_cache, copy_rows_past_cache};
+use spyre_layout::{
+    Crew, DmaNest, Error, STICK_BYTES, StickGrid, copy_past_cache, copy_rows_past_cache,
+    copy_stick_grid,
+};
 use spyre_numerics::{Converter, Rows};
 
 use super::mapping::Mapping;
@@ -80,6 +83,15 @@ impl Part<'_> {
                 None => converter.convert_rows(source, target.as_mut_ptr(), rows),
             }
         }
+    }
+
+    /// Copies sticks out of it, from `at` on.
+    pub(crate) fn copy_sticks_out(&self, at: usize, grid: StickGrid, target: &mut [u8]) {
+        self.check(at, reach_of_grid(grid.counts, grid.source_strides));
+        assert!(reach_of_grid(grid.counts, grid.target_strides) <= target.len());
+        let source = self.window.address(self.start + at, 0);
+        // SAFETY: both ends hold the sticks, and the target is not device memory.
+        unsafe { copy_stick_grid(source, target.as_mut_ptr(), grid) };
     }
 
     /// Converts rows of elements into it, from `at` on. What goes past the cache is ordered before what
@@ -171,6 +183,12 @@ unsafe fn copy_sticks(source: *const u8, target: *mut u8, rows: Rows) {
             std::ptr::copy_nonoverlapping(from, to, 1);
         }
     }
+}
+
+/// Bytes up to the end of the last stick.
+fn reach_of_grid(counts: [usize; 2], strides: [usize; 2]) -> usize {
+    let column = reach(counts[1], strides[1], STICK_BYTES);
+    reach(counts[0], strides[0], column)
 }
 
 /// Bytes up to the end of the last row.

@@ -5,6 +5,7 @@ use spyre_numerics::{Converter, DataFormat};
 
 use super::Stop;
 use super::buffer::format_of;
+use super::exp_rows::is_power;
 use super::recall::Recalls;
 
 /// A verified program, and what is looked up while it runs.
@@ -27,6 +28,8 @@ struct Step {
     may_fork: bool,
     /// There, and back again if it goes both ways; those of both sides of a product.
     converters: [Option<Converter>; 2],
+    /// It and the next one take powers of differences, and nobody wants the differences.
+    is_power: bool,
 }
 
 impl LoadedCode {
@@ -65,6 +68,9 @@ impl LoadedCode {
             steps[at].converters = converters(&program, instruction)?;
         }
         let recalls = Recalls::of(&program);
+        for (at, step) in steps.iter_mut().enumerate() {
+            step.is_power = is_power(&program, at) && recalls.part(at).keep.is_none();
+        }
         Ok(Self { program, steps, indexed, walked, recalls })
     }
 
@@ -96,6 +102,11 @@ impl LoadedCode {
     /// Whether the tiles of the loop that begins here can start without registers.
     pub(super) fn may_fork(&self, begin: usize) -> bool {
         self.steps[begin].may_fork
+    }
+
+    /// Whether the instruction here and the next one take powers of differences.
+    pub(super) fn is_power(&self, at: usize) -> bool {
+        self.steps[at].is_power
     }
 
     /// How the instruction here converts elements.

@@ -14,8 +14,8 @@ use super::vector::vectorised;
 
 /// A lane that operations take.
 pub(super) trait Arithmetic: Element {
-    /// One value in, one out, in the same lane.
-    fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop>;
+    /// One value in, one out, in its place.
+    fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop>;
 
     /// Two values in, one out.
     fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut [Self]) -> Result<(), Stop>;
@@ -40,10 +40,10 @@ impl Machine<'_> {
             (UnaryOp::SignBit, Lane::F64) => {
                 registers.map(target, source, truth(f64::is_sign_negative))
             }
-            (_, Lane::F32) => registers.map(target, source, tiered::unary::<f32>(op)),
-            (_, Lane::F64) => registers.map(target, source, tiered::unary::<f64>(op)),
-            (_, Lane::I64) => registers.map(target, source, tiered::unary::<i64>(op)),
-            _ => registers.map(target, source, tiered::unary::<u8>(op)),
+            (_, Lane::F32) => registers.change(target, source, tiered::unary::<f32>(op)),
+            (_, Lane::F64) => registers.change(target, source, tiered::unary::<f64>(op)),
+            (_, Lane::I64) => registers.change(target, source, tiered::unary::<i64>(op)),
+            _ => registers.change(target, source, tiered::unary::<u8>(op)),
         }
     }
 
@@ -133,7 +133,15 @@ fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut [u8]) -> Result<
 // short, and a call is no vector code.
 
 #[inline(always)]
-pub(super) fn each<T: Copy, U: Element>(
+pub(super) fn change<T: Copy>(values: &mut [T], act: impl Fn(T) -> T) -> Result<(), Stop> {
+    for value in values {
+        *value = act(*value);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn each<T: Copy, U: Element>(
     source: &[T],
     target: &mut [U],
     act: impl Fn(T) -> U,
@@ -184,25 +192,25 @@ macro_rules! float_arithmetic {
     ($type:ident) => {
         impl Arithmetic for $type {
             #[inline(always)]
-            fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
+            fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
                 match op {
-                    UnaryOp::Neg => each(source, target, |x| -x),
-                    UnaryOp::Abs => each(source, target, Self::abs),
-                    UnaryOp::Sqrt => each(source, target, Self::sqrt),
-                    UnaryOp::Rsqrt => each(source, target, |x| 1.0 / x.sqrt()),
-                    UnaryOp::Reciprocal => each(source, target, |x| 1.0 / x),
-                    UnaryOp::Floor => each(source, target, Self::floor),
-                    UnaryOp::Ceil => each(source, target, Self::ceil),
-                    UnaryOp::Round => each(source, target, Self::round_ties_even),
-                    UnaryOp::Trunc => each(source, target, Self::trunc),
-                    UnaryOp::Sign => each(source, target, |x| match x {
+                    UnaryOp::Neg => change(values, |x| -x),
+                    UnaryOp::Abs => change(values, Self::abs),
+                    UnaryOp::Sqrt => change(values, Self::sqrt),
+                    UnaryOp::Rsqrt => change(values, |x| 1.0 / x.sqrt()),
+                    UnaryOp::Reciprocal => change(values, |x| 1.0 / x),
+                    UnaryOp::Floor => change(values, Self::floor),
+                    UnaryOp::Ceil => change(values, Self::ceil),
+                    UnaryOp::Round => change(values, Self::round_ties_even),
+                    UnaryOp::Trunc => change(values, Self::trunc),
+                    UnaryOp::Sign => change(values, |x| match x {
                         _ if x > 0.0 => 1.0,
                         _ if x < 0.0 => -1.0,
                         _ if x.is_nan() => x,
                         _ => 0.0,
                     }),
-                    UnaryOp::Relu => each(source, target, |x| if x < 0.0 { 0.0 } else { x }),
-                    _ => Self::function(op, source, target),
+                    UnaryOp::Relu => change(values, |x| if x < 0.0 { 0.0 } else { x }),
+                    _ => Self::function(op, values),
                 }
             }
 
@@ -274,13 +282,13 @@ float_arithmetic!(f64);
 
 impl Arithmetic for i64 {
     #[inline(always)]
-    fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
+    fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
         match op {
-            UnaryOp::Neg => each(source, target, Self::wrapping_neg),
-            UnaryOp::Abs => each(source, target, Self::wrapping_abs),
-            UnaryOp::Sign => each(source, target, Self::signum),
-            UnaryOp::BitNot => each(source, target, |x| !x),
-            UnaryOp::Relu => each(source, target, |x| x.max(0)),
+            UnaryOp::Neg => change(values, Self::wrapping_neg),
+            UnaryOp::Abs => change(values, Self::wrapping_abs),
+            UnaryOp::Sign => change(values, Self::signum),
+            UnaryOp::BitNot => change(values, |x| !x),
+            UnaryOp::Relu => change(values, |x| x.max(0)),
             _ => Err(unknown(op.name())),
         }
     }
@@ -330,9 +338,9 @@ impl Arithmetic for i64 {
 
 impl Arithmetic for u8 {
     #[inline(always)]
-    fn unary(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
+    fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
         match op {
-            UnaryOp::Not => each(source, target, |x| x ^ 1),
+            UnaryOp::Not => change(values, |x| x ^ 1),
             _ => Err(unknown(op.name())),
         }
     }

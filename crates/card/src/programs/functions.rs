@@ -3,13 +3,13 @@
 use spyre_artifact::{BinaryOp, UnaryOp};
 
 use super::Stop;
-use super::elementwise::{both, each, unknown};
+use super::elementwise::{both, change, unknown};
 use super::math::{angle, error, exponential, gate, hyperbolic, logarithm, power, scalar, wave};
 
 /// A lane of floats.
 pub(super) trait Functions: Sized {
     /// A function of one number.
-    fn function(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop>;
+    fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop>;
 
     /// A function of two numbers.
     fn function_of_two(
@@ -21,37 +21,37 @@ pub(super) trait Functions: Sized {
 
 impl Functions for f32 {
     #[inline(always)]
-    fn function(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
+    fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
         match op {
-            UnaryOp::Exp => each(source, target, exponential::exp),
-            UnaryOp::Exp2 => each(source, target, exponential::exp2),
-            UnaryOp::Expm1 => each(source, target, exponential::expm1),
-            UnaryOp::Log => each(source, target, logarithm::log),
-            UnaryOp::Log2 => each(source, target, logarithm::log2),
-            UnaryOp::Log10 => each(source, target, logarithm::log10),
-            UnaryOp::Log1p => each(source, target, logarithm::log1p),
-            UnaryOp::Softplus => each(source, target, logarithm::softplus),
-            UnaryOp::Sin => turned(source, target, wave::sin, libm::sin),
-            UnaryOp::Cos => turned(source, target, wave::cos, libm::cos),
-            UnaryOp::Tan => turned(source, target, wave::tan, libm::tan),
-            UnaryOp::Asin => each(source, target, angle::asin),
-            UnaryOp::Acos => each(source, target, angle::acos),
-            UnaryOp::Atan => each(source, target, angle::atan),
-            UnaryOp::Tanh => each(source, target, hyperbolic::tanh),
-            UnaryOp::Sinh => each(source, target, hyperbolic::sinh),
-            UnaryOp::Cosh => each(source, target, hyperbolic::cosh),
-            UnaryOp::Asinh => each(source, target, hyperbolic::asinh),
-            UnaryOp::Acosh => each(source, target, hyperbolic::acosh),
-            UnaryOp::Atanh => each(source, target, hyperbolic::atanh),
-            UnaryOp::Erf => each(source, target, error::erf),
-            UnaryOp::Erfc => each(source, target, error::erfc),
-            UnaryOp::Sigmoid => each(source, target, gate::sigmoid),
-            UnaryOp::Silu => each(source, target, gate::silu),
-            UnaryOp::Gelu => each(source, target, gate::gelu),
-            UnaryOp::GeluTanh => each(source, target, gate::gelu_tanh),
+            UnaryOp::Exp => powers(values),
+            UnaryOp::Exp2 => change(values, exponential::exp2),
+            UnaryOp::Expm1 => change(values, exponential::expm1),
+            UnaryOp::Log => change(values, logarithm::log),
+            UnaryOp::Log2 => change(values, logarithm::log2),
+            UnaryOp::Log10 => change(values, logarithm::log10),
+            UnaryOp::Log1p => change(values, logarithm::log1p),
+            UnaryOp::Softplus => change(values, logarithm::softplus),
+            UnaryOp::Sin => turned(values, wave::sin, libm::sin),
+            UnaryOp::Cos => turned(values, wave::cos, libm::cos),
+            UnaryOp::Tan => turned(values, wave::tan, libm::tan),
+            UnaryOp::Asin => change(values, angle::asin),
+            UnaryOp::Acos => change(values, angle::acos),
+            UnaryOp::Atan => change(values, angle::atan),
+            UnaryOp::Tanh => change(values, hyperbolic::tanh),
+            UnaryOp::Sinh => change(values, hyperbolic::sinh),
+            UnaryOp::Cosh => change(values, hyperbolic::cosh),
+            UnaryOp::Asinh => change(values, hyperbolic::asinh),
+            UnaryOp::Acosh => change(values, hyperbolic::acosh),
+            UnaryOp::Atanh => change(values, hyperbolic::atanh),
+            UnaryOp::Erf => change(values, error::erf),
+            UnaryOp::Erfc => change(values, error::erfc),
+            UnaryOp::Sigmoid => change(values, gate::sigmoid),
+            UnaryOp::Silu => change(values, gate::silu),
+            UnaryOp::Gelu => change(values, gate::gelu),
+            UnaryOp::GeluTanh => change(values, gate::gelu_tanh),
             _ => {
                 let function = scalar::rare(op).ok_or_else(|| unknown(op.name()))?;
-                each(source, target, |x| function(x.into()) as Self)
+                change(values, |x| function(x.into()) as Self)
             }
         }
     }
@@ -79,8 +79,8 @@ impl Functions for f32 {
 
 impl Functions for f64 {
     #[inline(always)]
-    fn function(op: UnaryOp, source: &[Self], target: &mut [Self]) -> Result<(), Stop> {
-        each(source, target, scalar::unary(op).ok_or_else(|| unknown(op.name()))?)
+    fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
+        change(values, scalar::unary(op).ok_or_else(|| unknown(op.name()))?)
     }
 
     #[inline(always)]
@@ -93,20 +93,25 @@ impl Functions for f64 {
     }
 }
 
-/// A function of an angle; of very large ones with the scalar function, one by one.
+/// Powers of e, in pieces: those without very large numbers are cheaper.
 #[inline(always)]
-fn turned(
-    source: &[f32],
-    target: &mut [f32],
-    near: impl Fn(f32) -> f32,
-    far: fn(f64) -> f64,
-) -> Result<(), Stop> {
-    each(source, target, near)?;
-    // Not `any`, which would stop to look at each one.
-    if source.iter().fold(false, |is_far, &x| is_far | wave::is_far(x)) {
-        for (&x, result) in source.iter().zip(target).filter(|(x, _)| wave::is_far(**x)) {
-            *result = far(x.into()) as f32;
+fn powers(values: &mut [f32]) -> Result<(), Stop> {
+    const PIECE: usize = 1024;
+    for values in values.chunks_mut(PIECE) {
+        match exponential::are_near(values.iter().copied()) {
+            true => change(values, exponential::exp_near)?,
+            false => change(values, exponential::exp)?,
         }
     }
     Ok(())
+}
+
+/// A function of an angle; of very large ones with the scalar function, one by one.
+#[inline(always)]
+fn turned(values: &mut [f32], near: impl Fn(f32) -> f32, far: fn(f64) -> f64) -> Result<(), Stop> {
+    // Not `any`, which would stop to look at each one.
+    match values.iter().fold(false, |is_far, &x| is_far | wave::is_far(x)) {
+        true => change(values, |x| if wave::is_far(x) { far(x.into()) as f32 } else { near(x) }),
+        false => change(values, near),
+    }
 }

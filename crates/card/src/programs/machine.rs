@@ -165,10 +165,7 @@ impl<'a> Machine<'a> {
                     let is_any = u8::of(self.registers.tile(condition)).contains(&1);
                     at + 1 + if is_any { 0 } else { instructions as usize }
                 }
-                _ => {
-                    self.step_or_recall(at, instruction)?;
-                    at + 1
-                }
+                _ => at + self.step_or_recall(at, instruction)?,
             };
         }
         Ok(())
@@ -213,18 +210,28 @@ impl<'a> Machine<'a> {
         at + 1
     }
 
-    /// Carries out an instruction, unless what it makes is kept from a loop before.
-    fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
-        if self.sweeping.is_none() {
-            return self.step(at, instruction);
+    /// Carries out an instruction, unless what it makes is kept from a loop before; perhaps the next
+    /// one, too. How many it were.
+    fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<usize, Stop> {
+        let is_sweeping = self.sweeping.is_some();
+        if is_sweeping && self.recalls(self.code.recalls().part(at)) {
+            return Ok(1);
         }
-        let part = self.code.recalls().part(at);
-        if self.recalls(part) {
-            return Ok(());
+        let steps = match instruction {
+            Instruction::Binary { target, right, .. }
+                if self.code.is_power(at) && self.power_of_difference(target, right) =>
+            {
+                2
+            }
+            _ => {
+                self.step(at, instruction)?;
+                1
+            }
+        };
+        if is_sweeping {
+            self.keep(self.code.recalls().part(at + steps - 1));
         }
-        self.step(at, instruction)?;
-        self.keep(part);
-        Ok(())
+        Ok(steps)
     }
 
     fn step(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
@@ -410,16 +417,21 @@ fn load(
 ) -> Result<(), Stop> {
     let lengths = along.clone().into_iter().map(|dim| tiles.elements[dim.index()]);
     let (lane, tile) = (target.lane(), target.resized(lengths.product()));
-    let mut load = |piece| tensor.load(part, piece, converter, tile, raw);
+    let mut load = |piece, tile: &mut [u8]| tensor.load(part, piece, converter, tile, raw);
     match pieces {
-        Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece))?,
+        Some(pieces) => pieces.iter().try_for_each(|&piece| load(piece, tile))?,
         None => {
             let mut ahead = Ahead::default();
-            tensor.each_piece(tiles, along, |piece| {
-                tensor.prefetch(part, piece);
-                ahead.push(piece).map_or(Ok(()), &mut load)
+            tensor.each_series(tiles, along, |series| {
+                if tensor.load_sticks(part, series, converter, tile) {
+                    return Ok(());
+                }
+                series.pieces().try_for_each(|piece| {
+                    tensor.prefetch(part, piece);
+                    ahead.push(piece).map_or(Ok(()), |piece| load(piece, tile))
+                })
             })?;
-            ahead.rest().try_for_each(&mut load)?;
+            ahead.rest().try_for_each(|piece| load(piece, tile))?;
         }
     }
     if lane == Lane::Bool && converter.is_copy() {

@@ -1,6 +1,6 @@
 use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
-use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
+use spyre_layout::{STREAM_BYTES, SpyreTensorLayout, StickGrid};
 use spyre_numerics::{Converter, Rows};
 
 use super::axes::Axes;
@@ -39,6 +39,26 @@ pub(super) struct Piece {
     /// Its first element in the tile, and from one row to the next there.
     place: usize,
     pitch: usize,
+}
+
+/// Pieces that are alike, one beside the other in the tile and at one stride in device memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Series {
+    first: Piece,
+    count: usize,
+    step_bytes: usize,
+}
+
+impl Series {
+    /// Each for itself.
+    pub(super) fn pieces(self) -> impl Iterator<Item = Piece> {
+        let Self { first, count, step_bytes } = self;
+        (0..count).map(move |nth| Piece {
+            at: first.at + nth * step_bytes,
+            place: first.place + nth * first.elements,
+            ..first
+        })
+    }
 }
 
 /// The words that a tensor has in a table before those of its view and its layout.
@@ -281,6 +301,29 @@ impl Tensor {
         }
     }
 
+    /// Copies a series of whole sticks into the tile in `target`; whether it is one.
+    pub(super) fn load_sticks(
+        &self,
+        part: Part<'_>,
+        series: Series,
+        converter: &Converter,
+        target: &mut [u8],
+    ) -> bool {
+        let Series { first, count, step_bytes } = series;
+        let bytes = self.element_bytes;
+        let is_whole = first.elements * bytes == STICK_BYTES as usize;
+        if !converter.is_copy() || !is_whole || !self.is_dense(first) {
+            return false;
+        }
+        let grid = StickGrid {
+            counts: [count, first.rows],
+            source_strides: [step_bytes, first.row_stride_bytes],
+            target_strides: [STICK_BYTES as usize, first.pitch * bytes],
+        };
+        part.copy_sticks_out(first.at, grid, &mut target[first.place * bytes..]);
+        true
+    }
+
     /// Converts a piece into the tile in `target`, by way of `raw` if its elements lie apart.
     pub(super) fn load(
         &self,
@@ -358,6 +401,16 @@ impl Tensor {
         dims: impl IntoIterator<Item = Dim>,
         mut act: impl FnMut(Piece) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
+        self.each_series(tiles, dims, |series| series.pieces().try_for_each(&mut act))
+    }
+
+    /// The same, pieces that are alike together.
+    pub(super) fn each_series(
+        &self,
+        tiles: &Tiles,
+        dims: impl IntoIterator<Item = Dim>,
+        mut act: impl FnMut(Series) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         let starts = tiles.starts.iter().zip(&self.strides);
         let first = starts.fold(self.offset, |at, (&start, stride)| at + start as i64 * stride);
         let step = |dim: Dim| (tiles.elements[dim.index()], self.strides[dim.index()]);
@@ -381,38 +434,36 @@ impl Tensor {
         rows: Row,
         row: Row,
         place: usize,
-        act: &mut impl FnMut(Piece) -> Result<(), Stop>,
+        act: &mut impl FnMut(Series) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let mut done = 0;
         while done < row.elements {
             let first = self.piece(row, done)?;
             let first = Piece { place: place + done, pitch: row.elements, ..first };
-            if let Some((sticks, step, block)) = self.sticks_like(first, rows, row, done)? {
-                for nth in 0..sticks {
-                    let (at, place) = (block.at + nth * step, block.place + nth * block.elements);
-                    act(Piece { at, place, ..block })?;
-                }
-                done += sticks * first.elements;
+            if let Some(series) = self.sticks_like(first, rows, row, done)? {
+                act(series)?;
+                done += series.count * first.elements;
                 continue;
             }
+            let mut act = |first| act(Series { first, count: 1, step_bytes: 0 });
             match self.rows_like(first, rows, row, done)? {
                 Some(block) => act(block)?,
-                None => self.single_rows(first, rows, row, done, act)?,
+                None => self.single_rows(first, rows, row, done, &mut act)?,
             }
             done += first.elements;
         }
         Ok(())
     }
 
-    /// How many pieces like the first one follow each other in all rows, how many bytes apart, and the
-    /// first one in all rows. As with rows, the last piece of the last row speaks for all.
+    /// The pieces like the first one that follow each other in all rows. As with rows, the last piece of
+    /// the last row speaks for all.
     fn sticks_like(
         &self,
         first: Piece,
         rows: Row,
         row: Row,
         done: usize,
-    ) -> Result<Option<(usize, usize, Piece)>, Stop> {
+    ) -> Result<Option<Series>, Stop> {
         let whole = (row.elements - done) / first.elements;
         let element = usize::try_from(row.start + done as i64 * row.stride).unwrap_or(usize::MAX);
         let across = match whole {
@@ -434,8 +485,8 @@ impl Tensor {
         let is_alike = last.elements >= first.elements
             && last.stride_bytes == first.stride_bytes
             && last.at == first.at + far;
-        let block = Piece { rows: rows.elements, row_stride_bytes, ..first };
-        Ok(is_alike.then_some((sticks, step, block)))
+        let first = Piece { rows: rows.elements, row_stride_bytes, ..first };
+        Ok(is_alike.then_some(Series { first, count: sticks, step_bytes: step }))
     }
 
     /// The piece in all rows, if it lies in each as in the first. With steps that are not negative,

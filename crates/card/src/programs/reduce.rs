@@ -131,16 +131,21 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Fold<'_, T, F> {
         let Self { nest, held, elements, neutral, act } = self;
         let (mut starts, length) = (nest.starts(), nest.row().elements);
         for group in elements.chunks(GROUP * length) {
-            let rows = group.chunks_exact(length);
             let mut lanes = [[neutral; LANES]; GROUP];
-            for (lanes, row) in lanes.iter_mut().zip(rows.clone()) {
-                *lanes = lanes_of(row, neutral, act);
+            let rows = group.len() / length;
+            let abreast = rows / ABREAST * ABREAST;
+            for nth in (0..abreast).step_by(ABREAST) {
+                let some: [_; ABREAST] = lanes_of(&group[nth * length..], length, neutral, act);
+                lanes[nth..nth + ABREAST].copy_from_slice(&some);
+            }
+            for nth in abreast..rows {
+                [lanes[nth]] = lanes_of(&group[nth * length..], length, neutral, act);
             }
             let eight: [[T; 8]; GROUP] = halved(&lanes, act);
             let four: [[T; 4]; GROUP] = halved(&eight, act);
             let two: [[T; 2]; GROUP] = halved(&four, act);
             let values: [[T; 1]; GROUP] = halved(&two, act);
-            for (&[value], _) in values.iter().zip(rows) {
+            for &[value] in &values[..rows] {
                 let place = starts.next();
                 held[place] = act(held[place], value);
             }
@@ -171,28 +176,57 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Fold<'_, T, F> {
 /// Rows whose lanes become one value together.
 const GROUP: usize = 16;
 
-/// The partial results of a row.
+/// Rows that are walked at once: where one waits for its last step, the others fill the time.
+const ABREAST: usize = 4;
+
+/// The partial results of the first rows of some.
 #[inline(always)]
-fn lanes_of<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T + Copy) -> [T; LANES] {
-    let (chunks, rest) = row.as_chunks::<LANES>();
-    let mut lanes = [neutral; LANES];
-    for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = act(*lane, value);
-        }
-    }
-    if !rest.is_empty() {
-        add_rest(&mut lanes, rest, act);
+fn lanes_of<T: Copy, const ROWS: usize>(
+    elements: &[T],
+    length: usize,
+    neutral: T,
+    act: impl Fn(T, T) -> T + Copy,
+) -> [[T; LANES]; ROWS] {
+    let row = |nth: usize| elements[nth * length..][..length].as_chunks::<LANES>();
+    let rows: [_; ROWS] = std::array::from_fn(row);
+    let mut lanes = lanes_of_chunks(rows.map(|(chunks, _)| chunks), neutral, act);
+    if !length.is_multiple_of(LANES) {
+        add_rests(&mut lanes, rows.map(|(_, rest)| rest), act);
     }
     lanes
 }
 
-/// What is left of a row. Not inlined: the compiler would take the lanes apart for it, in the loop
+/// Written with indices, which keep all lanes in vector registers.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "iterators would go by way of memory")]
+fn lanes_of_chunks<T: Copy, const ROWS: usize>(
+    rows: [&[[T; LANES]]; ROWS],
+    neutral: T,
+    act: impl Fn(T, T) -> T + Copy,
+) -> [[T; LANES]; ROWS] {
+    let chunks = rows[0].len();
+    let rows = rows.map(|row| &row[..chunks]);
+    let mut lanes = [[neutral; LANES]; ROWS];
+    for at in 0..chunks {
+        for nth in 0..ROWS {
+            for lane in 0..LANES {
+                lanes[nth][lane] = act(lanes[nth][lane], rows[nth][at][lane]);
+            }
+        }
+    }
+    lanes
+}
+
+/// What is left of rows. Not inlined: the compiler would take the lanes apart for it, in the loop
 /// before, too.
 #[inline(never)]
-fn add_rest<T: Copy>(lanes: &mut [T; LANES], rest: &[T], act: impl Fn(T, T) -> T) {
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane = act(*lane, value);
+fn add_rests<T: Copy, const ROWS: usize>(
+    lanes: &mut [[T; LANES]; ROWS],
+    rests: [&[T]; ROWS],
+    act: impl Fn(T, T) -> T,
+) {
+    for (lanes, rest) in lanes.iter_mut().zip(rests) {
+        lanes.iter_mut().zip(rest).for_each(|(lane, &value)| *lane = act(*lane, value));
     }
 }
 
@@ -214,7 +248,7 @@ fn halved<T: Copy, const FROM: usize, const TO: usize, const ROWS: usize>(
 /// A row as one value.
 #[inline(always)]
 pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T + Copy) -> T {
-    let lanes = [lanes_of(row, neutral, act)];
+    let lanes: [_; 1] = lanes_of(row, row.len(), neutral, act);
     let eight: [[T; 8]; 1] = halved(&lanes, act);
     let four: [[T; 4]; 1] = halved(&eight, act);
     let [[value]] = halved(&halved::<_, 4, 2, 1>(&four, act), act);

@@ -74,6 +74,24 @@ impl Registers {
         tile.resize(elements, value);
     }
 
+    /// Has `act` change a register, which becomes a copy of another one before if it is not that one.
+    pub(super) fn change<T: Element>(
+        &mut self,
+        target: Register,
+        source: Register,
+        act: impl FnOnce(&mut [T]) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        if target == source {
+            return act(T::of_mut(self.tile_mut(target)));
+        }
+        let mut result: Vec<T> = self.take();
+        result.clear();
+        result.extend_from_slice(T::of(self.tile(source)));
+        let outcome = act(&mut result);
+        self.put(target, result);
+        outcome
+    }
+
     /// Replaces a register by what `act` makes of another one that spans as much. The two may be
     /// the same one.
     pub(super) fn map<T: Element, U: Element>(
@@ -114,10 +132,8 @@ impl Registers {
         result.resize(tiles.elements_of(span), U::default());
         let mut rooms: [Vec<T>; N] = std::array::from_fn(|_| self.take());
         let mut inputs = sources.map(|source| self.spread(tiles, source, span));
-        let is_whole = inputs.iter().all(|input| input.whole().is_some());
-        let piece = if is_whole { result.len().max(1) } else { CHUNK };
         let outcome = result
-            .chunks_mut(piece)
+            .chunks_mut(CHUNK)
             .try_for_each(|result| act(next(&mut inputs, &mut rooms, result.len()), result));
         rooms.into_iter().for_each(|room| self.give(room));
         self.put(target, result);

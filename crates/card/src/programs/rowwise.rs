@@ -8,6 +8,7 @@ use super::buffer::Element;
 use super::elementwise::NanWins;
 use super::machine::Machine;
 use super::nest::Nest;
+use super::quotient::divide;
 use super::tiles::dims;
 use super::vector::{Job, run};
 
@@ -15,14 +16,43 @@ use super::vector::{Job, run};
 const LEAST_ROW: usize = 32;
 
 /// What is done with each pair.
-trait Pairwise<T, U>: Copy {
+pub(super) trait Pairwise<T, U>: Copy {
     fn of(self, left: T, right: T) -> U;
+}
+
+/// The same in place.
+pub(super) trait InPlace<T: Copy>: Pairwise<T, T> {
+    /// With one number at the right of a whole row.
+    #[inline(always)]
+    fn with_one(self, row: &mut [T], right: T) {
+        row.iter_mut().for_each(|left| *left = self.of(*left, right));
+    }
 }
 
 impl<T, U, F: Fn(T, T) -> U + Copy> Pairwise<T, U> for F {
     #[inline(always)]
     fn of(self, left: T, right: T) -> U {
         self(left, right)
+    }
+}
+
+impl<T: Copy, F: Fn(T, T) -> T + Copy> InPlace<T> for F {}
+
+/// Division, which is cheaper if many numbers are divided by the same one.
+#[derive(Clone, Copy)]
+struct Over;
+
+impl Pairwise<f32, f32> for Over {
+    #[inline(always)]
+    fn of(self, left: f32, right: f32) -> f32 {
+        left / right
+    }
+}
+
+impl InPlace<f32> for Over {
+    #[inline(always)]
+    fn with_one(self, row: &mut [f32], right: f32) {
+        divide(row, right);
     }
 }
 
@@ -38,7 +68,7 @@ impl Machine<'_> {
             BinaryOp::Add => self.in_rows::<f32>(target, sources, |a, b| a + b),
             BinaryOp::Sub => self.in_rows::<f32>(target, sources, |a, b| a - b),
             BinaryOp::Mul => self.in_rows::<f32>(target, sources, |a, b| a * b),
-            BinaryOp::Div => self.in_rows::<f32>(target, sources, |a, b| a / b),
+            BinaryOp::Div => self.in_rows::<f32>(target, sources, Over),
             BinaryOp::Max => self.in_rows::<f32>(target, sources, f32::larger),
             _ => false,
         }
@@ -68,7 +98,7 @@ impl Machine<'_> {
         &mut self,
         target: Register,
         sources: [Register; 2],
-        act: impl Fn(T, T) -> U + Copy,
+        act: impl Pairwise<T, U>,
     ) -> bool {
         let Some(nests) = self.row_nests(target, sources) else { return false };
         let mut result = self.registers.take::<U>();
@@ -84,13 +114,22 @@ impl Machine<'_> {
         &mut self,
         target: Register,
         [first, second]: [Register; 2],
-        act: impl Fn(T, T) -> T + Copy,
+        act: impl InPlace<T>,
     ) -> bool {
-        let span = |register| self.registers.type_of(register).span;
-        if target != first || target == second || span(first) != span(target) {
-            return self.by_rows(target, [first, second], act);
+        match target == first && target != second {
+            true => self.in_place_rows(target, second, act),
+            false => self.by_rows(target, [first, second], act),
         }
-        let Some(nests) = self.row_nests(target, [first, second]) else { return false };
+    }
+
+    /// The same with what is in the target.
+    pub(super) fn in_place_rows<T: Element>(
+        &mut self,
+        target: Register,
+        second: Register,
+        act: impl InPlace<T>,
+    ) -> bool {
+        let Some(nests) = self.row_nests(target, [target, second]) else { return false };
         let mut result = self.registers.take_from::<T>(target);
         let other = T::of(self.registers.tile(second));
         run(Tier::detected(), InRows { nest: &nests[1], other, result: &mut result, act });
@@ -121,7 +160,7 @@ struct InRows<'a, T, F> {
     act: F,
 }
 
-impl<T: Element, F: Pairwise<T, T>> Job for InRows<'_, T, F> {
+impl<T: Element, F: InPlace<T>> Job for InRows<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -131,10 +170,7 @@ impl<T: Element, F: Pairwise<T, T>> Job for InRows<'_, T, F> {
         for result in result.chunks_exact_mut(row.elements) {
             let other = &other[starts.next()..];
             match row.stride {
-                0 => {
-                    let other = other[0];
-                    result.iter_mut().for_each(|result| *result = act.of(*result, other));
-                }
+                0 => act.with_one(result, other[0]),
                 _ => {
                     let pairs = result.iter_mut().zip(other);
                     pairs.for_each(|(result, &other)| *result = act.of(*result, other));

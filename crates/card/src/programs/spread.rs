@@ -24,11 +24,6 @@ impl<'a, T: Element> Spread<'a, T> {
         Self { elements, walk, done: 0 }
     }
 
-    /// All of them, if none repeats.
-    pub(super) fn whole(&self) -> Option<&'a [T]> {
-        self.walk.is_none().then_some(self.elements)
-    }
-
     /// The next ones, by way of `room` if they repeat.
     pub(super) fn next<'b>(&'b mut self, count: usize, room: &'b mut Vec<T>) -> &'b [T] {
         match &mut self.walk {

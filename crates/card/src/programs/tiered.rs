@@ -10,9 +10,9 @@ use super::buffer::Element;
 use super::elementwise::{Arithmetic, compare};
 use super::vector::{Job, run};
 
-/// One value in, one out.
-pub(super) fn unary<T: Arithmetic>(op: UnaryOp) -> impl FnOnce(&[T], &mut [T]) -> Result<(), Stop> {
-    move |source, target| run(Tier::detected(), Unary { op, source, target })
+/// One value in, one out, in its place.
+pub(super) fn unary<T: Arithmetic>(op: UnaryOp) -> impl FnOnce(&mut [T]) -> Result<(), Stop> {
+    move |values| run(Tier::detected(), Unary { op, values })
 }
 
 /// Two values in, one out.
@@ -31,8 +31,7 @@ pub(super) fn comparison<T: Element>(
 
 struct Unary<'a, T> {
     op: UnaryOp,
-    source: &'a [T],
-    target: &'a mut [T],
+    values: &'a mut [T],
 }
 
 struct Binary<'a, T> {
@@ -52,7 +51,7 @@ impl<T: Arithmetic> Job for Unary<'_, T> {
 
     #[inline(always)]
     fn run<const TIER: u8>(self) -> Result<(), Stop> {
-        T::unary(self.op, self.source, self.target)
+        T::unary(self.op, self.values)
     }
 }
 

@@ -59,6 +59,8 @@ const WHOLE_F32: f32 = 12_582_912.0;
 
 /// Past these, there is infinity and nothing.
 const ENDS: [f32; 2] = [-104.0, 89.0];
+/// `e^x` is normal up to here, up or down.
+const NEAR: f32 = 87.0;
 
 /// Within one unit of the last place, at half of what f64 takes: softmax and attention wait for it.
 #[inline(always)]
@@ -66,19 +68,26 @@ pub(in super::super) fn exp(x: f32) -> f32 {
     exp_and_rest(x)[0]
 }
 
+/// Whether all `e^x` are normal numbers, with some to spare. Not `all`, which would stop to look at
+/// each one.
+#[inline(always)]
+pub(in super::super) fn are_near(numbers: impl Iterator<Item = f32>) -> bool {
+    numbers.fold(true, |are_near, x| are_near & (x.abs() < NEAR))
+}
+
+/// The same bits as [`exp`] where they [`are_near`]: the power of two is added to the exponent.
+#[inline(always)]
+pub(in super::super) fn exp_near(x: f32) -> f32 {
+    let (shifted, past_one) = parted(x);
+    f32::from_bits((1.0 + past_one).to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
 /// `e^x`, and what was rounded off.
 #[inline(always)]
 pub(super) fn exp_and_rest(x: f32) -> [f32; 2] {
     let x = if x < ENDS[0] { ENDS[0] } else { x };
     let x = if x > ENDS[1] { ENDS[1] } else { x };
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE_F32);
-    let whole = shifted - WHOLE_F32;
-    let rest = whole.mul_add(-LN_2[1], whole.mul_add(-LN_2[0], x));
-    let mut curve = CURVE[4];
-    for at in (0..4).rev() {
-        curve = curve.mul_add(rest, CURVE[at]);
-    }
-    let past_one = (rest * rest).mul_add(curve, rest);
+    let (shifted, past_one) = parted(x);
     let near_one = 1.0 + past_one;
     // In two steps: the whole power may be out of range where the result is not.
     let power = (shifted.to_bits() as i32).wrapping_sub(WHOLE_F32.to_bits() as i32);
@@ -86,6 +95,20 @@ pub(super) fn exp_and_rest(x: f32) -> [f32; 2] {
     let [first, second] = [power_of_two(half), power_of_two(power.wrapping_sub(half))];
     let scaled = |near: f32| near * first * second;
     [scaled(near_one), scaled(past_one - (near_one - 1.0))]
+}
+
+/// `e^x` is a power of two, which is `WHOLE_F32` less than the first number, of one more than the
+/// second.
+#[inline(always)]
+fn parted(x: f32) -> (f32, f32) {
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE_F32);
+    let whole = shifted - WHOLE_F32;
+    let rest = whole.mul_add(-LN_2[1], whole.mul_add(-LN_2[0], x));
+    let mut curve = CURVE[4];
+    for at in (0..4).rev() {
+        curve = curve.mul_add(rest, CURVE[at]);
+    }
+    (shifted, (rest * rest).mul_add(curve, rest))
 }
 
 #[inline(always)]
