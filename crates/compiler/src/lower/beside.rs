@@ -1,13 +1,16 @@
-//! Results of fewer dims beside one of more, where all need the same products: the logarithms of the
-//! sums beside the rows of attention. They share its loops, instead of computing everything twice.
+//! Results of fewer dims beside one of more: the mean of each row beside what is made of its elements,
+//! the logarithms of the sums beside the rows of attention. They share its loops, instead of computing
+//! everything twice.
 //!
-//! Tiles along the dims that they do not have store the same values again, one tile after the other.
-//! Where such a dim is empty, nothing would store them: then they have loops of their own.
+//! Where the loops of the narrower ones are the first of the wider one's, they are stored between those
+//! and the rest. Where not, and where all need the same products, tiles along the dims that they do not
+//! have store the same values again, one tile after the other. Where such a dim is empty, nothing would
+//! store them: then they have loops of their own.
 
 use spyre_artifact::{BinaryOp, CompareOp, Lane, ProgramBuilder, Span};
 
 use super::access::is_scatter;
-use super::nest::{Goal, Nest, Stuck, Turns};
+use super::nest::{Goal, Nest, Opening, Stuck, Turns};
 use super::product::Product;
 use crate::{DimSet, Expression};
 
@@ -21,6 +24,9 @@ struct Beside {
     /// Those that something is reduced over inside.
     reduced: DimSet,
 }
+
+/// Goals, and the dims over which loops are missing for them.
+pub(super) type Group<'a> = (DimSet, Vec<Goal<'a>>);
 
 impl<'a> Nest<'a> {
     /// Reaches goals before any loop is open: together, where that saves a product.
@@ -53,11 +59,55 @@ impl<'a> Nest<'a> {
         result
     }
 
-    fn beside(&self, goals: &[Goal<'a>]) -> Option<Beside> {
-        let are_plain = goals.iter().all(|goal| match goal {
+    /// Goals by the dims that are left of them, where those that can be reached between the loops of
+    /// others are with them.
+    pub(super) fn joined(&self, groups: Vec<Group<'a>>) -> Vec<Group<'a>> {
+        let mut joined: Vec<Group<'a>> = Vec::new();
+        // The wider ones come behind the narrower ones, and take them in.
+        for (rest, goals) in groups {
+            let mut together = goals;
+            joined.retain(|(narrow, others)| {
+                let both = [others.as_slice(), &together].concat();
+                let takes_in = self.opens_for(rest, &together, *narrow, others, &both);
+                if takes_in {
+                    together = both;
+                }
+                !takes_in
+            });
+            joined.push((rest, together));
+        }
+        joined
+    }
+
+    /// Whether the first loops of a wider group are those of a narrower one, and of both.
+    fn opens_for(
+        &self,
+        wide: DimSet,
+        goals: &[Goal<'a>],
+        narrow: DimSet,
+        others: &[Goal<'a>],
+        both: &[Goal<'a>],
+    ) -> bool {
+        if narrow.is_empty() || wide == narrow || !narrow.is_inside(wide) || !self.are_plain(both) {
+            return false;
+        }
+        let own = self.opening(wide, goals).ok();
+        let is_whole =
+            |opening: &Opening| matches!(opening, Opening::Loops { first, .. } if *first == narrow);
+        own.as_ref().is_some_and(is_whole)
+            && own == self.opening(narrow, others).ok()
+            && own == self.opening(wide, both).ok()
+    }
+
+    /// Whether all of them are stores, each to places of its own, of what nobody reads.
+    fn are_plain(&self, goals: &[Goal<'a>]) -> bool {
+        goals.iter().all(|goal| match goal {
             Goal::Store(store) => !is_scatter(self.kernel, store) && !self.is_read(store.operand),
             _ => false,
-        });
+        })
+    }
+
+    fn beside(&self, goals: &[Goal<'a>]) -> Option<Beside> {
         let spans = || goals.iter().map(|goal| self.span(*goal));
         let all = spans().fold(DimSet::NONE, |all, span| all | span);
         let extra = spans().fold(DimSet::NONE, |extra, span| extra | all.minus(span));
@@ -70,7 +120,7 @@ impl<'a> Nest<'a> {
         let are_reductions = of_wide
             .iter()
             .all(|&v| matches!(self.kernel.value(v).expression, Expression::Reduce(..)));
-        let can_be = are_plain
+        let can_be = self.are_plain(goals)
             && !narrow.is_empty()
             && is_worth_it
             && are_reductions

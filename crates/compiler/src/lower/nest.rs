@@ -74,8 +74,17 @@ pub(super) enum Goal<'a> {
     },
 }
 
+/// How goals are reached next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// In loops over the first of their dims, with loops over others inside.
+    Loops { first: DimSet, inner: DimSet, purpose: Purpose, turns: Turns },
+    /// Along dims that values are scanned along.
+    Scanned { reduced: DimSet, pending: Vec<ValueId> },
+}
+
 /// In which order the tiles of some loops run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turns {
     /// One after the other.
     One,
@@ -147,10 +156,11 @@ impl<'a> Nest<'a> {
             let rest = self.span(goal).minus(self.scopes.open());
             groups.entry(rest.iter().collect()).or_default().push(goal);
         }
-        for (rest, goals) in groups {
+        let groups = groups.into_iter().map(|(rest, goals)| (rest.into_iter().collect(), goals));
+        for (rest, goals) in self.joined(groups.collect()) {
             match rest.is_empty() {
                 true => self.finish(code, &goals)?,
-                false => self.open(code, rest.into_iter().collect(), &goals)?,
+                false => self.open(code, rest, &goals)?,
             }
         }
         Ok(())
@@ -164,6 +174,19 @@ impl<'a> Nest<'a> {
         rest: DimSet,
         goals: &[Goal<'a>],
     ) -> Result<(), Stuck> {
+        match self.opening(rest, goals)? {
+            Opening::Scanned { reduced, pending } => {
+                self.open_scanned(code, rest, reduced, &pending, goals)
+            }
+            Opening::Loops { first, inner, purpose, turns } => {
+                let mut body = |nest: &mut Self, code: &mut _| nest.reach(code, goals);
+                self.within(code, first, inner, purpose, turns, &mut body)
+            }
+        }
+    }
+
+    /// The loops that come first, of those over what is left of the goals' dims.
+    pub(super) fn opening(&self, rest: DimSet, goals: &[Goal<'a>]) -> Result<Opening, Stuck> {
         let pending = self.pending(goals);
         let meeting = self.meeting(goals);
         let reduced =
@@ -180,7 +203,7 @@ impl<'a> Nest<'a> {
             first = needed;
         }
         if first.is_empty() && scanned.meets(rest) {
-            return self.open_scanned(code, rest, reduced, &pending, goals);
+            return Ok(Opening::Scanned { reduced, pending });
         }
         if first.is_empty() {
             // Their loops would be inside of these.
@@ -199,7 +222,7 @@ impl<'a> Nest<'a> {
             true => Turns::One,
             false => Turns::Any { but: meeting },
         };
-        self.within(code, first, inner, purpose, turns, &mut |nest, code| nest.reach(code, goals))
+        Ok(Opening::Loops { first, inner, purpose, turns })
     }
 
     /// Whether loops for a value that is not there yet would be between those over `rest`, which must
