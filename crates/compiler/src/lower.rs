@@ -1,6 +1,7 @@
 //! From a kernel to a plan.
 
 mod access;
+mod again;
 mod along;
 mod beside;
 mod error;

@@ -84,9 +84,9 @@ impl Registers {
         if target == source {
             return act(T::of_mut(self.tile_mut(target)));
         }
-        let mut result: Vec<T> = self.take();
-        result.clear();
-        result.extend_from_slice(T::of(self.tile(source)));
+        let elements = T::of(self.tile(source)).len();
+        let mut result: Vec<T> = self.sized(elements);
+        result.copy_from_slice(T::of(self.tile(source)));
         let outcome = act(&mut result);
         self.put(target, result);
         outcome
@@ -100,9 +100,8 @@ impl Registers {
         source: Register,
         act: impl FnOnce(&[T], &mut [U]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut result = self.take();
+        let mut result = self.sized(T::of(self.tile(source)).len());
         let source = T::of(self.tile(source));
-        result.resize(source.len(), U::default());
         let outcome = act(source, &mut result);
         self.put(target, result);
         outcome
@@ -118,18 +117,16 @@ impl Registers {
         mut act: impl FnMut([&[T]; N], &mut [U]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let span = self.type_of(target).span;
-        let mut result = self.take();
+        let mut result = self.sized(tiles.elements_of(span));
         if sources.iter().all(|&source| self.type_of(source).span == span) {
             let mut inputs = [&[][..]; N];
             for (input, &source) in inputs.iter_mut().zip(&sources) {
                 *input = T::of(self.tile(source));
             }
-            result.resize(inputs[0].len(), U::default());
             let outcome = act(inputs, &mut result);
             self.put(target, result);
             return outcome;
         }
-        result.resize(tiles.elements_of(span), U::default());
         let mut rooms: [Vec<T>; N] = std::array::from_fn(|_| self.take());
         let mut inputs = sources.map(|source| self.spread(tiles, source, span));
         let outcome = result
@@ -150,8 +147,7 @@ impl Registers {
         mut act: impl FnMut(&[u8], [&[T]; 2], &mut [T]),
     ) {
         let span = self.type_of(target).span;
-        let mut result: Vec<T> = self.take();
-        result.resize(tiles.elements_of(span), T::default());
+        let mut result: Vec<T> = self.sized(tiles.elements_of(span));
         let mut chosen_room: Vec<u8> = self.take();
         let mut rooms: [Vec<T>; 2] = std::array::from_fn(|_| self.take());
         let mut chosen = self.spread(tiles, condition, span);
@@ -177,6 +173,19 @@ impl Registers {
             Some(at) => mem::take(T::of_mut(&mut self.spare.remove(at))),
             None => Vec::new(),
         }
+    }
+
+    /// So many elements, whatever they are.
+    pub(super) fn sized<T: Element>(&mut self, elements: usize) -> Vec<T> {
+        // One that is long enough need not be filled first; longer ones are for others.
+        let spare = self.spare.iter().enumerate().rev().filter(|(_, buffer)| T::is_in(buffer));
+        let long = spare.filter(|(_, buffer)| T::of(buffer).len() >= elements);
+        let mut buffer = match long.min_by_key(|(_, buffer)| T::of(buffer).len()) {
+            Some((at, _)) => mem::take(T::of_mut(&mut self.spare.remove(at))),
+            None => self.take(),
+        };
+        buffer.resize(elements, T::default());
+        buffer
     }
 
     /// Gives a spare buffer back.

@@ -101,8 +101,8 @@ impl Machine<'_> {
         act: impl Pairwise<T, U>,
     ) -> bool {
         let Some(nests) = self.row_nests(target, sources) else { return false };
-        let mut result = self.registers.take::<U>();
-        result.resize(self.tiles.elements_of(self.registers.type_of(target).span), U::default());
+        let elements = self.tiles.elements_of(self.registers.type_of(target).span);
+        let mut result = self.registers.sized::<U>(elements);
         let inputs = sources.map(|source| T::of(self.registers.tile(source)));
         run(Tier::detected(), ByRows { nests: &nests, inputs, result: &mut result, act });
         self.registers.put(target, result);

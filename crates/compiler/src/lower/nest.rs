@@ -179,10 +179,37 @@ impl<'a> Nest<'a> {
                 self.open_scanned(code, rest, reduced, &pending, goals)
             }
             Opening::Loops { first, inner, purpose, turns } => {
+                self.make_before(code, goals)?;
                 let mut body = |nest: &mut Self, code: &mut _| nest.reach(code, goals);
                 self.within(code, first, inner, purpose, turns, &mut body)
             }
         }
+    }
+
+    /// Computes what goals need and what is the same all along the loops that will be opened for them.
+    /// Where no loop is open yet, threads would have to be given it.
+    fn make_before(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
+        let open = self.scopes.open();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let (mut seen, mut rest) = (HashSet::new(), Self::roots(goals));
+        while let Some(value) = rest.pop() {
+            let is_there = self.scopes.find(value).is_some() || self.kept.contains_key(&value);
+            if is_there || !seen.insert(value) {
+                continue;
+            }
+            let known = self.kernel.value(value);
+            let is_computed = is_computed(&known.expression);
+            match is_computed
+                && known.span.is_inside(open)
+                && self.reductions_of(&[value]).is_empty()
+            {
+                true => _ = self.value(code, value)?,
+                false => rest.extend(known.expression.sources()),
+            }
+        }
+        Ok(())
     }
 
     /// The loops that come first, of those over what is left of the goals' dims.
@@ -547,19 +574,21 @@ impl<'a> Nest<'a> {
 
     /// Reductions that goals need and that are not computed.
     pub(super) fn pending(&self, goals: &[Goal<'_>]) -> Vec<ValueId> {
-        let roots: Vec<ValueId> = goals
-            .iter()
-            .flat_map(|goal| match goal {
-                Goal::Store(store) => {
-                    let others = store.axes.iter().chain(&store.condition).copied();
-                    others.chain([store.value]).collect()
-                }
-                Goal::Reduce { source, .. } | Goal::Seek { source, .. } => vec![*source],
-                Goal::Multiply { product, .. } => vec![product.left, product.right],
-                Goal::Keep(value, _) => vec![*value],
-            })
-            .collect();
-        self.reductions_of(&roots)
+        self.reductions_of(&Self::roots(goals))
+    }
+
+    /// The values that goals are about.
+    fn roots(goals: &[Goal<'_>]) -> Vec<ValueId> {
+        let of = |goal: &Goal<'_>| match goal {
+            Goal::Store(store) => {
+                let others = store.axes.iter().chain(&store.condition).copied();
+                others.chain([store.value]).collect()
+            }
+            Goal::Reduce { source, .. } | Goal::Seek { source, .. } => vec![*source],
+            Goal::Multiply { product, .. } => vec![product.left, product.right],
+            Goal::Keep(value, _) => vec![*value],
+        };
+        goals.iter().flat_map(of).collect()
     }
 
     /// Reductions that values are made from and that are not computed; no one behind one that is.
@@ -614,4 +643,17 @@ impl<'a> Nest<'a> {
     pub(super) fn program_span(&self, dims: DimSet) -> Span {
         Span::of(&dims.iter().map(|dim| self.dim(dim)).collect::<Vec<_>>())
     }
+}
+
+/// Whether a value is computed from others of its own place.
+fn is_computed(expression: &Expression) -> bool {
+    matches!(
+        expression,
+        Expression::Unary(..)
+            | Expression::Binary(..)
+            | Expression::Compare(..)
+            | Expression::Select(..)
+            | Expression::Convert(..)
+            | Expression::Round(..)
+    )
 }

@@ -3,9 +3,12 @@
 //! A draft fills each register for one purpose, so that its life is one stretch of the code: from
 //! the first write to the last read, or, where that is in a loop that the first write is not in, to
 //! the end of that loop. Lives that do not meet, of registers of one type, become one register. An
-//! instruction that works element by element may write over what it reads last.
+//! instruction that works element by element may write over what it reads last. What a later loop makes
+//! again is left alone until its own has passed.
 
 use spyre_artifact::{Draft, Instruction, Register, RegisterType};
+
+use super::again::wanted_again;
 
 /// Lets registers share buffers.
 pub(super) fn share(draft: &mut Draft) {
@@ -64,6 +67,7 @@ struct Life {
 
 /// The lives of all registers that are used, in the order in which they begin.
 fn lives(draft: &Draft, loops: &Loops) -> Vec<Life> {
+    let wanted = wanted_again(draft, &loops.homes());
     let mut places = vec![None; draft.registers.len()];
     let mut lives: Vec<Life> = Vec::new();
     for (at, &(mut instruction)) in draft.instructions.iter().enumerate() {
@@ -77,6 +81,9 @@ fn lives(draft: &Draft, loops: &Loops) -> Vec<Life> {
             let life = &mut lives[nth];
             life.last = life.last.max(loops.end_of_use(life.home, at));
         });
+    }
+    for life in lives.iter_mut().filter(|life| wanted[life.register.index()]) {
+        life.last = life.last.max(loops.loops[life.home].end);
     }
     lives
 }
@@ -124,6 +131,11 @@ impl Loops {
             around = self.loops[around].parent;
         }
         end
+    }
+
+    /// The innermost loop around each instruction, and the one around that.
+    fn homes(&self) -> Vec<[usize; 2]> {
+        self.around.iter().map(|&home| [home, self.loops[home].parent]).collect()
     }
 
     fn innermost_parallel(&self, from: usize) -> Option<usize> {
