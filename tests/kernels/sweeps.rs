@@ -92,3 +92,29 @@ fn what_is_kept_is_the_same_for_any_number_of_threads() -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// In one pass where nobody wants the differences, near the ends of the range and far from them.
+#[test]
+fn powers_of_differences_do_not_depend_on_how_they_are_made() -> Result<(), Failure> {
+    for scale in ["1", "40", "100000"] {
+        let text = |also: &str, store: &str| {
+            format!(
+                "kernel powers(i, j) {{
+                    in x: float32[i, j]
+                    in m: float32[i]
+                    out y: float32[i, j]
+                    {also}
+                    d = x * {scale} - m * {scale}
+                    y = exp(d)
+                    {store}
+                }}"
+            )
+        };
+        let [alone, beside]: [Kernel; 2] =
+            [text("", "").parse()?, text("out z: float32[i, j]", "z = d").parse()?];
+        let run = |kernel: &Kernel| Bed::open()?.run(kernel, &[], &arrays_of(kernel, &[19, 700]));
+        let [of_alone, of_beside] = [run(&alone)?, run(&beside)?];
+        assert!(of_alone[2] == of_beside[2], "times {scale}");
+    }
+    Ok(())
+}

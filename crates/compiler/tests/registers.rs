@@ -68,3 +68,33 @@ fn what_was_written_before_a_parallel_loop_is_not_written_in_it() -> Result<(), 
     assert!(parallel.contains("= constant 2.0") && !parallel.contains("r0 ="), "{program}");
     Ok(())
 }
+
+/// Means and deviations are stored between the loops of the rows, which are walked over three times;
+/// what is the same all along a row is computed before it, and the differences that the last loop needs
+/// again are not written over.
+#[test]
+fn a_layer_norm_is_one_nest_of_loops() -> Result<(), CompileError> {
+    let text = "kernel k(i, j) {
+        in x: float32[i, j]
+        out mean: float32[i]
+        out rstd: float32[i]
+        out y: float32[i, j]
+        m = sum<j>(x) / f32(size(j))
+        d = x - m
+        s = rsqrt(sum<j>(d * d) / f32(size(j)) + 0.00001)
+        mean = m
+        rstd = s
+        y = d * s
+    }";
+    let program = program(text)?.to_string();
+    assert_eq!(program.matches("begin d0").count(), 1, "{program}");
+    let bodies: Vec<&str> = program.split("begin d1").skip(1).collect();
+    let [_, squares, scales] = bodies.as_slice() else { panic!("three loops:\n{program}") };
+    let (squares, stores) = squares.split_once("end\n").expect("a loop's end");
+    assert!(squares.contains("r1 = sub r1 r0\n"), "{program}");
+    assert!(squares.contains("= mul r1 r1\n") && !squares.contains("r1 = mul"), "{program}");
+    assert!(stores.contains("store o1 r0\n") && stores.contains("store o2 "), "{program}");
+    let (scales, _) = scales.split_once("end\n").expect("a loop's end");
+    assert_eq!(scales.matches(" = ").count(), 3, "load, sub and mul:\n{program}");
+    Ok(())
+}
