@@ -23,6 +23,17 @@ def device() -> torch.device:
 
 
 @pytest.fixture
+def no_fallback():
+    """An operator that would run on the CPU raises."""
+    from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+
+    mode = fallback_mode()
+    set_fallback_mode("error")
+    yield
+    set_fallback_mode(mode)
+
+
+@pytest.fixture
 def python():
     """Runs code in a process of its own, in which nothing has happened yet."""
 

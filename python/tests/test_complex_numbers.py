@@ -4,22 +4,17 @@ import pytest
 import torch
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre.layouts import as_strided_with_layout
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
 from layout_cases import CARD
 
-pytestmark = [needs_spyre, pytest.mark.skipif(CARD, reason="the card has no complex numbers")]
+pytestmark = [
+    needs_spyre,
+    pytest.mark.skipif(CARD, reason="the card has no complex numbers"),
+    pytest.mark.usefixtures("no_fallback"),
+]
 
 DTYPES = (torch.complex32, torch.complex64, torch.complex128)
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
-    yield
-    set_fallback_mode(mode)
 
 
 def numbers(*shape: int, dtype=torch.complex64) -> torch.Tensor:

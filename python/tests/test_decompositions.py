@@ -9,7 +9,7 @@ from torch_spyre.ops.decompositions import (
     remove_spyre_decomposition,
     spyre_decompositions,
 )
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+from torch_spyre.ops.fallbacks import set_fallback_mode
 
 from conftest import needs_spyre
 
@@ -17,11 +17,8 @@ pytestmark = needs_spyre
 
 
 @pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
+def no_decompositions(no_fallback):
     yield
-    set_fallback_mode(mode)
     if spyre_decompositions:
         remove_spyre_decomposition(list(spyre_decompositions))
 

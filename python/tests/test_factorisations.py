@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
 
-pytestmark = needs_spyre
+pytestmark = [needs_spyre, pytest.mark.usefixtures("no_fallback")]
 
 GENERATOR = torch.Generator().manual_seed(11)
 
@@ -55,14 +54,6 @@ CASES = {
     "all reflections": (lambda a: torch.linalg.qr(a, mode="complete"), BATCH),
     "product of reflections": (torch.linalg.householder_product, TALL, random(2, 4).sigmoid()),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
-    yield
-    set_fallback_mode(mode)
 
 
 def outcome(act, arguments, device, dtype):

@@ -3,9 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
 
 X, Y = torch.randn(33, 70), torch.randn(33, 70)
 ROW, COLUMN = torch.randn(70), torch.randn(33, 1)
@@ -132,14 +133,6 @@ BACKWARD = {
     "cross_entropy": (lambda a: F.cross_entropy(a, torch.arange(8, device=a.device)), torch.randn(8, 10)),
     "index": (lambda a: a[:, PLACES[0].to(a.device)] ** 2, X),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
-    yield
-    set_fallback_mode(mode)
 
 
 def moved(value, dtype, device="cpu"):

@@ -4,7 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
 
@@ -14,12 +13,8 @@ TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-13, torch.bfloat16: 1.6e-2, 
 
 
 @pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
+def seeded(no_fallback):
     torch.manual_seed(1234)
-    yield
-    set_fallback_mode(mode)
 
 
 def tensors(dtype, batch=2, heads=4, shared=None, queries=17, keys=21, width=8, values=None):

@@ -4,9 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing._internal.common_methods_invocations import op_db
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+from torch_spyre.ops.fallbacks import set_fallback_mode
 
 from conftest import needs_spyre
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
 
 LINE, PICTURE, VOLUME = torch.randn(3, 4, 17), torch.randn(3, 4, 11, 9), torch.randn(2, 4, 6, 7, 5)
 WIDE = torch.randn(3, 40, 11, 9)
@@ -116,14 +118,6 @@ SAMPLED = [
     "nn.functional.unfold", "nn.functional.fold", "nn.functional.pad", "nn.functional.pixel_shuffle",
     "nn.functional.pixel_unshuffle",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
-    yield
-    set_fallback_mode(mode)
 
 
 def outcome(act, arguments, device, dtype):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
+from torch_spyre.ops.fallbacks import set_fallback_mode
 
 from conftest import needs_spyre
 
@@ -16,12 +16,8 @@ SIGMAS = 5
 
 
 @pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
+def seeded(no_fallback):
     torch.manual_seed(1234)
-    yield
-    set_fallback_mode(mode)
 
 
 def filled(name, *parameters, dtype=torch.float32, **others):

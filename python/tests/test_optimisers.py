@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
 
@@ -12,12 +11,8 @@ STEPS = 4
 
 
 @pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
+def seeded(no_fallback):
     torch.manual_seed(1234)
-    yield
-    set_fallback_mode(mode)
 
 
 FUSED = {

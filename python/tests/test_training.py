@@ -8,20 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
 
-pytestmark = needs_spyre
+pytestmark = [needs_spyre, pytest.mark.usefixtures("no_fallback")]
 STEPS = 200
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
-    yield
-    set_fallback_mode(mode)
 
 
 @pytest.fixture(autouse=True, scope="module")

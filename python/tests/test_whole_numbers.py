@@ -3,22 +3,17 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_spyre.ops.fallbacks import fallback_mode, set_fallback_mode
 
 from conftest import needs_spyre
 from layout_cases import CARD
 
-pytestmark = [needs_spyre, pytest.mark.skipif(CARD, reason="the card has other dtypes")]
+pytestmark = [
+    needs_spyre,
+    pytest.mark.skipif(CARD, reason="the card has other dtypes"),
+    pytest.mark.usefixtures("no_fallback"),
+]
 
 LARGE = [0, 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1025, 2**64 - 1]
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    mode = fallback_mode()
-    set_fallback_mode("error")
-    yield
-    set_fallback_mode(mode)
 
 
 def same(given: torch.Tensor, expected: torch.Tensor) -> None:
