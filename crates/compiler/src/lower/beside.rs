@@ -63,7 +63,7 @@ impl<'a> Nest<'a> {
     /// others are with them.
     pub(super) fn joined(&self, groups: Vec<Group<'a>>) -> Vec<Group<'a>> {
         let mut joined: Vec<Group<'a>> = Vec::new();
-        // The wider ones come behind the narrower ones, and take them in.
+        // One takes in the narrower ones before it: those along the first of its dims.
         for (rest, goals) in groups {
             let mut together = goals;
             joined.retain(|(narrow, others)| {
