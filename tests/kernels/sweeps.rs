@@ -118,3 +118,65 @@ fn powers_of_differences_do_not_depend_on_how_they_are_made() -> Result<(), Fail
     }
     Ok(())
 }
+
+/// What another number does to each of a row: with one that all of them meet, with their own, or with one
+/// for each column.
+const OTHERS: [&str; 4] = ["r", "f", "c", "0.3"];
+
+/// In one pass where nobody wants what is in between.
+#[test]
+fn chains_of_sums_and_products_do_not_depend_on_how_they_are_made() -> Result<(), Failure> {
+    let ops = ["+", "-", "*"];
+    for nth in 0..64 {
+        let [a, b, c] = [nth / 16, nth / 4 % 4, nth % 4].map(|at| OTHERS[at]);
+        let [first, second, third] = [nth, nth / 3 + 1, nth / 5 + 2].map(|at| ops[at % 3]);
+        let text = |also: &str, stores: &str| {
+            format!(
+                "kernel chain(i, j) {{
+                    in x: float32[i, j]
+                    in r: float32[i]
+                    in c: float32[j]
+                    in f: float32[i, j]
+                    out y: float32[i, j]
+                    {also}
+                    s = x {first} {a}
+                    t = s {second} {b}
+                    y = t {third} {c}
+                    {stores}
+                }}"
+            )
+        };
+        let also = "out z: float32[i, j]\nout u: float32[i, j]";
+        let [alone, beside]: [Kernel; 2] =
+            [text("", "").parse()?, text(also, "z = s\nu = t").parse()?];
+        let run = |kernel: &Kernel| Bed::open()?.run(kernel, &[], &arrays_of(kernel, &[18, 700]));
+        let [of_alone, of_beside] = [run(&alone)?, run(&beside)?];
+        assert!(of_alone[4] == of_beside[4], "{}", text("", ""));
+    }
+    Ok(())
+}
+
+/// With squares that nobody wants and with others.
+#[test]
+fn sums_of_squares_do_not_depend_on_how_they_are_made() -> Result<(), Failure> {
+    let text = |also: &str, store: &str| {
+        format!(
+            "kernel squares(i, j) {{
+                in x: float32[i, j]
+                out y: float32[i]
+                {also}
+                s = x * x
+                y = sum<j>(s)
+                {store}
+            }}"
+        )
+    };
+    let [alone, beside]: [Kernel; 2] =
+        [text("", "").parse()?, text("out z: float32[i, j]", "z = s").parse()?];
+    for extents in [[1, 1], [5, 31], [18, 33], [33, 700], [3, 5000]] {
+        let run = |kernel: &Kernel| Bed::open()?.run(kernel, &[], &arrays_of(kernel, &extents));
+        let [of_alone, of_beside] = [run(&alone)?, run(&beside)?];
+        assert!(of_alone[1] == of_beside[1], "{extents:?}");
+    }
+    Ok(())
+}

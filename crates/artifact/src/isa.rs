@@ -7,6 +7,7 @@
 //! they lie is not in the code but in the word table of the instance
 //! ([`EntryImage`](crate::EntryImage)), which correction fills at launch.
 
+mod blocks;
 mod builder;
 mod constant;
 mod coordinates;

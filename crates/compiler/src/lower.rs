@@ -4,6 +4,7 @@ mod access;
 mod again;
 mod along;
 mod beside;
+mod early;
 mod error;
 mod nest;
 mod online;
@@ -115,6 +116,7 @@ impl Kernel {
         let nest = nest::Nest::new(self, options.profile, axes, operands, scalars);
         nest.write(&mut code, &kept)?;
         let mut draft = code.draft()?;
+        early::narrow_first(&mut draft);
         registers::share(&mut draft);
         let program = draft.verify()?;
         let mut plan =

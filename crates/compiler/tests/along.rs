@@ -24,7 +24,7 @@ r1: f32 [d0 d1]
 r2: f32 [d0 d1]
 begin d0 tile 16 parallel
   r0 = constant -0.0
-  begin d1 tile 256
+  begin d1 tile 512
     r1 = load o0
     r2 = scan_sum r1 over d1 carrying r0
     store o1 r2
@@ -46,7 +46,7 @@ fn a_place_and_an_extreme_are_found_in_one_pass() -> Result<(), CompileError> {
     }";
     let program = program(text)?;
     assert_eq!(program.matches("load o0").count(), 1, "{program}");
-    assert!(program.contains("  begin d1 tile 256\n    r3 = load o0\n    argmax r0 r1 r3 over d1\n    reduce max r2 r3\n  end\n"), "{program}");
+    assert!(program.contains("  begin d1 tile 512\n    r3 = load o0\n    argmax r0 r1 r3 over d1\n    reduce max r2 r3\n  end\n"), "{program}");
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn a_scan_that_crosses_another_one_is_kept() -> Result<(), CompileError> {
     }";
     let program = program(text)?;
     assert!(program.contains("o2: both IEEE_INT64 [d0 d1]"), "{program}");
-    assert!(program.contains("begin d1 tile 256 parallel\n  r"), "{program}");
+    assert!(program.contains("begin d1 tile 512 parallel\n  r"), "{program}");
     Ok(())
 }
 

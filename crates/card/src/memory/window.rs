@@ -17,7 +17,7 @@ use std::sync::Arc;
 use spyre_hal::Pattern;
 use spyre_layout::{
     Crew, DmaNest, Error, STICK_BYTES, StickGrid, copy_past_cache, copy_rows_past_cache,
-    copy_stick_grid,
+    copy_stick_grid, copy_stick_grid_past_cache,
 };
 use spyre_numerics::{Converter, Rows};
 
@@ -94,6 +94,23 @@ impl Part<'_> {
         unsafe { copy_stick_grid(source, target.as_mut_ptr(), grid) };
     }
 
+    /// Copies sticks into it, from `at` on. What goes past the cache is ordered before what follows by a
+    /// fence of the caller.
+    pub(crate) fn copy_sticks_in(&self, source: &[u8], at: usize, grid: StickGrid, way: Way) {
+        self.check(at, reach_of_grid(grid.counts, grid.target_strides));
+        assert!(reach_of_grid(grid.counts, grid.source_strides) <= source.len());
+        let target = self.window.address(self.start + at, 0);
+        let [column, row] = grid.target_strides;
+        // SAFETY: both ends hold the sticks, and the source is not device memory; what is streamed
+        // fills whole lines.
+        unsafe {
+            match way == Way::PastCache && are_lines([target.addr(), column, row]) {
+                true => copy_stick_grid_past_cache(source.as_ptr(), target, grid),
+                false => copy_stick_grid(source.as_ptr(), target, grid),
+            }
+        }
+    }
+
     /// Converts rows of elements into it, from `at` on. What goes past the cache is ordered before what
     /// follows by a fence of the caller.
     pub(crate) fn convert_in(
@@ -109,8 +126,7 @@ impl Part<'_> {
         self.check(at, reach(rows.count, rows.target_stride, row_bytes));
         assert!(reach(rows.count, rows.source_stride, rows.elements * from) <= source.len());
         let target = self.window.address(self.start + at, 0);
-        let places = [target.addr(), row_bytes, rows.target_stride];
-        let is_in_lines = places.iter().all(|place| place.is_multiple_of(LINE_BYTES));
+        let is_in_lines = are_lines([target.addr(), row_bytes, rows.target_stride]);
         // SAFETY: both ends hold the rows, and the source is not device memory; what is streamed
         // fills whole lines.
         unsafe {
@@ -153,6 +169,10 @@ fn prefetch(line: *const u8) {
 
 /// What stores past the cache fill at a time.
 const LINE_BYTES: usize = 64;
+
+fn are_lines(places: [usize; 3]) -> bool {
+    places.iter().all(|place| place.is_multiple_of(LINE_BYTES))
+}
 
 /// Longer rows than this are worth a call.
 const MOST_STICKS: usize = 8;

@@ -5,7 +5,7 @@ use spyre_numerics::{Converter, DataFormat};
 
 use super::Stop;
 use super::buffer::format_of;
-use super::exp_rows::is_power;
+use super::fused::Fused;
 use super::recall::Recalls;
 
 /// A verified program, and what is looked up while it runs.
@@ -28,8 +28,8 @@ struct Step {
     may_fork: bool,
     /// There, and back again if it goes both ways; those of both sides of a product.
     converters: [Option<Converter>; 2],
-    /// It and the next one take powers of differences, and nobody wants the differences.
-    is_power: bool,
+    /// What it and the next ones are together.
+    fused: Option<Fused>,
 }
 
 impl LoadedCode {
@@ -68,9 +68,8 @@ impl LoadedCode {
             steps[at].converters = converters(&program, instruction)?;
         }
         let recalls = Recalls::of(&program);
-        for (at, step) in steps.iter_mut().enumerate() {
-            step.is_power = is_power(&program, at) && recalls.part(at).keep.is_none();
-        }
+        let all_fused = Fused::all(&program, &recalls);
+        steps.iter_mut().zip(all_fused).for_each(|(step, fused)| step.fused = fused);
         Ok(Self { program, steps, indexed, walked, recalls })
     }
 
@@ -104,9 +103,10 @@ impl LoadedCode {
         self.steps[begin].may_fork
     }
 
-    /// Whether the instruction here and the next one take powers of differences.
-    pub(super) fn is_power(&self, at: usize) -> bool {
-        self.steps[at].is_power
+    /// What the instruction here and the next ones are together, if they are cheaper so.
+    #[inline]
+    pub(super) fn fused(&self, at: usize) -> Option<Fused> {
+        self.steps[at].fused
     }
 
     /// How the instruction here converts elements.

@@ -211,18 +211,14 @@ impl<'a> Machine<'a> {
     }
 
     /// Carries out an instruction, unless what it makes is kept from a loop before; perhaps the next
-    /// one, too. How many it were.
+    /// ones, too. How many it were.
     fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<usize, Stop> {
         let is_sweeping = self.sweeping.is_some();
         if is_sweeping && self.recalls(self.code.recalls().part(at)) {
             return Ok(1);
         }
-        let steps = match instruction {
-            Instruction::Binary { target, right, .. }
-                if self.code.is_power(at) && self.power_of_difference(target, right) =>
-            {
-                2
-            }
+        let steps = match self.code.fused(at) {
+            Some(fused) if self.fused(at, fused) => fused.count(),
             _ => {
                 self.step(at, instruction)?;
                 1
@@ -316,7 +312,12 @@ impl<'a> Machine<'a> {
         let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
         match run.as_ref().map(slice::from_ref).or(self.bound.plan.at(at)) {
             Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
-            None => tensor.each_piece(tiles, dims(span), store),
+            None => tensor.each_series(tiles, dims(span), |series| {
+                match tensor.store_sticks(part, series, converter, tile.bytes()) {
+                    true => Ok(()),
+                    false => series.pieces().try_for_each(&mut store),
+                }
+            }),
         }?;
         self.has_streamed |= tensor.is_streamed();
         Ok(())

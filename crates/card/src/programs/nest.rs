@@ -1,13 +1,13 @@
+use smallvec::SmallVec;
 use spyre_artifact::MAX_DIMS;
 
 /// Loops over a tile, outermost first: how often, and how far each step goes in what is walked over.
 ///
 /// Loops of one step are left out, and loops that continue each other are one: rows get as long as
 /// they can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nest {
-    loops: [Row; MAX_DIMS],
-    count: usize,
+    loops: SmallVec<[Row; 4]>,
     is_empty: bool,
 }
 
@@ -34,19 +34,19 @@ impl Nest {
         dims: impl IntoIterator<Item = (usize, i64)>,
         joins: impl Fn(usize, i64) -> bool,
     ) -> Self {
-        let mut nest = Self { loops: Default::default(), count: 0, is_empty: false };
+        let mut nest = Self::default();
         dims.into_iter().for_each(|(elements, stride)| nest.push(elements, stride, &joins));
         nest
     }
 
     /// The innermost loop.
     pub(super) fn row(&self) -> Row {
-        self.loops[..self.count].last().copied().unwrap_or(ONE)
+        self.loops.last().copied().unwrap_or(ONE)
     }
 
     /// The loops around it.
     pub(super) fn outer(&self) -> &[Row] {
-        &self.loops[..self.count.saturating_sub(1)]
+        &self.loops[..self.loops.len().saturating_sub(1)]
     }
 
     /// Where the innermost rows start, one after the other.
@@ -62,7 +62,7 @@ impl Nest {
         start: i64,
         mut act: impl FnMut(Row) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (outer, row) = match self.loops[..self.count].split_last() {
+        let (outer, row) = match self.loops.split_last() {
             Some((row, outer)) => (outer, *row),
             None => (&[][..], ONE),
         };
@@ -75,7 +75,7 @@ impl Nest {
         start: i64,
         mut act: impl FnMut(Row, Row) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (outer, rows, row) = match &self.loops[..self.count] {
+        let (outer, rows, row) = match &self.loops[..] {
             [outer @ .., rows, row] => (outer, *rows, *row),
             [row] => (&[][..], ONE, *row),
             [] => (&[][..], ONE, ONE),
@@ -115,15 +115,14 @@ impl Nest {
             return;
         }
         let row = Row { start: 0, elements, stride };
-        if let Some(last) = self.loops[..self.count].last_mut() {
+        if let Some(last) = self.loops.last_mut() {
             let continues = stride.checked_mul(elements as i64) == Some(last.stride);
             if continues && joins(elements, stride) {
                 *last = Row { elements: last.elements * elements, ..row };
                 return;
             }
         }
-        self.loops[self.count] = row;
-        self.count += 1;
+        self.loops.push(row);
     }
 }
 

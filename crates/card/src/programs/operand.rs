@@ -61,6 +61,15 @@ impl Series {
     }
 }
 
+/// Whole sticks in columns and rows: bytes from one to the next in device memory and in the tile, and
+/// where they start in the tile.
+struct Sticks {
+    counts: [usize; 2],
+    there: [usize; 2],
+    in_tile: [usize; 2],
+    start: usize,
+}
+
 /// The words that a tensor has in a table before those of its view and its layout.
 const PLACE_WORDS: usize = 4;
 
@@ -309,19 +318,54 @@ impl Tensor {
         converter: &Converter,
         target: &mut [u8],
     ) -> bool {
-        let Series { first, count, step_bytes } = series;
-        let bytes = self.element_bytes;
-        let is_whole = first.elements * bytes == STICK_BYTES as usize;
-        if !converter.is_copy() || !is_whole || !self.is_dense(first) {
-            return false;
-        }
+        let Some(sticks) = self.sticks(series, converter) else { return false };
         let grid = StickGrid {
-            counts: [count, first.rows],
-            source_strides: [step_bytes, first.row_stride_bytes],
-            target_strides: [STICK_BYTES as usize, first.pitch * bytes],
+            counts: sticks.counts,
+            source_strides: sticks.there,
+            target_strides: sticks.in_tile,
         };
-        part.copy_sticks_out(first.at, grid, &mut target[first.place * bytes..]);
+        part.copy_sticks_out(series.first.at, grid, &mut target[sticks.start..]);
         true
+    }
+
+    /// Copies a series of whole sticks from the tile in `source`; whether it is one.
+    pub(super) fn store_sticks(
+        &self,
+        part: Part<'_>,
+        series: Series,
+        converter: &Converter,
+        source: &[u8],
+    ) -> bool {
+        let Some(sticks) = self.sticks(series, converter) else { return false };
+        let grid = StickGrid {
+            counts: sticks.counts,
+            source_strides: sticks.in_tile,
+            target_strides: sticks.there,
+        };
+        let way = self.way(series.first.count());
+        part.copy_sticks_in(&source[sticks.start..], series.first.at, grid, way);
+        true
+    }
+
+    /// A series as sticks that are copied as they are, if it is one.
+    fn sticks(&self, series: Series, converter: &Converter) -> Option<Sticks> {
+        let Series { first, count, step_bytes } = series;
+        let (bytes, stick) = (self.element_bytes, STICK_BYTES as usize);
+        let is_whole = first.elements * bytes == stick && self.is_dense(first);
+        (converter.is_copy() && is_whole).then(|| Sticks {
+            counts: [count, first.rows],
+            there: [step_bytes, first.row_stride_bytes],
+            in_tile: [stick, first.pitch * bytes],
+            start: first.place * bytes,
+        })
+    }
+
+    /// How pieces of so many elements are stored.
+    fn way(&self, elements: usize) -> Way {
+        match self.is_streamed() && elements >= LEAST_STREAMED {
+            true => Way::PastCache,
+            false => Way::Cached,
+        }
     }
 
     /// Converts a piece into the tile in `target`, by way of `raw` if its elements lie apart.
@@ -368,11 +412,7 @@ impl Tensor {
             let source = &source[place * bytes..];
             let (source_stride, target_stride) = (pitch * bytes, row_stride_bytes);
             let rows = Rows { count: rows, elements, source_stride, target_stride };
-            let way = match self.is_streamed() && elements * rows.count >= LEAST_STREAMED {
-                true => Way::PastCache,
-                false => Way::Cached,
-            };
-            part.convert_in(converter, source, at, rows, way);
+            part.convert_in(converter, source, at, rows, self.way(piece.count()));
             return Ok(());
         }
         raw.resize(elements * self.element_bytes, 0);

@@ -42,7 +42,7 @@ impl Sweep {
         });
         let loops: Vec<_> = loops.collect();
         let start = begin + loops.len();
-        let length = instructions[start..].iter().position(is_border)?;
+        let length = instructions[start..].iter().position(Instruction::is_border)?;
         let body = start..start + length;
         let ends = instructions.get(body.end..body.end + loops.len())?;
         let is_whole = !loops.is_empty() && ends.iter().all(|end| *end == Instruction::End);
@@ -84,16 +84,6 @@ impl Sweep {
     fn meets_the_same(&self, other: &Self) -> bool {
         self.parent == other.parent && self.loops == other.loops
     }
-}
-
-fn is_border(instruction: &Instruction) -> bool {
-    matches!(
-        instruction,
-        Instruction::Begin { .. }
-            | Instruction::End
-            | Instruction::SkipUnless { .. }
-            | Instruction::SkipUnlessAny { .. }
-    )
 }
 
 /// What an instruction has to do with values that are kept.
@@ -371,7 +361,7 @@ fn written_in(body: &[Instruction]) -> u64 {
 }
 
 /// Registers that a body reads before it has written them.
-fn exposed(body: &[Instruction]) -> u64 {
+pub(super) fn exposed(body: &[Instruction]) -> u64 {
     let (mut exposed, mut written) = (0, 0);
     for &instruction in body {
         let (reads, writes) = touched(instruction);
@@ -382,7 +372,7 @@ fn exposed(body: &[Instruction]) -> u64 {
 }
 
 /// The registers that an instruction reads and those that it writes, a bit for each.
-fn touched(mut instruction: Instruction) -> (u64, u64) {
+pub(super) fn touched(mut instruction: Instruction) -> (u64, u64) {
     let (mut reads, mut writes) = (0, 0);
     instruction.touch_registers(|touch, register| {
         let bit = 1 << register.index();

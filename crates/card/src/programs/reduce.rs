@@ -72,6 +72,15 @@ impl Machine<'_> {
         }
     }
 
+    /// Adds the squares of what a register holds, if its rows are long.
+    pub(super) fn sum_of_squares(&mut self, target: Register, source: Register) -> bool {
+        let is_worth_it = self.has_long_rows(source);
+        if is_worth_it {
+            self.fold_terms(target, source, -0.0_f32, |x| x * x, |a, b| a + b);
+        }
+        is_worth_it
+    }
+
     fn fold<T: Element>(
         &mut self,
         target: Register,
@@ -79,14 +88,26 @@ impl Machine<'_> {
         neutral: T,
         act: impl Fn(T, T) -> T + Copy,
     ) -> Result<(), Stop> {
+        self.fold_terms(target, source, neutral, |element| element, act);
+        Ok(())
+    }
+
+    /// The same with what `term` makes of each element.
+    fn fold_terms<T: Element>(
+        &mut self,
+        target: Register,
+        source: Register,
+        neutral: T,
+        term: impl Fn(T) -> T + Copy,
+        act: impl Fn(T, T) -> T + Copy,
+    ) {
         let spans = [target, source].map(|register| self.registers.type_of(register).span);
         let nest = self.tiles.nest(spans[0], dims(spans[1]));
         let mut held = self.registers.take_from(target);
         let elements = T::of(self.registers.tile(source));
-        let job = Fold { nest: &nest, held: &mut held, elements, neutral, act };
+        let job = Fold { nest: &nest, held: &mut held, elements, neutral, term, act };
         run(Tier::detected(), job);
         self.registers.put(target, held);
-        Ok(())
     }
 }
 
@@ -102,16 +123,22 @@ fn are_numbers<T: Element>(elements: &[T]) -> bool {
 }
 
 /// Elements combined into what is held, row by row.
-struct Fold<'a, T, F> {
+struct Fold<'a, T, F, G> {
     /// How the elements meet what is held.
     nest: &'a Nest,
     held: &'a mut [T],
     elements: &'a [T],
     neutral: T,
-    act: F,
+    term: F,
+    act: G,
 }
 
-impl<T: Element, F: Fn(T, T) -> T + Copy> Job for Fold<'_, T, F> {
+impl<T, F, G> Job for Fold<'_, T, F, G>
+where
+    T: Element,
+    F: Fn(T) -> T + Copy,
+    G: Fn(T, T) -> T + Copy,
+{
     type Output = ();
 
     #[inline(always)]
@@ -124,22 +151,28 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Job for Fold<'_, T, F> {
     }
 }
 
-impl<T: Element, F: Fn(T, T) -> T + Copy> Fold<'_, T, F> {
+impl<T, F, G> Fold<'_, T, F, G>
+where
+    T: Element,
+    F: Fn(T) -> T + Copy,
+    G: Fn(T, T) -> T + Copy,
+{
     /// Each row into one place.
     #[inline(always)]
     fn fold_rows(self) {
-        let Self { nest, held, elements, neutral, act } = self;
+        let Self { nest, held, elements, neutral, term, act } = self;
         let (mut starts, length) = (nest.starts(), nest.row().elements);
         for group in elements.chunks(GROUP * length) {
             let mut lanes = [[neutral; LANES]; GROUP];
             let rows = group.len() / length;
             let abreast = rows / ABREAST * ABREAST;
             for nth in (0..abreast).step_by(ABREAST) {
-                let some: [_; ABREAST] = lanes_of(&group[nth * length..], length, neutral, act);
+                let some: [_; ABREAST] =
+                    lanes_of(&group[nth * length..], length, neutral, term, act);
                 lanes[nth..nth + ABREAST].copy_from_slice(&some);
             }
             for nth in abreast..rows {
-                [lanes[nth]] = lanes_of(&group[nth * length..], length, neutral, act);
+                [lanes[nth]] = lanes_of(&group[nth * length..], length, neutral, term, act);
             }
             let eight: [[T; 8]; GROUP] = halved(&lanes, act);
             let four: [[T; 4]; GROUP] = halved(&eight, act);
@@ -155,16 +188,16 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Fold<'_, T, F> {
     /// Each element into a place of its own.
     #[inline(always)]
     fn fold_elements(self) {
-        let Self { nest, held, elements: mut rest, act, .. } = self;
+        let Self { nest, held, elements: mut rest, term, act, .. } = self;
         let folded = nest.each_row(0, |row| {
             let (start, stride) = (row.start as usize, row.stride as usize);
             let (now, later) = rest.split_at(row.elements);
             rest = later;
             match stride {
-                1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, x)),
+                1 => held[start..].iter_mut().zip(now).for_each(|(h, &x)| *h = act(*h, term(x))),
                 _ => {
                     let held = held[start..].iter_mut().step_by(stride);
-                    held.zip(now).for_each(|(h, &x)| *h = act(*h, x));
+                    held.zip(now).for_each(|(h, &x)| *h = act(*h, term(x)));
                 }
             }
             Ok::<(), Infallible>(())
@@ -185,13 +218,14 @@ fn lanes_of<T: Copy, const ROWS: usize>(
     elements: &[T],
     length: usize,
     neutral: T,
+    term: impl Fn(T) -> T + Copy,
     act: impl Fn(T, T) -> T + Copy,
 ) -> [[T; LANES]; ROWS] {
     let row = |nth: usize| elements[nth * length..][..length].as_chunks::<LANES>();
     let rows: [_; ROWS] = std::array::from_fn(row);
-    let mut lanes = lanes_of_chunks(rows.map(|(chunks, _)| chunks), neutral, act);
+    let mut lanes = lanes_of_chunks(rows.map(|(chunks, _)| chunks), neutral, term, act);
     if !length.is_multiple_of(LANES) {
-        add_rests(&mut lanes, rows.map(|(_, rest)| rest), act);
+        add_rests(&mut lanes, rows.map(|(_, rest)| rest), term, act);
     }
     lanes
 }
@@ -202,6 +236,7 @@ fn lanes_of<T: Copy, const ROWS: usize>(
 fn lanes_of_chunks<T: Copy, const ROWS: usize>(
     rows: [&[[T; LANES]]; ROWS],
     neutral: T,
+    term: impl Fn(T) -> T + Copy,
     act: impl Fn(T, T) -> T + Copy,
 ) -> [[T; LANES]; ROWS] {
     let chunks = rows[0].len();
@@ -210,7 +245,7 @@ fn lanes_of_chunks<T: Copy, const ROWS: usize>(
     for at in 0..chunks {
         for nth in 0..ROWS {
             for lane in 0..LANES {
-                lanes[nth][lane] = act(lanes[nth][lane], rows[nth][at][lane]);
+                lanes[nth][lane] = act(lanes[nth][lane], term(rows[nth][at][lane]));
             }
         }
     }
@@ -223,10 +258,11 @@ fn lanes_of_chunks<T: Copy, const ROWS: usize>(
 fn add_rests<T: Copy, const ROWS: usize>(
     lanes: &mut [[T; LANES]; ROWS],
     rests: [&[T]; ROWS],
+    term: impl Fn(T) -> T,
     act: impl Fn(T, T) -> T,
 ) {
     for (lanes, rest) in lanes.iter_mut().zip(rests) {
-        lanes.iter_mut().zip(rest).for_each(|(lane, &value)| *lane = act(*lane, value));
+        lanes.iter_mut().zip(rest).for_each(|(lane, &value)| *lane = act(*lane, term(value)));
     }
 }
 
@@ -248,7 +284,7 @@ fn halved<T: Copy, const FROM: usize, const TO: usize, const ROWS: usize>(
 /// A row as one value.
 #[inline(always)]
 pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T + Copy) -> T {
-    let lanes: [_; 1] = lanes_of(row, row.len(), neutral, act);
+    let lanes: [_; 1] = lanes_of(row, row.len(), neutral, |element| element, act);
     let eight: [[T; 8]; 1] = halved(&lanes, act);
     let four: [[T; 4]; 1] = halved(&eight, act);
     let [[value]] = halved(&halved::<_, 4, 2, 1>(&four, act), act);

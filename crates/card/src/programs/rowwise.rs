@@ -129,25 +129,35 @@ impl Machine<'_> {
         second: Register,
         act: impl InPlace<T>,
     ) -> bool {
-        let Some(nests) = self.row_nests(target, [target, second]) else { return false };
+        if !self.has_long_rows(target) {
+            return false;
+        }
+        let nest = self.nest_of(second, target);
         let mut result = self.registers.take_from::<T>(target);
         let other = T::of(self.registers.tile(second));
-        run(Tier::detected(), InRows { nest: &nests[1], other, result: &mut result, act });
+        run(Tier::detected(), InRows { nest: &nest, other, result: &mut result, act });
         *T::of_mut(self.registers.tile_mut(target)) = result;
         true
     }
 
     /// How the elements of both sources are met, if one repeats and rows are long.
     fn row_nests(&self, target: Register, sources: [Register; 2]) -> Option<[Nest; 2]> {
-        let spans = sources.map(|source| self.registers.type_of(source).span);
-        let span = self.registers.type_of(target).span;
-        let length = |dim: &spyre_artifact::Dim| self.tiles.elements[dim.index()];
-        let row = dims(span).filter(|dim| length(dim) > 1).last().map_or(0, |dim| length(&dim));
-        if spans == [span; 2] || row < LEAST_ROW {
-            return None;
-        }
-        let nest = |own| self.tiles.nest_apart(own, dims(span));
-        Some([nest(spans[0]), nest(spans[1])])
+        let span = |register| self.registers.type_of(register).span;
+        let repeats = sources.iter().any(|&source| span(source) != span(target));
+        (repeats && self.has_long_rows(target)).then(|| sources.map(|it| self.nest_of(it, target)))
+    }
+
+    /// Whether rows of a register are worth a loop for each.
+    pub(super) fn has_long_rows(&self, register: Register) -> bool {
+        let lengths =
+            dims(self.registers.type_of(register).span).map(|dim| self.tiles.elements[dim.index()]);
+        lengths.filter(|&length| length > 1).last().unwrap_or(0) >= LEAST_ROW
+    }
+
+    /// How a register's elements are met, row by row of a wider one.
+    pub(super) fn nest_of(&self, register: Register, wide: Register) -> Nest {
+        let [own, span] = [register, wide].map(|register| self.registers.type_of(register).span);
+        self.tiles.nest_apart(own, dims(span))
     }
 }
 

@@ -6,7 +6,7 @@ use super::product::Roles;
 use crate::{DimId, DimSet};
 
 /// Elements of a tile: a few of them stay in a core's first cache.
-const TILE_ELEMENTS: u32 = 4096;
+const TILE_ELEMENTS: u32 = 8192;
 
 /// Rows of a tile, where there are columns, too.
 const ROWS: u32 = 16;

@@ -1,31 +1,13 @@
-//! `e^(x - y)` of numbers with one `y` for each row, as softmax and attention take it: two
-//! instructions that are cheaper as one.
+//! `e^(x - y)` of numbers with one `y` for each row, as softmax and attention take it.
 
-use spyre_artifact::{BinaryOp, Instruction, Lane, Program, Register, UnaryOp};
+use spyre_artifact::Register;
 
 use super::machine::Machine;
 use super::math::exponential;
 use super::rowwise::{InPlace, Pairwise};
 
-/// Whether the instruction at a place and the next one take powers of differences, in place.
-pub(super) fn is_power(program: &Program, at: usize) -> bool {
-    let in_place = |target, source| target == source && program.register(target).lane == Lane::F32;
-    match program.instructions().get(at..at + 2) {
-        Some(
-            &[
-                Instruction::Binary { op: BinaryOp::Sub, target, left, right },
-                Instruction::Unary { op: UnaryOp::Exp, target: power, source },
-            ],
-        ) => {
-            let is_chain = power == target && in_place(target, left) && in_place(power, source);
-            is_chain && right != target
-        }
-        _ => false,
-    }
-}
-
 impl Machine<'_> {
-    /// Does both, if the rows are long.
+    /// Puts the powers in the place of `x`, if the rows are long.
     pub(super) fn power_of_difference(&mut self, target: Register, from: Register) -> bool {
         self.in_place_rows::<f32>(target, from, PowerOfDifference)
     }

@@ -1,0 +1,243 @@
+//! Instructions that follow each other and are cheaper together. What they make is the same.
+
+use std::ops::Range;
+
+use spyre_artifact::{BinaryOp, Instruction, Lane, Program, ReduceOp, Register, UnaryOp};
+
+use super::links::{LinkOp, MOST_LINKS};
+use super::machine::Machine;
+use super::recall::{Recalls, exposed, touched};
+
+/// What some instructions are together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fused {
+    /// A difference and its power of e, in place.
+    Power { target: Register, from: Register },
+    /// Squares and their sum; nobody else wants the squares.
+    SumOfSquares { target: Register, source: Register },
+    /// So many sums, differences and products, all in one place.
+    Links { count: usize },
+}
+
+impl Fused {
+    /// How many instructions it stands for.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Self::Power { .. } | Self::SumOfSquares { .. } => 2,
+            Self::Links { count } => count,
+        }
+    }
+
+    /// What begins at each instruction of a program, be it in the midst of others or not: the one before it
+    /// may be left out.
+    pub(super) fn all(program: &Program, recalls: &Recalls) -> Vec<Option<Self>> {
+        let instructions = program.instructions();
+        let blocks = Instruction::blocks(instructions);
+        let lost = lost_at_ends(instructions, &blocks);
+        let mut all = vec![None; instructions.len()];
+        for block in blocks {
+            let finder = Finder { program, recalls, end: block.end, lost };
+            block.for_each(|at| all[at] = finder.find(at));
+        }
+        all
+    }
+}
+
+/// Looks for what instructions of one block are together.
+struct Finder<'a> {
+    program: &'a Program,
+    recalls: &'a Recalls,
+    /// Where the block ends.
+    end: usize,
+    /// Registers whose values nobody reads after a block.
+    lost: u64,
+}
+
+impl Finder<'_> {
+    fn find(&self, at: usize) -> Option<Fused> {
+        let found =
+            self.power(at).or_else(|| self.sum_of_squares(at)).or_else(|| self.links(at))?;
+        // What is kept on the way must be made on the way, and what may be skipped must stand alone.
+        let parts = (at..at + found.count()).map(|at| self.recalls.part(at));
+        let is_kept = parts.clone().rev().skip(1).any(|part| part.keep.is_some());
+        let is_skipped = parts.skip(1).any(|part| part.recall.is_some() || part.is_idle);
+        (!is_kept && !is_skipped).then_some(found)
+    }
+
+    fn power(&self, at: usize) -> Option<Fused> {
+        let &[Instruction::Binary { op: BinaryOp::Sub, target, left, right }, power] =
+            self.rest(at).get(..2)?
+        else {
+            return None;
+        };
+        let is_power = power == Instruction::Unary { op: UnaryOp::Exp, target, source: target };
+        let is_in_place = target == left && target != right && self.is_f32(target);
+        (is_power && is_in_place).then_some(Fused::Power { target, from: right })
+    }
+
+    fn sum_of_squares(&self, at: usize) -> Option<Fused> {
+        let &[
+            Instruction::Binary { op: BinaryOp::Mul, target: squares, left, right },
+            Instruction::Reduce { op: ReduceOp::Sum, target, source },
+        ] = self.rest(at).get(..2)?
+        else {
+            return None;
+        };
+        let is_square = left == right && squares == source && squares != left;
+        let is_sum = is_square && target != left && self.is_f32(source);
+        (is_sum && self.is_dead(at + 2, squares))
+            .then_some(Fused::SumOfSquares { target, source: left })
+    }
+
+    fn links(&self, at: usize) -> Option<Fused> {
+        let (first, ..) = self.link(at)?;
+        let goes_on = |&at: &usize| {
+            let is_next = self.link(at).is_some_and(|(target, ..)| target == first);
+            is_next && self.power(at).is_none()
+        };
+        let count = 1 + (at + 1..at + MOST_LINKS).take_while(goes_on).count();
+        (count > 1).then_some(Fused::Links { count })
+    }
+
+    fn link(&self, at: usize) -> Option<(Register, LinkOp, Register)> {
+        let link = LinkOp::of(self.rest(at).first()?)?;
+        self.is_f32(link.0).then_some(link)
+    }
+
+    fn is_f32(&self, register: Register) -> bool {
+        self.program.register(register).lane == Lane::F32
+    }
+
+    /// Whether nobody reads what a register holds before an instruction.
+    fn is_dead(&self, at: usize, register: Register) -> bool {
+        let bit = 1 << register.index();
+        let mut touches = self.rest(at).iter().map(|&next| touched(next));
+        let next = touches.find(|(reads, writes)| (reads | writes) & bit != 0);
+        match next {
+            Some((reads, _)) => reads & bit == 0,
+            None => self.lost & bit != 0,
+        }
+    }
+
+    /// The block's instructions from a place on.
+    fn rest(&self, at: usize) -> &[Instruction] {
+        &self.program.instructions()[at.min(self.end)..self.end]
+    }
+}
+
+/// Registers that are never read without being written before in the same block: what they hold at the
+/// end of one is lost.
+fn lost_at_ends(instructions: &[Instruction], blocks: &[Range<usize>]) -> u64 {
+    // Those that conditions of skips are in are read between blocks.
+    let borders = instructions.iter().filter(|instruction| instruction.is_border());
+    let read = borders.fold(0, |read, &border| read | touched(border).0);
+    let exposed = blocks.iter().fold(0, |all, block| all | exposed(&instructions[block.clone()]));
+    !(read | exposed)
+}
+
+impl Machine<'_> {
+    /// Does what the instructions from a place on do together, if these tiles are worth it.
+    pub(super) fn fused(&mut self, at: usize, fused: Fused) -> bool {
+        match fused {
+            Fused::Power { target, from } => self.power_of_difference(target, from),
+            Fused::SumOfSquares { target, source } => self.sum_of_squares(target, source),
+            Fused::Links { count } => self.link(at, count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spyre_artifact::{Access, Dim, Operand, ProgramBuilder};
+    use spyre_numerics::DataFormat::IeeeFp32;
+
+    use super::*;
+
+    fn found(program: &Program) -> Vec<Option<Fused>> {
+        Fused::all(program, &Recalls::of(program))
+    }
+
+    /// A program of one loop over rows, from `x` to `y`; `row` is one number for each.
+    fn program(body: impl FnOnce(&mut ProgramBuilder, [Operand; 2], Register)) -> Program {
+        let mut code = ProgramBuilder::new();
+        let (i, j): (Dim, Dim) = (code.dim(), code.dim());
+        let x = code.operand(IeeeFp32, Access::Read, [i, j]);
+        let y = code.operand(IeeeFp32, Access::Write, [i, j]);
+        code.each_parallel(i, 16, |code| {
+            let row = code.constant(Lane::F32, [i], 0.5);
+            code.each(j, 256, |code| body(code, [x, y], row));
+        });
+        code.build().expect("it follows the rules")
+    }
+
+    /// An operation that replaces what is in a register.
+    fn replace(code: &mut ProgramBuilder, op: BinaryOp, target: Register, right: Register) {
+        code.emit(Instruction::Binary { op, target, left: target, right });
+    }
+
+    #[test]
+    fn three_in_one_place_are_one_and_a_fourth_begins_anew() {
+        let program = program(|code, [x, y], row| {
+            let tile = code.load(x);
+            for op in [BinaryOp::Mul, BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul] {
+                replace(code, op, tile, row);
+            }
+            code.store(y, tile);
+        });
+        let all = found(&program);
+        let counts: Vec<usize> = all.iter().flatten().map(|fused| fused.count()).collect();
+        assert_eq!(counts, [3, 3, 2], "from the first, the second and the third on");
+    }
+
+    #[test]
+    fn a_power_is_not_taken_apart() {
+        let program = program(|code, [x, y], row| {
+            let tile = code.load(x);
+            replace(code, BinaryOp::Mul, tile, row);
+            replace(code, BinaryOp::Sub, tile, row);
+            code.emit(Instruction::Unary { op: UnaryOp::Exp, target: tile, source: tile });
+            code.store(y, tile);
+        });
+        let all: Vec<Fused> = found(&program).into_iter().flatten().collect();
+        assert!(matches!(all[..], [Fused::Power { .. }]), "{all:?}");
+    }
+
+    #[test]
+    fn squares_that_somebody_reads_are_made() {
+        let squares = |is_read: bool| {
+            program(|code, [x, y], row| {
+                let tile = code.load(x);
+                let squares = code.mul(tile, tile);
+                code.reduce(ReduceOp::Sum, row, squares);
+                code.store(y, if is_read { squares } else { tile });
+            })
+        };
+        let is_found = |program: &Program| found(program).iter().any(Option::is_some);
+        assert!(is_found(&squares(false)));
+        assert!(!is_found(&squares(true)));
+    }
+
+    #[test]
+    fn squares_that_may_be_read_after_a_skip_are_made() {
+        let mut code = ProgramBuilder::new();
+        let (j, word) = (code.dim(), code.scalar_word());
+        let x = code.operand(IeeeFp32, Access::Read, [j]);
+        let y = code.operand(IeeeFp32, Access::Write, [j]);
+        let sum = code.constant(Lane::F32, [], 0.0);
+        code.each(j, 256, |code| {
+            let tile = code.load(x);
+            let squares = code.register(Lane::F32, [j]);
+            let make = Instruction::Constant { target: squares, value: 0.0.into() };
+            code.emit(make);
+            code.when(word, |code| {
+                let op = BinaryOp::Mul;
+                let square = Instruction::Binary { op, target: squares, left: tile, right: tile };
+                code.emit(square);
+                code.reduce(ReduceOp::Sum, sum, squares);
+            });
+            code.store(y, squares);
+        });
+        let program = code.build().expect("it follows the rules");
+        assert_eq!(found(&program).iter().flatten().count(), 0);
+    }
+}
