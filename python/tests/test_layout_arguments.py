@@ -196,8 +196,8 @@ def test_to_keeps_strides_and_memory_formats():
     x = halves(4, 6, 8).permute(2, 0, 1)
     moved = x.to("spyre", stick_dims=[0])
     assert moved.stride() == x.stride() and torch.equal(moved.cpu(), x)
-    contiguous = x.to("spyre", memory_format=torch.contiguous_format, stick_dims=[0])
-    assert contiguous.is_contiguous() and torch.equal(contiguous.cpu(), x)
+    plain = x.to("spyre", memory_format=torch.contiguous_format, stick_dims=[0])
+    assert plain.is_contiguous() and torch.equal(plain.cpu(), x)
     expanded = halves(1, 8).expand(5, 8)
     assert torch.equal(expanded.to("spyre", stick_dims=[0]).cpu(), expanded)
 

@@ -1,6 +1,6 @@
 use spyre_artifact::{Dim, HandleWords, MAX_DIMS, OPERAND_WORDS, OperandType, OperandWords, Span};
 use spyre_hal::{DeviceHandle, DeviceRange};
-use spyre_layout::{STREAM_BYTES, SpyreTensorLayout, StickGrid};
+use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
 use super::axes::Axes;
@@ -8,6 +8,10 @@ use super::nest::{Nest, Row};
 use super::tiles::Tiles;
 use super::{Stop, named};
 use crate::memory::{Part, Way};
+
+mod series;
+
+use series::Series;
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.
 #[derive(Debug)]
@@ -39,35 +43,6 @@ pub(super) struct Piece {
     /// Its first element in the tile, and from one row to the next there.
     place: usize,
     pitch: usize,
-}
-
-/// Pieces that are alike, one beside the other in the tile and at one stride in device memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Series {
-    first: Piece,
-    count: usize,
-    step_bytes: usize,
-}
-
-impl Series {
-    /// Each for itself.
-    pub(super) fn pieces(self) -> impl Iterator<Item = Piece> {
-        let Self { first, count, step_bytes } = self;
-        (0..count).map(move |nth| Piece {
-            at: first.at + nth * step_bytes,
-            place: first.place + nth * first.elements,
-            ..first
-        })
-    }
-}
-
-/// Whole sticks in columns and rows: bytes from one to the next in device memory and in the tile, and
-/// where they start in the tile.
-struct Sticks {
-    counts: [usize; 2],
-    there: [usize; 2],
-    in_tile: [usize; 2],
-    start: usize,
 }
 
 /// The words that a tensor has in a table before those of its view and its layout.
@@ -310,56 +285,6 @@ impl Tensor {
         }
     }
 
-    /// Copies a series of whole sticks into the tile in `target`; whether it is one.
-    pub(super) fn load_sticks(
-        &self,
-        part: Part<'_>,
-        series: Series,
-        converter: &Converter,
-        target: &mut [u8],
-    ) -> bool {
-        let Some(sticks) = self.sticks(series, converter) else { return false };
-        let grid = StickGrid {
-            counts: sticks.counts,
-            source_strides: sticks.there,
-            target_strides: sticks.in_tile,
-        };
-        part.copy_sticks_out(series.first.at, grid, &mut target[sticks.start..]);
-        true
-    }
-
-    /// Copies a series of whole sticks from the tile in `source`; whether it is one.
-    pub(super) fn store_sticks(
-        &self,
-        part: Part<'_>,
-        series: Series,
-        converter: &Converter,
-        source: &[u8],
-    ) -> bool {
-        let Some(sticks) = self.sticks(series, converter) else { return false };
-        let grid = StickGrid {
-            counts: sticks.counts,
-            source_strides: sticks.in_tile,
-            target_strides: sticks.there,
-        };
-        let way = self.way(series.first.count());
-        part.copy_sticks_in(&source[sticks.start..], series.first.at, grid, way);
-        true
-    }
-
-    /// A series as sticks that are copied as they are, if it is one.
-    fn sticks(&self, series: Series, converter: &Converter) -> Option<Sticks> {
-        let Series { first, count, step_bytes } = series;
-        let (bytes, stick) = (self.element_bytes, STICK_BYTES as usize);
-        let is_whole = first.elements * bytes == stick && self.is_dense(first);
-        (converter.is_copy() && is_whole).then(|| Sticks {
-            counts: [count, first.rows],
-            there: [step_bytes, first.row_stride_bytes],
-            in_tile: [stick, first.pitch * bytes],
-            start: first.place * bytes,
-        })
-    }
-
     /// How pieces of so many elements are stored.
     fn way(&self, elements: usize) -> Way {
         match self.is_streamed() && elements >= LEAST_STREAMED {
@@ -493,40 +418,6 @@ impl Tensor {
             done += first.elements;
         }
         Ok(())
-    }
-
-    /// The pieces like the first one that follow each other in all rows. As with rows, the last piece of
-    /// the last row speaks for all.
-    fn sticks_like(
-        &self,
-        first: Piece,
-        rows: Row,
-        row: Row,
-        done: usize,
-    ) -> Result<Option<Series>, Stop> {
-        let whole = (row.elements - done) / first.elements;
-        let element = usize::try_from(row.start + done as i64 * row.stride).unwrap_or(usize::MAX);
-        let across = match whole {
-            0 | 1 => None,
-            _ => self.layout.run_from(element, first.elements as i64 * row.stride),
-        };
-        let down = self.layout.run_from(element, rows.stride);
-        let (Some(across), Some(down)) = (across, down) else { return Ok(None) };
-        let sticks = whole.min(across.elements);
-        if sticks < 2 || rows.elements > 1 && down.elements < rows.elements {
-            return Ok(None);
-        }
-        let step = across.stride * self.element_bytes;
-        let row_stride_bytes = if rows.elements > 1 { down.stride * self.element_bytes } else { 0 };
-        let below = (rows.elements - 1) as i64 * rows.stride;
-        let before = done + (sticks - 1) * first.elements;
-        let last = self.piece(Row { start: row.start + below, ..row }, before)?;
-        let far = (sticks - 1) * step + (rows.elements - 1) * row_stride_bytes;
-        let is_alike = last.elements >= first.elements
-            && last.stride_bytes == first.stride_bytes
-            && last.at == first.at + far;
-        let first = Piece { rows: rows.elements, row_stride_bytes, ..first };
-        Ok(is_alike.then_some(Series { first, count: sticks, step_bytes: step }))
     }
 
     /// The piece in all rows, if it lies in each as in the first. With steps that are not negative,
