@@ -7,7 +7,7 @@ impl Instruction {
     /// in between; loops and skips stand between them.
     ///
     /// ```
-    /// use spyre_artifact::{Constant, Dim, Instruction, Lane, Register, ScalarWord, Tile};
+    /// use spyre_artifact::{Constant, Instruction, Register, ScalarWord};
     ///
     /// let fill = |at| Instruction::Constant { target: Register(at), value: Constant::Int(0) };
     /// let skip = Instruction::SkipUnless { scalar: ScalarWord(0), instructions: 1 };

@@ -5,7 +5,8 @@ use spyre_artifact::Tile;
 use super::product::Roles;
 use crate::{DimId, DimSet};
 
-/// Elements of a tile: a few of them stay in a core's first cache.
+/// Elements of a tile: one of 32 bits stays in a core's first cache, and what is done around a tile is
+/// little beside what is done in it.
 const TILE_ELEMENTS: u32 = 8192;
 
 /// Rows of a tile, where there are columns, too.
