@@ -20,7 +20,7 @@ use spyre_numerics::{Converter, Tier};
 
 use crate::nest::plan::Kind;
 use crate::{Crew, DmaBox, DmaLoop, DmaNest, Error};
-pub use grid::{StickGrid, copy_stick_grid, copy_stick_grid_past_cache};
+pub use grid::{StickGrid, copy_stick_grid, copy_stick_grid_past_cache, store_stick_past_cache};
 pub use plain::{copy_past_cache, copy_rows_past_cache, store_fence};
 
 /// Less than this is not worth a second thread.

@@ -41,7 +41,7 @@ pub use arrangement::ElementArrangement;
 pub use axis_offsets::AxisOffsets;
 pub use copy::{
     STREAM_BYTES, StickGrid, copy_past_cache, copy_rows_past_cache, copy_stick_grid,
-    copy_stick_grid_past_cache, store_fence,
+    copy_stick_grid_past_cache, store_fence, store_stick_past_cache,
 };
 pub use crew::{Crew, Solo};
 pub use device_run::DeviceRun;

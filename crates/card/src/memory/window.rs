@@ -17,9 +17,9 @@ use std::sync::Arc;
 use spyre_hal::Pattern;
 use spyre_layout::{
     Crew, DmaNest, Error, STICK_BYTES, StickGrid, copy_past_cache, copy_rows_past_cache,
-    copy_stick_grid, copy_stick_grid_past_cache,
+    copy_stick_grid, copy_stick_grid_past_cache, store_stick_past_cache,
 };
-use spyre_numerics::{Converter, Rows};
+use spyre_numerics::{Converter, Rows, Tier};
 
 use super::mapping::Mapping;
 
@@ -107,6 +107,62 @@ impl Part<'_> {
             match way == Way::PastCache && are_lines([target.addr(), column, row]) {
                 true => copy_stick_grid_past_cache(source.as_ptr(), target, grid),
                 false => copy_stick_grid(source.as_ptr(), target, grid),
+            }
+        }
+    }
+
+    /// Calls `act` with each of some sticks, from `at` on, and with its column and row. To be inlined into
+    /// code for a tier.
+    #[inline(always)]
+    pub(crate) fn each_stick(
+        &self,
+        at: usize,
+        counts: [usize; 2],
+        strides: [usize; 2],
+        mut act: impl FnMut(usize, usize, [f32; STICK_BYTES / 4]),
+    ) {
+        self.check(at, reach_of_grid(counts, strides));
+        let source = self.window.address(self.start + at, 0);
+        for column in 0..counts[0] {
+            for row in 0..counts[1] {
+                // SAFETY: the sticks are inside.
+                let stick = unsafe {
+                    let stick = source.add(column * strides[0] + row * strides[1]);
+                    stick.cast::<[f32; STICK_BYTES / 4]>().read_unaligned()
+                };
+                act(column, row, stick);
+            }
+        }
+    }
+
+    /// Whether sticks at these strides from `at` on fill whole lines.
+    pub(crate) fn is_in_lines(&self, at: usize, [column, row]: [usize; 2]) -> bool {
+        are_lines([self.window.address(self.start + at, 0).addr(), column, row])
+    }
+
+    /// Stores sticks past the cache, from `at` on, which [are in lines](Self::is_in_lines): `make` makes each
+    /// by its column and row. A fence of the caller orders them before what follows. To be inlined into code
+    /// for the tier.
+    #[inline(always)]
+    pub(crate) fn make_sticks<const TIER: u8>(
+        &self,
+        at: usize,
+        counts: [usize; 2],
+        strides: [usize; 2],
+        make: impl Fn(usize, usize) -> [f32; STICK_BYTES / 4],
+    ) {
+        assert!(TIER <= Tier::detected() as u8, "code for another CPU");
+        assert!(self.is_in_lines(at, strides), "whole lines");
+        self.check(at, reach_of_grid(counts, strides));
+        let target = self.window.address(self.start + at, 0);
+        for column in 0..counts[0] {
+            for row in 0..counts[1] {
+                let stick = make(column, row);
+                // SAFETY: the sticks are inside, and in lines; the CPU has the instructions.
+                unsafe {
+                    let target = target.add(column * strides[0] + row * strides[1]);
+                    store_stick_past_cache::<TIER>(&stick, target);
+                }
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use spyre_artifact::{BinaryOp, Instruction, Lane, Program, ReduceOp, Register, UnaryOp};
+use spyre_artifact::{BinaryOp, Instruction, Lane, Operand, Program, ReduceOp, Register, UnaryOp};
+use spyre_numerics::DataFormat;
 
+use super::Stop;
 use super::links::{LinkOp, MOST_LINKS};
 use super::machine::Machine;
-use super::recall::{Recalls, exposed, touched};
+use super::recall::{Part, Recalls, exposed, touched};
 
 /// What some instructions are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +17,30 @@ pub(super) enum Fused {
     Power { target: Register, from: Register },
     /// Squares and their sum; nobody else wants the squares.
     SumOfSquares { target: Register, source: Register },
+    /// A difference in place, its squares and their sum; nobody else wants the squares.
+    SquaresOfDifference { target: Register, place: Register, from: Register },
+    /// A load that is reduced.
+    FoldedLoad { op: ReduceOp, target: Register, tile: Register, source: Operand },
     /// So many sums, differences and products, all in one place.
     Links { count: usize },
+    /// The same, stored; nobody else wants the last one's result.
+    StoredLinks { count: usize },
 }
 
 impl Fused {
     /// How many instructions it stands for.
     pub(super) fn count(self) -> usize {
         match self {
-            Self::Power { .. } | Self::SumOfSquares { .. } => 2,
+            Self::Power { .. } | Self::SumOfSquares { .. } | Self::FoldedLoad { .. } => 2,
+            Self::SquaresOfDifference { .. } => 3,
             Self::Links { count } => count,
+            Self::StoredLinks { count } => count + 1,
         }
+    }
+
+    /// Whether the register that its first instruction makes is made in any case.
+    fn makes_the_first(self) -> bool {
+        matches!(self, Self::SquaresOfDifference { .. } | Self::FoldedLoad { .. })
     }
 
     /// What begins at each instruction of a program, be it in the midst of others or not: the one before it
@@ -55,13 +70,26 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn find(&self, at: usize) -> Option<Fused> {
-        let found =
-            self.power(at).or_else(|| self.sum_of_squares(at)).or_else(|| self.links(at))?;
-        // What is kept on the way must be made on the way, and what may be skipped must stand alone.
+        let finders = [
+            Self::power,
+            Self::sum_of_squares,
+            Self::squares_of_difference,
+            Self::folded_load,
+            Self::links,
+        ];
+        finders.iter().find_map(|find| find(self, at).filter(|found| self.is_allowed(at, *found)))
+    }
+
+    /// What is kept on the way must be made on the way, and what may be skipped must stand alone.
+    fn is_allowed(&self, at: usize, found: Fused) -> bool {
         let parts = (at..at + found.count()).map(|at| self.recalls.part(at));
-        let is_kept = parts.clone().rev().skip(1).any(|part| part.keep.is_some());
+        let is_missed = |(nth, part): (usize, Part)| match part.keep {
+            Some((_, is_copy)) => is_copy || nth > 0 || !found.makes_the_first(),
+            None => false,
+        };
+        let is_kept = parts.clone().take(found.count() - 1).enumerate().any(is_missed);
         let is_skipped = parts.skip(1).any(|part| part.recall.is_some() || part.is_idle);
-        (!is_kept && !is_skipped).then_some(found)
+        !is_kept && !is_skipped
     }
 
     fn power(&self, at: usize) -> Option<Fused> {
@@ -89,6 +117,32 @@ impl Finder<'_> {
             .then_some(Fused::SumOfSquares { target, source: left })
     }
 
+    fn squares_of_difference(&self, at: usize) -> Option<Fused> {
+        let &Instruction::Binary { op: BinaryOp::Sub, target: place, left, right } =
+            self.rest(at).first()?
+        else {
+            return None;
+        };
+        let Fused::SumOfSquares { target, source } = self.sum_of_squares(at + 1)? else {
+            return None;
+        };
+        let is_in_place = place == left && place != right && place == source && target != right;
+        is_in_place.then_some(Fused::SquaresOfDifference { target, place, from: right })
+    }
+
+    fn folded_load(&self, at: usize) -> Option<Fused> {
+        let &[
+            Instruction::Load { target: tile, source: operand },
+            Instruction::Reduce { op, target, source },
+        ] = self.rest(at).get(..2)?
+        else {
+            return None;
+        };
+        let is_known = matches!(op, ReduceOp::Sum | ReduceOp::Max) && self.is_f32(tile);
+        let is_folded = source == tile && target != tile && self.is_as_it_is(operand, tile);
+        (is_known && is_folded).then_some(Fused::FoldedLoad { op, target, tile, source: operand })
+    }
+
     fn links(&self, at: usize) -> Option<Fused> {
         let (first, ..) = self.link(at)?;
         let goes_on = |&at: &usize| {
@@ -96,7 +150,24 @@ impl Finder<'_> {
             is_next && self.power(at).is_none()
         };
         let count = 1 + (at + 1..at + MOST_LINKS).take_while(goes_on).count();
-        (count > 1).then_some(Fused::Links { count })
+        match self.is_stored(at + count, first) {
+            true => Some(Fused::StoredLinks { count }),
+            false => (count > 1).then_some(Fused::Links { count }),
+        }
+    }
+
+    /// Whether all of a register is stored as it is at a place, and read by nobody afterwards.
+    fn is_stored(&self, at: usize, register: Register) -> bool {
+        let Some(&Instruction::Store { target, source }) = self.rest(at).first() else {
+            return false;
+        };
+        source == register && self.is_as_it_is(target, register) && self.is_dead(at + 1, register)
+    }
+
+    /// Whether an operand has the numbers of a register of float32, and no others.
+    fn is_as_it_is(&self, operand: Operand, register: Register) -> bool {
+        let (operand, of) = (self.program.operand(operand), self.program.register(register));
+        operand.format == DataFormat::IeeeFp32 && operand.span == of.span
     }
 
     fn link(&self, at: usize) -> Option<(Register, LinkOp, Register)> {
@@ -136,13 +207,25 @@ fn lost_at_ends(instructions: &[Instruction], blocks: &[Range<usize>]) -> u64 {
 }
 
 impl Machine<'_> {
-    /// Does what the instructions from a place on do together, if these tiles are worth it.
-    pub(super) fn fused(&mut self, at: usize, fused: Fused) -> bool {
-        match fused {
+    /// Does what the instructions from a place on do together, if these tiles are worth it. How many it
+    /// were.
+    pub(super) fn fused(&mut self, at: usize, fused: Fused) -> Result<usize, Stop> {
+        let is_done = match fused {
             Fused::Power { target, from } => self.power_of_difference(target, from),
             Fused::SumOfSquares { target, source } => self.sum_of_squares(target, source),
+            Fused::SquaresOfDifference { target, place, from } => {
+                self.squares_of_difference([target, place, from])
+            }
+            Fused::FoldedLoad { op, target, tile, source } => {
+                self.load_folded(at, op, [target, tile], source)?
+            }
             Fused::Links { count } => self.link(at, count),
-        }
+            Fused::StoredLinks { count } => match self.store_links(at, count)? {
+                false if count > 1 && self.link(at, count) => return Ok(count),
+                is_done => is_done,
+            },
+        };
+        Ok(if is_done { fused.count() } else { 0 })
     }
 }
 
@@ -186,7 +269,7 @@ mod tests {
         });
         let all = found(&program);
         let counts: Vec<usize> = all.iter().flatten().map(|fused| fused.count()).collect();
-        assert_eq!(counts, [3, 3, 2], "from the first, the second and the third on");
+        assert_eq!(counts, [3, 4, 3, 2], "from each on; the store belongs to the last three");
     }
 
     #[test]
@@ -239,5 +322,55 @@ mod tests {
         });
         let program = code.build().expect("it follows the rules");
         assert_eq!(found(&program).iter().flatten().count(), 0);
+    }
+
+    #[test]
+    fn what_is_stored_and_then_read_is_made_first() {
+        let stored = |is_read: bool| {
+            program(|code, [x, y], row| {
+                let tile = code.load(x);
+                replace(code, BinaryOp::Mul, tile, row);
+                code.store(y, tile);
+                if is_read {
+                    code.reduce(ReduceOp::Min, row, tile);
+                }
+            })
+        };
+        let all: Vec<Fused> = found(&stored(false)).into_iter().flatten().collect();
+        assert_eq!(all, [Fused::StoredLinks { count: 1 }]);
+        assert_eq!(found(&stored(true)).iter().flatten().count(), 0);
+    }
+
+    #[test]
+    fn a_load_that_is_reduced_is_one_with_that() {
+        let loaded = |op| {
+            program(|code, [x, y], row| {
+                let tile = code.load(x);
+                code.reduce(op, row, tile);
+                code.store(y, tile);
+            })
+        };
+        let all: Vec<Fused> = found(&loaded(ReduceOp::Sum)).into_iter().flatten().collect();
+        assert!(matches!(all[..], [Fused::FoldedLoad { op: ReduceOp::Sum, .. }]), "{all:?}");
+        assert_eq!(found(&loaded(ReduceOp::Product)).iter().flatten().count(), 0);
+    }
+
+    #[test]
+    fn a_difference_whose_squares_are_summed_is_one_with_them() {
+        let program = program(|code, [x, y], row| {
+            let sum = code.constant(Lane::F32, [Dim(0)], 0.0);
+            let tile = code.load(x);
+            replace(code, BinaryOp::Sub, tile, row);
+            let squares = code.mul(tile, tile);
+            code.reduce(ReduceOp::Sum, sum, squares);
+            code.store(y, tile);
+        });
+        let all: Vec<Fused> = found(&program).into_iter().flatten().collect();
+        let [first, second] = all[..] else { panic!("{all:?}") };
+        assert!(matches!(first, Fused::SquaresOfDifference { .. }), "{first:?}");
+        assert!(
+            matches!(second, Fused::SumOfSquares { .. }),
+            "if the difference is kept: {second:?}"
+        );
     }
 }

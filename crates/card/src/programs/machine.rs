@@ -44,7 +44,7 @@ pub(super) struct Machine<'a> {
     pub(super) shelf: Shelf,
     pub(super) sweeping: Option<Sweeping>,
     /// What was stored past the cache may still be on its way.
-    has_streamed: bool,
+    pub(super) has_streamed: bool,
 }
 
 /// The loops that are under way, outermost first: each opens a dim of its own.
@@ -217,13 +217,14 @@ impl<'a> Machine<'a> {
         if is_sweeping && self.recalls(self.code.recalls().part(at)) {
             return Ok(1);
         }
-        let steps = match self.code.fused(at) {
-            Some(fused) if self.fused(at, fused) => fused.count(),
-            _ => {
-                self.step(at, instruction)?;
-                1
-            }
+        let together = match self.code.fused(at) {
+            Some(fused) => self.fused(at, fused)?,
+            None => 0,
         };
+        if together == 0 {
+            self.step(at, instruction)?;
+        }
+        let steps = together.max(1);
         if is_sweeping {
             self.keep(self.code.recalls().part(at + steps - 1));
         }

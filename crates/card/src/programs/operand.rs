@@ -11,7 +11,7 @@ use crate::memory::{Part, Way};
 
 mod series;
 
-use series::Series;
+pub(super) use series::{Series, Sticks};
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.
 #[derive(Debug)]

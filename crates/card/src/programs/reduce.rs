@@ -174,11 +174,8 @@ where
             for nth in abreast..rows {
                 [lanes[nth]] = lanes_of(&group[nth * length..], length, neutral, term, act);
             }
-            let eight: [[T; 8]; GROUP] = halved(&lanes, act);
-            let four: [[T; 4]; GROUP] = halved(&eight, act);
-            let two: [[T; 2]; GROUP] = halved(&four, act);
-            let values: [[T; 1]; GROUP] = halved(&two, act);
-            for &[value] in &values[..rows] {
+            let values = values_of(&lanes, act);
+            for &value in &values[..rows] {
                 let place = starts.next();
                 held[place] = act(held[place], value);
             }
@@ -207,10 +204,10 @@ where
 }
 
 /// Rows whose lanes become one value together.
-const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 
 /// Rows that are walked at once: where one waits for its last step, the others fill the time.
-const ABREAST: usize = 4;
+pub(super) const ABREAST: usize = 4;
 
 /// The partial results of the first rows of some.
 #[inline(always)]
@@ -266,6 +263,18 @@ fn add_rests<T: Copy, const ROWS: usize>(
     }
 }
 
+/// Each row's lanes as one value.
+#[inline(always)]
+pub(super) fn values_of<T: Copy, const ROWS: usize>(
+    lanes: &[[T; LANES]; ROWS],
+    act: impl Fn(T, T) -> T + Copy,
+) -> [T; ROWS] {
+    let eight: [[T; 8]; ROWS] = halved(lanes, act);
+    let four: [[T; 4]; ROWS] = halved(&eight, act);
+    let two: [[T; 2]; ROWS] = halved(&four, act);
+    halved(&two, act).map(|[value]| value)
+}
+
 /// The first half of each row's lanes with the second one.
 #[inline(always)]
 fn halved<T: Copy, const FROM: usize, const TO: usize, const ROWS: usize>(
@@ -285,8 +294,6 @@ fn halved<T: Copy, const FROM: usize, const TO: usize, const ROWS: usize>(
 #[inline(always)]
 pub(super) fn fold_row<T: Copy>(row: &[T], neutral: T, act: impl Fn(T, T) -> T + Copy) -> T {
     let lanes: [_; 1] = lanes_of(row, row.len(), neutral, |element| element, act);
-    let eight: [[T; 8]; 1] = halved(&lanes, act);
-    let four: [[T; 4]; 1] = halved(&eight, act);
-    let [[value]] = halved(&halved::<_, 4, 2, 1>(&four, act), act);
+    let [value] = values_of(&lanes, act);
     value
 }

@@ -2,6 +2,9 @@ use spyre_numerics::{Rows, STICK_BYTES, Tier};
 
 use super::stream;
 
+/// What a stick holds of float32.
+const FLOATS: usize = STICK_BYTES / size_of::<f32>();
+
 /// Sticks in columns and rows, each at a stride of its own at both ends.
 #[derive(Clone, Copy, Debug)]
 pub struct StickGrid {
@@ -52,6 +55,39 @@ pub unsafe fn copy_stick_grid_past_cache(source: *const u8, target: *mut u8, gri
                     stream::copy_rows(tier, from, to, stick, STICK_BYTES);
                 });
             }
+        }
+    }
+}
+
+/// Stores one stick past the cache, which is best where it has just been made and is still in registers: to
+/// be inlined into code for the tier.
+///
+/// # Safety
+/// The target is a multiple of 64 and holds a stick; the CPU has the instructions of `TIER`.
+#[inline(always)]
+pub unsafe fn store_stick_past_cache<const TIER: u8>(stick: &[f32; FLOATS], target: *mut u8) {
+    const AVX_512: u8 = Tier::Avx512 as u8;
+    const AVX_2: u8 = Tier::Avx2 as u8;
+    // SAFETY: as the caller promises.
+    unsafe {
+        match TIER {
+            #[cfg(target_arch = "x86_64")]
+            AVX_512 => {
+                use std::arch::x86_64::{_mm512_loadu_ps, _mm512_stream_ps};
+                for (at, line) in stick.as_chunks::<16>().0.iter().enumerate() {
+                    let line = _mm512_loadu_ps(line.as_ptr());
+                    _mm512_stream_ps(target.add(at * stream::LINE).cast(), line);
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            AVX_2 => {
+                use std::arch::x86_64::{_mm256_loadu_ps, _mm256_stream_ps};
+                for (at, half) in stick.as_chunks::<8>().0.iter().enumerate() {
+                    let half = _mm256_loadu_ps(half.as_ptr());
+                    _mm256_stream_ps(target.add(at * stream::LINE / 2).cast(), half);
+                }
+            }
+            _ => copy_stick(stick.as_ptr().cast(), target),
         }
     }
 }

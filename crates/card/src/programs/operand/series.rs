@@ -30,11 +30,14 @@ impl Series {
 
 /// Whole sticks in columns and rows: bytes from one to the next in device memory and in the tile, and
 /// where they start in the tile.
-struct Sticks {
-    counts: [usize; 2],
-    there: [usize; 2],
-    in_tile: [usize; 2],
-    start: usize,
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Sticks {
+    /// Its first byte in device memory.
+    pub(in crate::programs) at: usize,
+    pub(in crate::programs) counts: [usize; 2],
+    pub(in crate::programs) there: [usize; 2],
+    pub(in crate::programs) in_tile: [usize; 2],
+    pub(in crate::programs) start: usize,
 }
 
 impl Tensor {
@@ -52,7 +55,7 @@ impl Tensor {
             source_strides: sticks.there,
             target_strides: sticks.in_tile,
         };
-        part.copy_sticks_out(series.first.at, grid, &mut target[sticks.start..]);
+        part.copy_sticks_out(sticks.at, grid, &mut target[sticks.start..]);
         true
     }
 
@@ -71,16 +74,21 @@ impl Tensor {
             target_strides: sticks.there,
         };
         let way = self.way(series.first.count());
-        part.copy_sticks_in(&source[sticks.start..], series.first.at, grid, way);
+        part.copy_sticks_in(&source[sticks.start..], sticks.at, grid, way);
         true
     }
 
     /// A series as sticks that are copied as they are, if it is one.
-    fn sticks(&self, series: Series, converter: &Converter) -> Option<Sticks> {
+    pub(in crate::programs) fn sticks(
+        &self,
+        series: Series,
+        converter: &Converter,
+    ) -> Option<Sticks> {
         let Series { first, count, step_bytes } = series;
         let (bytes, stick) = (self.element_bytes, STICK_BYTES as usize);
         let is_whole = first.elements * bytes == stick && self.is_dense(first);
         (converter.is_copy() && is_whole).then(|| Sticks {
+            at: first.at,
             counts: [count, first.rows],
             there: [step_bytes, first.row_stride_bytes],
             in_tile: [stick, first.pitch * bytes],
