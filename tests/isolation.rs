@@ -224,7 +224,7 @@ fn flex_types(seen: &mut Seen, flex: &FlexStream, range: DeviceRange) -> Result<
     composed.finalize()?;
     composed.replay(flex)?;
     flex.synchronize()?;
-    let launch = ControlBlock::Launch { program: range.handle, label: Label::named("secret") };
+    let launch = ControlBlock::launch(range.handle, Label::named("secret"));
     seen.debug("block", &launch);
     seen.debug("staged", &flex.stage(&[1, 2, 3], DeviceRange { bytes: 3, ..range }));
     seen.debug("stream", flex);

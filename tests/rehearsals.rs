@@ -173,3 +173,32 @@ fn a_correction_that_was_cancelled_is_made_anew() -> Result<(), Error> {
     assert_eq!((bed.values(&x)?, bed.values(&z)?), (vec![5.0; COUNT], vec![6.0; COUNT]));
     Ok(())
 }
+
+#[test]
+fn launches_with_any_memory_in_any_order_use_that_memory() -> Result<(), Error> {
+    let bed = Bed::open(None)?;
+    let all: Result<Vec<_>, Error> = (0..6).map(|value| bed.memory(value as f32)).collect();
+    let all = all?;
+    let mut values: Vec<f32> = (0..6).map(|value| value as f32).collect();
+    let picked = |places: [usize; 3]| places.map(|at| Arc::clone(&all[at]));
+    let rehearsals = [[0, 1, 2], [3, 4, 5]].map(|places| bed.rehearse(&picked(places)));
+    (values[2], values[5]) = (values[0] + values[1], values[3] + values[4]);
+    let [first, second] = rehearsals;
+    let rehearsals = [first?.expect("one tile"), second?.expect("one tile")];
+    let mut random = 1_usize;
+    for _ in 0..500 {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let [x, y, z] = [33, 40, 47].map(|bits| (random >> bits) % 6);
+        if x == y || y == z || x == z {
+            continue;
+        }
+        let launched = rehearsals[(random >> 60) % 2].launch(&bed.stream, &picked([x, y, z]))?;
+        assert!(launched.is_some(), "it lies alike");
+        values[z] = values[x] + values[y];
+    }
+    for (memory, value) in all.iter().zip(values) {
+        assert_eq!(bed.values(memory)?, [value; COUNT]);
+    }
+    Ok(())
+}

@@ -147,7 +147,7 @@ fn replay<'a>() -> Benchmark<'a> {
     let subject = Subject::open(Drive::Workers);
     let mut composed = ControlBlockStream::new();
     for _ in 0..BLOCKS {
-        let launch = ControlBlock::Launch { program: subject.program, label: Label::default() };
+        let launch = ControlBlock::launch(subject.program, Label::default());
         composed.append(launch).expect("open");
     }
     composed.finalize().expect("blocks");

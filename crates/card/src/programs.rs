@@ -61,7 +61,7 @@ use std::sync::Arc;
 
 use spyre_artifact::cost::Pattern;
 use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
-use spyre_hal::{DeviceHandle, DeviceRange, Fault};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault, Vouched};
 use zerocopy::IntoBytes;
 
 use crate::handle_words::handle_from_words;
@@ -77,9 +77,9 @@ use stop::Stop;
 
 impl Work<'_> {
     /// Runs the program that lies at a handle. What that would take on a real card comes back.
-    pub(crate) fn launch(&self, program: DeviceHandle) -> Result<u64, Fault> {
+    pub(crate) fn launch(&self, program: DeviceHandle, vouched: Vouched) -> Result<u64, Fault> {
         let run = || match self.loaded(program)?.image() {
-            LoadedImage::Entry(instance) => self.compute(program, instance),
+            LoadedImage::Entry(instance) => self.compute(program, instance, vouched),
             LoadedImage::Correction(corrector) => self.correct(program, corrector),
             LoadedImage::Code(_) => {
                 Err(Stop::refused("it is shared code: launch an entry image of it"))
@@ -88,14 +88,19 @@ impl Work<'_> {
         run().map_err(|stop| stop.fault(program))
     }
 
-    fn compute(&self, entry: DeviceHandle, instance: &Instance) -> Result<u64, Stop> {
+    fn compute(
+        &self,
+        entry: DeviceHandle,
+        instance: &Instance,
+        vouched: Vouched,
+    ) -> Result<u64, Stop> {
         // Two launches of one instance at once are somebody's mistake, and none of ours.
         let (mut kept, mut own) = (instance.bound.try_lock(), None);
         let bound = match kept.as_deref_mut() {
             Some(kept) => kept,
             None => own.insert(Bound::default()),
         };
-        let updated = bound.update(self, entry, &instance.header);
+        let updated = bound.update(self, entry, &instance.header, vouched);
         let outcome = updated.and_then(|()| self.run_bound(bound, instance));
         bound.close();
         outcome.map(|()| bound.modelled_nanoseconds())

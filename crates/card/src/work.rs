@@ -39,7 +39,7 @@ impl Work<'_> {
             ControlBlock::Fill { pattern, target } => {
                 self.fill(target, pattern).map(|()| cost::fill(target.bytes))
             }
-            ControlBlock::Launch { program, .. } => self.launch(program),
+            ControlBlock::Launch { program, vouched, .. } => self.launch(program, vouched),
             ControlBlock::HostCallback(_)
             | ControlBlock::RecordEvent(_)
             | ControlBlock::WaitEvent(_) => {

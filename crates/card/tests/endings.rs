@@ -300,7 +300,7 @@ fn what_a_card_says_of_itself_tells_no_address() {
     let outside = DeviceRange { bytes: 2 << 20, ..own };
     let faults = [
         run(&card, FIRST, fill(outside, 1)),
-        run(&card, FIRST, ControlBlock::Launch { program: own.handle, label: Label::default() }),
+        run(&card, FIRST, ControlBlock::launch(own.handle, Label::default())),
         card.accept(outside, &[1]),
         card.accept(own, &[1]),
     ];

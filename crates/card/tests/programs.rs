@@ -8,6 +8,8 @@ mod bed;
 mod functions;
 #[path = "programs/fuzz.rs"]
 mod fuzz;
+#[path = "programs/handles.rs"]
+mod handles;
 #[path = "programs/large.rs"]
 mod large;
 #[path = "programs/products.rs"]

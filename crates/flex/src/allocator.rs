@@ -21,6 +21,7 @@ use crate::{BLOCK_BYTES, Budget, Error, LastUse, StreamIndex, Timelines};
 use blocks::Block;
 pub use blocks::BlockState;
 use cache::Cache;
+use commit::Noted;
 pub(crate) use commit::{UsedWith, Uses};
 pub(crate) use familiars::Familiars;
 use pool::Pool;
@@ -117,12 +118,11 @@ impl FlexAllocator {
         block.generation = block.generation.wrapping_add(1);
         block.state = Some(BlockState::Cached);
         let (units, is_program) = (block.units, block.is_program);
-        let is_done = block.uses.iter().all(|&last_use| self.pool.timelines.is_done(last_use));
         state.statistics.free(units * BLOCK_BYTES);
         if is_program {
             state.cache.put_program(slot, units);
             self.pool.release_programs(&mut state);
-        } else if Cache::keeps(units) || !is_done {
+        } else if Cache::keeps(units) || !self.pool.is_done(&state, slot) {
             state.cache.put(slot, units);
         } else {
             self.pool.release(&mut state, slot);
@@ -135,7 +135,9 @@ impl FlexAllocator {
         self.check_process()?;
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
-        state.note_use(slot, last_use);
+        if state.note_use(slot, last_use) == Noted::ByStream {
+            state.familiars_of(last_use.stream).open().note(slot, last_use.sequence);
+        }
         Ok(())
     }
 

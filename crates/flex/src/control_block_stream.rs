@@ -24,7 +24,7 @@ use crate::{Error, FlexStream};
 ///
 /// let mut blocks = ControlBlockStream::new();
 /// blocks.append(stream.stage(&[1, 2, 3, 4], DeviceRange::start_of(program, 4)))?;
-/// blocks.append(ControlBlock::Launch { program, label: Label::named("matmul") })?;
+/// blocks.append(ControlBlock::launch(program, Label::named("matmul")))?;
 /// blocks.finalize()?;
 /// for _ in 0..3 {
 ///     blocks.replay(&stream)?;
@@ -114,7 +114,7 @@ impl Composed {
             ControlBlock::CopyDevice(copy) => Self::CopyDevice(copy),
             ControlBlock::CopyPeer(copy) => Self::CopyPeer(copy),
             ControlBlock::Fill { pattern, target } => Self::Fill { pattern, target },
-            ControlBlock::Launch { program, label } => Self::Launch { program, label },
+            ControlBlock::Launch { program, label, .. } => Self::Launch { program, label },
             other => return Err(not_again(other.kind())),
         })
     }
@@ -128,7 +128,7 @@ impl Composed {
             Self::CopyDevice(copy) => ControlBlock::CopyDevice(copy.clone()),
             Self::CopyPeer(copy) => ControlBlock::CopyPeer(copy.clone()),
             &Self::Fill { pattern, target } => ControlBlock::Fill { pattern, target },
-            &Self::Launch { program, label } => ControlBlock::Launch { program, label },
+            &Self::Launch { program, label } => ControlBlock::launch(program, label),
         }
     }
 }

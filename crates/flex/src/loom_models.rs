@@ -53,7 +53,7 @@ fn lane(table: &StreamTable) -> Arc<Lane> {
 fn launch() -> ControlBlock {
     let place = VFDeviceHandle { region_id: 0, vf_offset: 0 };
     let tag = HandleTag { epoch: 0, generation: 0, slot: 0 };
-    ControlBlock::Launch { program: DeviceHandle::vf(place, tag), label: Label::default() }
+    ControlBlock::launch(DeviceHandle::vf(place, tag), Label::default())
 }
 
 /// What a producer does before it sees to it that somebody looks.

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "a slot's state says who owns its value")]
 
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 use std::sync::OnceLock;
 
 use spyre_hal::prefetch_to_write;
@@ -88,6 +89,14 @@ struct Slot<T> {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
+
+impl<T> Deref for Line<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
 // SAFETY: values are moved from one thread to another, never shared: between `reserve` and
 // `publish` a slot belongs to the producer, between `publish` and `pop` to the consumer.

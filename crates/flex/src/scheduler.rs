@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
     Completions, ControlBlock, DeviceRange, EngineIndex, Hardware, Outcome, StreamIndex,
-    StreamPoint, Token,
+    StreamPoint, Token, Vouched,
 };
 
 use crate::allocator::{UsedWith, Uses};
@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::fences;
 use crate::process::Process;
 use crate::recorder::Record;
-use crate::ring::{Full, Reservation, RingSizes};
+use crate::ring::{Full, Line, Reservation, RingSizes};
 use crate::stream_table::{Entry, Lane, StreamTable};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence, spin_loop};
 use crate::tape::Tape;
@@ -87,7 +87,8 @@ pub struct Scheduler {
     is_timed: bool,
     table: Arc<StreamTable>,
     arrivals: Arc<Arrivals>,
-    core: Mutex<Core>,
+    /// On lines of its own: whoever submits reads what is around it.
+    core: Line<Mutex<Core>>,
     combiner: Combiner,
     workers: Bell,
     awake_workers: AtomicU32,
@@ -137,7 +138,7 @@ impl Scheduler {
             is_timed: !description.is_prompt,
             table,
             arrivals,
-            core: Mutex::new(core),
+            core: Line(Mutex::new(core)),
             combiner: Combiner::default(),
             workers: Bell::default(),
             awake_workers: AtomicU32::new(0),
@@ -284,8 +285,7 @@ impl Scheduler {
     ) -> Result<StreamPoint, Error> {
         self.check_block(&block)?;
         let reservation = self.reserve(lane, 1, slice::from_ref(&block))?;
-        let queued_at = self.queued_at();
-        lane.ring.publish(&reservation, 0, Entry { block, queued_at });
+        self.publish_one(lane, &reservation, block);
         Ok(self.announce(lane, 1, &reservation))
     }
 
@@ -305,8 +305,7 @@ impl Scheduler {
     fn run_if_free(&self, lane: &Lane, block: ControlBlock) -> Result<u64, Error> {
         self.check_block(&block)?;
         let reservation = self.reserve(lane, 1, slice::from_ref(&block))?;
-        let queued_at = self.queued_at();
-        lane.ring.publish(&reservation, 0, Entry { block, queued_at });
+        self.publish_one(lane, &reservation, block);
         fence(Ordering::SeqCst);
         self.arrivals.list(lane);
         self.help(lane, reservation.first);
@@ -323,7 +322,7 @@ impl Scheduler {
         slice.iter().try_for_each(|block| self.check_block(block))?;
         let count = slice.len() as u64;
         let reservation = self.reserve(lane, count, slice)?;
-        Ok(self.publish(lane, count, &reservation, blocks))
+        Ok(self.publish(lane, count, &reservation, blocks, Vouched::NONE))
     }
 
     /// Queues blocks as one reservation; the last one uses `others` besides what they name.
@@ -337,7 +336,8 @@ impl Scheduler {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
         let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
-        Ok(self.publish(lane, count, &reservation, blocks.drain(..)))
+        let vouched = Vouched::of(others);
+        Ok(self.publish(lane, count, &reservation, blocks.drain(..), vouched))
     }
 
     /// As [`queue_using`](Self::queue_using), unless the lane was upset since that count.
@@ -355,7 +355,8 @@ impl Scheduler {
         if !lane.is_calm(upsets) {
             return Ok(self.leave_out(lane, count, &reservation, blocks));
         }
-        Ok(Some(self.publish(lane, count, &reservation, blocks.drain(..))))
+        let vouched = Vouched::of(others);
+        Ok(Some(self.publish(lane, count, &reservation, blocks.drain(..), vouched)))
     }
 
     /// Has nothing done in places that are taken already.
@@ -369,7 +370,7 @@ impl Scheduler {
     ) -> Option<StreamPoint> {
         blocks.clear();
         let nothing = std::iter::repeat_with(|| ControlBlock::RecordEvent(None));
-        self.publish(lane, count, reservation, nothing);
+        self.publish(lane, count, reservation, nothing, Vouched::NONE);
         None
     }
 
@@ -382,7 +383,7 @@ impl Scheduler {
         blocks: impl IntoIterator<Item = ControlBlock>,
     ) -> Result<StreamPoint, Error> {
         let reservation = self.reserve(lane, count, uses)?;
-        Ok(self.publish(lane, count, &reservation, blocks))
+        Ok(self.publish(lane, count, &reservation, blocks, Vouched::NONE))
     }
 
     /// Checks ranges, takes slots and notes the uses in one step.
@@ -403,6 +404,7 @@ impl Scheduler {
         }
     }
 
+    /// Hands blocks over; what the last one uses besides what it names is vouched for.
     #[inline]
     fn publish(
         &self,
@@ -410,12 +412,21 @@ impl Scheduler {
         count: u64,
         reservation: &Reservation,
         blocks: impl IntoIterator<Item = ControlBlock>,
+        vouched: Vouched,
     ) -> StreamPoint {
         let queued_at = self.queued_at();
-        for (nth, block) in (0..count).zip(blocks) {
+        for (nth, mut block) in (0..count).zip(blocks) {
+            block.set_vouched(if nth + 1 == count { vouched } else { Vouched::NONE });
             lane.ring.publish(reservation, nth, Entry { block, queued_at });
         }
         self.announce(lane, count, reservation)
+    }
+
+    /// Hands one block over.
+    #[inline]
+    fn publish_one(&self, lane: &Lane, reservation: &Reservation, mut block: ControlBlock) {
+        block.set_vouched(Vouched::NONE);
+        lane.ring.publish(reservation, 0, Entry { block, queued_at: self.queued_at() });
     }
 
     /// The time, if it is being traced.

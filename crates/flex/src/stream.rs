@@ -177,7 +177,7 @@ impl FlexStream {
         program: DeviceHandle,
         label: Label,
     ) -> Result<StreamPoint, Error> {
-        let launch = ControlBlock::Launch { program, label };
+        let launch = ControlBlock::launch(program, label);
         self.handle.scheduler.queue_block(&self.lane, launch)
     }
 

@@ -41,13 +41,13 @@ const WAYS: [(&str, Make); 10] = [
         f.card.context.scheduler().queue_operation(f.stream.index(), block).map(drop)
     }),
     ("in a batch", |f, target| {
-        let launch = || ControlBlock::Launch { program: f.program, label: Label::default() };
+        let launch = || ControlBlock::launch(f.program, Label::default());
         let fill = ControlBlock::Fill { pattern: Pattern::from(1), target };
         f.stream.submit([launch(), fill, launch()]).map(drop)
     }),
     ("replayed", |f, target| {
         let mut blocks = ControlBlockStream::new();
-        blocks.append(ControlBlock::Launch { program: f.program, label: Label::default() })?;
+        blocks.append(ControlBlock::launch(f.program, Label::default()))?;
         blocks.append(ControlBlock::Fill { pattern: Pattern::from(1), target })?;
         blocks.finalize()?;
         blocks.replay(&f.stream).map(drop)
@@ -391,7 +391,7 @@ fn a_batch_has_one_block_at_least_and_no_more_than_the_bound() -> Result<(), Err
     let stream = context.stream(Priority::Low)?;
     let program = program(&stream)?;
     let batch = |blocks: usize| -> Vec<ControlBlock> {
-        (0..blocks).map(|_| ControlBlock::Launch { program, label: Label::default() }).collect()
+        (0..blocks).map(|_| ControlBlock::launch(program, Label::default())).collect()
     };
 
     for blocks in [0, 17, 1000] {
@@ -423,7 +423,7 @@ fn a_batch_with_one_bad_block_is_refused_as_a_whole() {
             let copy = CopyToDevice { source: lent, target, nest: None };
             let mut blocks = vec![
                 ControlBlock::CopyToDevice(Box::new(copy)),
-                ControlBlock::Launch { program: fixture.program, label: Label::default() },
+                ControlBlock::launch(fixture.program, Label::default()),
             ];
             let overlapping = CopyDevice { source: target, target, nest: None };
             blocks.insert(bad, ControlBlock::CopyDevice(Box::new(overlapping)));

@@ -212,7 +212,7 @@ fn a_stream_may_wait_for_itself() {
             stream.wait(&event)?;
             stream.submit([
                 ControlBlock::WaitEvent(point),
-                ControlBlock::Launch { program, label: spyre_hal::Label::default() },
+                ControlBlock::launch(program, spyre_hal::Label::default()),
                 ControlBlock::WaitEvent(point),
             ])?;
         }

@@ -66,7 +66,7 @@ impl Holdings {
         let stream = context.stream(Priority::Low)?;
         let (program, event) = (stream.allocate(128)?, Event::new());
         let mut blocks = ControlBlockStream::new();
-        blocks.append(ControlBlock::Launch { program, label: Label::default() })?;
+        blocks.append(ControlBlock::launch(program, Label::default()))?;
         blocks.append(stream.stage(&[1; 16], whole(program, 16)))?;
         blocks.finalize()?;
         let ticket = stream.ticket(stream.record(&event)?);
@@ -81,7 +81,7 @@ impl Holdings {
         let (scheduler, allocator) = (context.scheduler(), context.allocator());
         let range = whole(program, 128);
         let half = |offset| DeviceRange { handle: program, offset, bytes: 64 };
-        let launch = ControlBlock::Launch { program, label: Label::default() };
+        let launch = ControlBlock::launch(program, Label::default());
         let results = [
             stream.launch(program).map(drop),
             stream.synchronize(),
@@ -309,7 +309,7 @@ fn a_context_may_be_dropped_with_work_that_hangs() {
             let program = program(&streams[0])?;
             streams[0].synchronize()?;
             card.scripted().script(Trigger::Next(BlockKind::Launch), behaviour);
-            let launch = || ControlBlock::Launch { program, label: Label::default() };
+            let launch = || ControlBlock::launch(program, Label::default());
             for stream in &streams {
                 for _ in 0..100 {
                     stream.submit([launch(), launch()])?;

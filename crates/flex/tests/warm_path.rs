@@ -171,7 +171,7 @@ fn a_warm_event_takes_nothing_from_the_heap() -> Result<(), Error> {
 #[test]
 fn a_warm_batch_with_a_staged_copy_takes_nothing_from_the_heap() -> Result<(), Error> {
     on_each_drive(|context, stream, program| {
-        let launch = || ControlBlock::Launch { program, label: Label::default() };
+        let launch = || ControlBlock::launch(program, Label::default());
         warm_buffers(stream, program);
         allocations((context, stream), |nth| {
             let staged = stream.stage(&[1; 64], whole(program, 64));
@@ -193,7 +193,7 @@ fn a_warm_replay_takes_nothing_from_the_heap() -> Result<(), Error> {
         for nth in 0..100 {
             blocks.append(match nth % 10 {
                 0 => stream.stage(&[1; 64], whole(program, 64)),
-                _ => ControlBlock::Launch { program, label: Label::default() },
+                _ => ControlBlock::launch(program, Label::default()),
             })?;
         }
         blocks.finalize()?;

@@ -5,7 +5,7 @@ use spyre_layout::DmaNest;
 
 use crate::{
     DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, StagedCopy,
-    StreamPoint,
+    StreamPoint, Vouched,
 };
 
 /// One thing for a device to do. It owns, or keeps alive, everything that it touches on the host.
@@ -36,6 +36,8 @@ pub enum ControlBlock {
         program: DeviceHandle,
         /// What it is called.
         label: Label,
+        /// For what it uses, if whoever queued it has checked that.
+        vouched: Vouched,
     },
     /// A function of the host, in its turn.
     HostCallback(HostCallback),
@@ -115,6 +117,20 @@ pub struct Pattern {
 pub struct HostCallback(Box<dyn FnOnce() -> Result<(), String> + Send>);
 
 impl ControlBlock {
+    /// A launch that nobody vouches for.
+    #[inline(always)]
+    pub fn launch(program: DeviceHandle, label: Label) -> Self {
+        Self::Launch { program, label, vouched: Vouched::NONE }
+    }
+
+    /// Vouches for what a launch uses, or has nobody do so.
+    #[inline]
+    pub fn set_vouched(&mut self, by_queue: Vouched) {
+        if let Self::Launch { vouched, .. } = self {
+            *vouched = by_queue;
+        }
+    }
+
     /// Which one it is.
     #[inline]
     pub fn kind(&self) -> BlockKind {

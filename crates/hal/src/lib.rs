@@ -34,6 +34,7 @@ mod regions;
 mod scripted;
 mod staging;
 mod virtual_regions;
+mod vouched;
 
 pub use cache_line::prefetch_to_write;
 pub use control_block::{
@@ -55,3 +56,4 @@ pub use regions::{Allocations, MemoryMode, Region, RegionId, Regions};
 pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
 pub use staging::{StagedCopy, StagingPool};
 pub use virtual_regions::VirtualRegions;
+pub use vouched::Vouched;

@@ -250,7 +250,7 @@ impl Round<'_> {
                 }
             }
             let program = self.step.entry().handle();
-            batch.push(self.stream, ControlBlock::Launch { program, label: recipe.label })?;
+            batch.push(self.stream, ControlBlock::launch(program, recipe.label))?;
             if !tiles.advance() {
                 return Ok(());
             }
@@ -271,7 +271,7 @@ impl Round<'_> {
         let bytes = words.input(recipe, arguments.tensors, tiles);
         batch.push(self.stream, self.stream.flex().stage(bytes, correction.input))?;
         let program = correction.binary.handle();
-        let launch = ControlBlock::Launch { program, label: recipe.correction_label };
+        let launch = ControlBlock::launch(program, recipe.correction_label);
         batch.push(self.stream, launch)
     }
 
@@ -291,7 +291,7 @@ impl Round<'_> {
         match step {
             PreProcessCompute::DeviceLaunch { .. } => {
                 let program = correction.binary.handle();
-                Ok(ControlBlock::Launch { program, label: recipe.correction_label })
+                Ok(ControlBlock::launch(program, recipe.correction_label))
             }
             _ => {
                 let bytes = words.input(recipe, arguments.tensors, tiles);
@@ -325,9 +325,7 @@ fn plain_block(step: &PreProcessCompute) -> Result<Option<ControlBlock>, Error> 
             let (source, target) = (range(*size), buffer.lend_to_write()?);
             ControlBlock::CopyFromDevice(Box::new(CopyFromDevice { source, target, nest }))
         }
-        PreProcessCompute::DeviceLaunch { .. } => {
-            ControlBlock::Launch { program: handle, label: Label::default() }
-        }
+        PreProcessCompute::DeviceLaunch { .. } => ControlBlock::launch(handle, Label::default()),
     }))
 }
 

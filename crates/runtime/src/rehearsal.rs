@@ -1,9 +1,10 @@
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use spyre_artifact::{Binding, Operand, OperandField};
-use spyre_hal::{ControlBlock, StreamPoint};
+use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 
 use crate::definition::Definition;
 use crate::instance::{Corrected, Correction, Scratch, StepInstance};
@@ -95,8 +96,10 @@ impl Rehearsal {
         let Some(correction) = step.correction() else { return Ok(None) };
         let scratch = &mut *instance.scratch();
         scratch.batch.begin(stream);
-        memories.iter().for_each(|memory| scratch.batch.uses(memory.range()));
-        let queued = match self.relaunch(stream, scratch, step, memories) {
+        // As the program's table has them, so that the card finds what the queue has vouched for.
+        let used = self.handles.iter().map(|place| memories[place.tensor].range());
+        used.for_each(|range| scratch.batch.uses(range));
+        let queued = match self.relaunch(stream, scratch, step, correction, memories) {
             Ok(None) => self.correct(stream, scratch, step, correction, memories),
             queued => queued,
         };
@@ -113,23 +116,31 @@ impl Rehearsal {
         })
     }
 
-    /// Launches a program that was last corrected for just this; `None` if it was not.
+    /// Launches a program that was last corrected by this rehearsal; with other memory, it is told of that
+    /// first, and of nothing else. `None` if it was not, or may not have been.
     #[inline]
     fn relaunch(
         &self,
         stream: &SpyreStream,
         scratch: &mut Scratch,
         step: &StepInstance,
+        correction: &Correction,
         memories: &[Arc<TensorMemory>],
     ) -> Result<Option<StreamPoint>, Error> {
         let Scratch { words, batch, corrected } = scratch;
-        let Some(Corrected { by, calm }) = *corrected else { return Ok(None) };
-        if by != self.id || !words.name(&self.handles, memories) {
-            return Ok(None);
+        let Some(known) = corrected.take_if(|known| known.by == self.id) else { return Ok(None) };
+        if let Some(changed) = words.rename(&self.handles, memories) {
+            let target = part_of(correction.input, &changed);
+            batch.push(stream, stream.flex().stage(words.bytes(changed), target))?;
+            batch.push(
+                stream,
+                ControlBlock::launch(correction.binary.handle(), self.recipe().correction_label),
+            )?;
         }
-        let (program, label) = (step.entry().handle(), self.recipe().label);
-        batch.push(stream, ControlBlock::Launch { program, label })?;
-        batch.flush_if_calm(stream, calm)
+        batch.push(stream, ControlBlock::launch(step.entry().handle(), self.recipe().label))?;
+        let point = batch.flush_if_calm(stream, known.calm)?;
+        *corrected = point.map(|_| known);
+        Ok(point)
     }
 
     /// Corrects the program, and launches it.
@@ -147,9 +158,11 @@ impl Rehearsal {
         let calm = stream.flex().calm();
         let bytes = words.again(&self.input, &self.handles, memories);
         batch.push(stream, stream.flex().stage(bytes, correction.input))?;
-        let launch = |program, label| ControlBlock::Launch { program, label };
-        batch.push(stream, launch(correction.binary.handle(), self.recipe().correction_label))?;
-        batch.push(stream, launch(step.entry().handle(), self.recipe().label))?;
+        batch.push(
+            stream,
+            ControlBlock::launch(correction.binary.handle(), self.recipe().correction_label),
+        )?;
+        batch.push(stream, ControlBlock::launch(step.entry().handle(), self.recipe().label))?;
         let point = batch.flush(stream)?;
         *corrected = Some(Corrected { by: self.id, calm });
         Ok(point)
@@ -170,6 +183,12 @@ impl Rehearsal {
             && memories.iter().zip(&self.layouts).all(is_alike)
             && sharing(memories.iter().map(|memory| memory.range().handle)) == self.sharing
     }
+}
+
+/// Where some of a correction's words are.
+fn part_of(input: DeviceRange, words: &Range<usize>) -> DeviceRange {
+    let bytes = |words: usize| (words * size_of::<u64>()) as u64;
+    DeviceRange { offset: input.offset + bytes(words.start), bytes: bytes(words.len()), ..input }
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! What a launch tells a correction program: the words of its input.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -142,13 +143,32 @@ impl Words {
         self.table.as_bytes()
     }
 
-    /// Whether a launch that is made again is the one that the words were last filled for.
+    /// Puts other memory into the words of a launch that is made again; those from the first to the last
+    /// that changed, if some did.
     #[inline]
-    pub(crate) fn name(&self, handles: &[HandlePlace], memories: &[Arc<TensorMemory>]) -> bool {
-        handles.iter().all(|&HandlePlace { word, tensor }| {
+    pub(crate) fn rename(
+        &mut self,
+        handles: &[HandlePlace],
+        memories: &[Arc<TensorMemory>],
+    ) -> Option<Range<usize>> {
+        let mut changed: Option<Range<usize>> = None;
+        for &HandlePlace { word, tensor } in handles {
             let handle = memories[tensor].range().handle.to_words();
-            self.table[word..word + handle.len()] == handle
-        })
+            let place = word..word + handle.len();
+            let words = &mut self.table[place.clone()];
+            if *words != handle {
+                words.copy_from_slice(&handle);
+                let first = changed.map_or(place.start, |before| before.start);
+                changed = Some(first..place.end);
+            }
+        }
+        changed
+    }
+
+    /// Some of the table's words, as they were filled last.
+    #[inline]
+    pub(crate) fn bytes(&self, words: Range<usize>) -> &[u8] {
+        self.table[words].as_bytes()
     }
 
     /// The table, as it was filled last.

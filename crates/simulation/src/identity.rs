@@ -18,7 +18,7 @@ pub(crate) fn identity(block: &ControlBlock) -> u64 {
             Fingerprint::of(&(1, range(&copy.source), range(&copy.target)))
         }
         ControlBlock::Fill { pattern, target } => Fingerprint::of(&(2, pattern, range(target))),
-        ControlBlock::Launch { program, label } => {
+        ControlBlock::Launch { program, label, .. } => {
             Fingerprint::of(&(3, Place::of(*program).number(), program.tag().generation, label))
         }
         _ => 0,

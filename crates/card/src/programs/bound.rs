@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use spyre_artifact::{EntryHeader, MAX_DIMS, OPERAND_WORDS, Operand};
-use spyre_hal::{DeviceHandle, DeviceRange, Fault};
+use spyre_hal::{DeviceHandle, DeviceRange, Fault, Vouched};
 use zerocopy::IntoBytes;
 
 use super::code::LoadedCode;
@@ -52,6 +52,7 @@ impl Bound {
         work: &Work<'_>,
         entry: DeviceHandle,
         header: &EntryHeader,
+        vouched: Vouched,
     ) -> Result<(), Stop> {
         self.is_whole &= self.code.as_ref().is_some_and(|code| code.is_current());
         if !self.is_whole {
@@ -67,7 +68,7 @@ impl Bound {
             self.plain_as_of = None;
             self.is_whole = true;
         }
-        self.check_handles(work)?;
+        self.check_handles(work, vouched)?;
         self.open(work)
     }
 
@@ -202,12 +203,10 @@ impl Bound {
     }
 
     /// Whether the handles are good ones, and none that is written leads to programs.
-    fn check_handles(&mut self, work: &Work<'_>) -> Result<(), Stop> {
-        let refused = work.programs.allocations();
-        let refused = refused.and_then(|allocations| allocations.first_refused(&self.ranges));
-        if let Some((nth, why)) = refused {
-            let operand = self.tensors.iter().flatten().nth(nth).map_or(0, Tensor::operand);
-            return Err(Stop::operand(operand, why));
+    fn check_handles(&mut self, work: &Work<'_>, vouched: Vouched) -> Result<(), Stop> {
+        // Whoever knows them is busy on another core: better not to ask.
+        if !vouched.is_for(&self.ranges) {
+            self.ask_for_handles(work)?;
         }
         let changes = work.programs.changes();
         if self.plain_as_of != Some(changes) {
@@ -215,6 +214,14 @@ impl Bound {
             self.plain_as_of = Some(changes);
         }
         Ok(())
+    }
+
+    fn ask_for_handles(&self, work: &Work<'_>) -> Result<(), Stop> {
+        let refused = work.programs.allocations();
+        let refused = refused.and_then(|allocations| allocations.first_refused(&self.ranges));
+        let Some((nth, why)) = refused else { return Ok(()) };
+        let operand = self.tensors.iter().flatten().nth(nth).map_or(0, Tensor::operand);
+        Err(Stop::operand(operand, why))
     }
 
     fn check_stores(&self, work: &Work<'_>) -> Result<(), Stop> {

@@ -150,7 +150,7 @@ impl Bed {
     }
 
     pub(crate) fn run(&self, program: DeviceHandle) -> Outcome {
-        self.start(LAUNCHES, ControlBlock::Launch { program, label: Label::default() })
+        self.start(LAUNCHES, ControlBlock::launch(program, Label::default()))
     }
 
     pub(crate) fn write(&self, handle: DeviceHandle, bytes: &[u8]) {
@@ -171,7 +171,7 @@ impl Bed {
         host.read().expect("it is back").to_vec()
     }
 
-    fn start(&self, engine: EngineIndex, block: ControlBlock) -> Outcome {
+    pub(crate) fn start(&self, engine: EngineIndex, block: ControlBlock) -> Outcome {
         match self.card.start(engine, Token(0), block) {
             Started::Done(outcome) => outcome,
             other => panic!("{other:?}"),

@@ -26,6 +26,8 @@ pub(super) struct Block {
     pub(super) state: Option<BlockState>,
     /// Whether it is, or was until it is free again, an allocation for programs.
     pub(super) is_program: bool,
+    /// Whether it was given out again, and nobody has used it since: its uses are of the time before.
+    pub(super) is_fresh: bool,
     pub(super) generation: u32,
     /// Units of 128 bytes from the start of the region.
     pub(super) offset: u64,
@@ -208,6 +210,7 @@ impl Blocks {
             region,
             state: Some(BlockState::Live),
             is_program: false,
+            is_fresh: false,
             generation,
             offset,
             units,

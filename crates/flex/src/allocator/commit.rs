@@ -4,7 +4,7 @@ use std::sync::Arc;
 use spyre_hal::{ControlBlock, DeviceHandle, DeviceRange, StreamIndex};
 
 use super::FlexAllocator;
-use super::familiars::{Familiar, Familiars};
+use super::familiars::{Familiar, Familiars, Open};
 use super::pool::{Pool, State};
 use crate::stream_table::Lane;
 use crate::{BLOCK_BYTES, Error, LastUse};
@@ -121,10 +121,13 @@ impl FlexAllocator {
         uses.try_each(|_, range| self.pool.check_range(&state, range))?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
+            let mut places = lane.familiars.open();
             uses.each(|nth, range| {
-                let last_use = LastUse { stream: lane.index, sequence: first + nth };
-                if state.note_use(range.handle.tag().slot, last_use) {
-                    state.make_familiar(range.handle, last_use, &lane.familiars);
+                let (slot, sequence) = (range.handle.tag().slot, first + nth);
+                match state.note_use(slot, LastUse { stream: lane.index, sequence }) {
+                    Noted::ByStream => places.note(slot, sequence),
+                    Noted::Again => state.make_familiar(range.handle, lane, &mut places),
+                    Noted::First => {}
                 }
             });
         }
@@ -145,41 +148,50 @@ impl Pool {
     }
 }
 
+/// Where a use of an allocation is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noted {
+    /// Here; the stream has not used it since it was given out.
+    First,
+    /// Here; the stream uses it again.
+    Again,
+    /// Nowhere yet: it is familiar to the stream.
+    ByStream,
+}
+
 impl State {
-    /// Says whether the stream has used the allocation before, and notes it here.
+    /// Notes a use here, unless the stream is to note it.
     #[inline]
-    pub(super) fn note_use(&mut self, slot: u32, last_use: LastUse) -> bool {
+    pub(super) fn note_use(&mut self, slot: u32, last_use: LastUse) -> Noted {
         let LastUse { stream, sequence } = last_use;
-        let uses = &mut self.blocks.block_mut(slot).uses;
-        match uses.iter_mut().find(|known| known.stream == stream) {
-            Some(known) if known.sequence == WITH_STREAM => {
-                self.familiars_of(stream).note(slot, sequence);
-                false
-            }
+        let block = self.blocks.block_mut(slot);
+        let is_fresh = std::mem::take(&mut block.is_fresh);
+        match block.uses.iter_mut().find(|known| known.stream == stream) {
+            Some(known) if known.sequence == WITH_STREAM => Noted::ByStream,
             Some(known) => {
                 known.sequence = known.sequence.max(sequence);
-                true
+                if is_fresh { Noted::First } else { Noted::Again }
             }
             None => {
-                uses.push(last_use);
-                false
+                block.uses.push(last_use);
+                Noted::First
             }
         }
     }
 
     /// Leaves it to a stream to check a handle and to note its uses. The last one is noted here.
-    fn make_familiar(&mut self, handle: DeviceHandle, last_use: LastUse, own: &Arc<Familiars>) {
-        let (stream, slot) = (last_use.stream, handle.tag().slot);
+    fn make_familiar(&mut self, handle: DeviceHandle, lane: &Lane, places: &mut Open<'_>) {
+        let (stream, slot) = (lane.index, handle.tag().slot);
         let at = usize::from(stream.0);
         if self.familiars.len() <= at {
             self.familiars.resize_with(at + 1, Arc::default);
         }
-        if !Arc::ptr_eq(&self.familiars[at], own) {
-            self.familiars[at] = Arc::clone(own);
+        if !Arc::ptr_eq(&self.familiars[at], &lane.familiars) {
+            self.familiars[at] = Arc::clone(&lane.familiars);
         }
         let bytes = self.blocks.block(slot).units * BLOCK_BYTES;
         let last = self.exchange_use(slot, stream, WITH_STREAM);
-        if let Some(gone) = own.add(Familiar { handle, bytes, last }) {
+        if let Some(gone) = places.add(Familiar { handle, bytes, last }) {
             self.exchange_use(gone.handle.tag().slot, stream, gone.last);
         }
     }
@@ -190,7 +202,7 @@ impl State {
         let (blocks, familiars) = (&mut self.blocks, &self.familiars);
         let uses = blocks.block_mut(slot).uses.iter_mut();
         for known in uses.filter(|known| known.sequence == WITH_STREAM) {
-            let last = familiars[usize::from(known.stream.0)].remove(slot);
+            let last = familiars[usize::from(known.stream.0)].open().remove(slot);
             known.sequence = last.unwrap_or(WITH_STREAM);
         }
     }
@@ -202,7 +214,7 @@ impl State {
         std::mem::replace(&mut known.sequence, sequence)
     }
 
-    fn familiars_of(&self, stream: StreamIndex) -> &Familiars {
+    pub(super) fn familiars_of(&self, stream: StreamIndex) -> &Familiars {
         &self.familiars[usize::from(stream.0)]
     }
 }

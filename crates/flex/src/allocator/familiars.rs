@@ -2,7 +2,7 @@ use spyre_hal::{DeviceHandle, DeviceRange};
 
 use super::Uses;
 use crate::ring::Line;
-use crate::sync::{Mutex, often};
+use crate::sync::{Mutex, MutexGuard, often};
 
 /// How many a stream has at once: each slot has one place where it may be.
 const PLACES: usize = often(32, 2) as usize;
@@ -59,29 +59,41 @@ impl Familiars {
         Some(reserved)
     }
 
+    /// Its places, to be changed with the allocator's lock held.
+    #[inline]
+    pub(super) fn open(&self) -> Open<'_> {
+        Open(self.places.0.lock())
+    }
+
+    /// Takes all out.
+    pub(super) fn clear(&self) {
+        *self.places.0.lock() = Places::default();
+    }
+}
+
+/// The places of a stream, for as long as nobody else has them.
+#[derive(Debug)]
+pub(super) struct Open<'a>(MutexGuard<'a, Places>);
+
+impl Open<'_> {
     /// Takes an allocation in, and returns the one that had its place.
-    pub(super) fn add(&self, familiar: Familiar) -> Option<Familiar> {
-        self.places.0.lock()[place(familiar.handle)].replace(familiar)
+    pub(super) fn add(&mut self, familiar: Familiar) -> Option<Familiar> {
+        self.0[place(familiar.handle)].replace(familiar)
     }
 
     /// Notes a use of the allocation in a slot, which is here.
-    pub(super) fn note(&self, slot: u32, sequence: u64) {
-        if let Some(familiar) = &mut self.places.0.lock()[at(slot)] {
+    pub(super) fn note(&mut self, slot: u32, sequence: u64) {
+        if let Some(familiar) = &mut self.0[at(slot)] {
             debug_assert_eq!(familiar.handle.tag().slot, slot);
             familiar.last = familiar.last.max(sequence);
         }
     }
 
     /// Takes out the allocation in a slot, which is here, and returns its last use.
-    pub(super) fn remove(&self, slot: u32) -> Option<u64> {
-        let familiar = self.places.0.lock()[at(slot)].take();
+    pub(super) fn remove(&mut self, slot: u32) -> Option<u64> {
+        let familiar = self.0[at(slot)].take();
         debug_assert!(familiar.is_some_and(|familiar| familiar.handle.tag().slot == slot));
         familiar.map(|familiar| familiar.last)
-    }
-
-    /// Takes all out.
-    pub(super) fn clear(&self) {
-        *self.places.0.lock() = Places::default();
     }
 }
 

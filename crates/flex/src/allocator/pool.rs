@@ -148,6 +148,11 @@ impl Pool {
         self.fits_a_region(bytes) && self.state.lock().cache.units() > 0
     }
 
+    /// Whether no stream uses a block any more. It asks the streams, whose answers are on other cores.
+    pub(super) fn is_done(&self, state: &State, slot: u32) -> bool {
+        state.blocks.block(slot).uses.iter().all(|&last_use| self.timelines.is_done(last_use))
+    }
+
     #[inline]
     pub(super) fn handle(&self, state: &State, slot: u32) -> DeviceHandle {
         let block = state.blocks.block(slot);
@@ -204,7 +209,8 @@ impl State {
 
     /// Makes a cached block live again.
     pub(super) fn reuse(&mut self, slot: u32) -> u32 {
-        self.blocks.block_mut(slot).state = Some(BlockState::Live);
+        let block = self.blocks.block_mut(slot);
+        (block.state, block.is_fresh) = (Some(BlockState::Live), true);
         slot
     }
 }

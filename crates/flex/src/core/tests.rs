@@ -45,7 +45,7 @@ fn core_with(blocks: u64, clock: &Arc<Clock>, is_prompt: bool) -> (Core, Arc<Lan
 fn launch() -> ControlBlock {
     let place = VFDeviceHandle { region_id: 0, vf_offset: 0 };
     let tag = HandleTag { epoch: 0, generation: 0, slot: 0 };
-    ControlBlock::Launch { program: DeviceHandle::vf(place, tag), label: Label::default() }
+    ControlBlock::launch(DeviceHandle::vf(place, tag), Label::default())
 }
 
 fn carry_out(run: &mut Run) {

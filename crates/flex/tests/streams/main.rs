@@ -9,6 +9,7 @@ mod records;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
+mod vouched;
 
 use spyre_hal::{ControlBlock, CopyDevice, DeviceHandle, DeviceRange, Label, Pattern};
 
@@ -21,5 +22,5 @@ fn fill(target: DeviceRange, byte: u8) -> ControlBlock {
 }
 
 fn launch(program: DeviceHandle) -> ControlBlock {
-    ControlBlock::Launch { program, label: Label::default() }
+    ControlBlock::launch(program, Label::default())
 }

@@ -220,7 +220,7 @@ pub(super) fn fill(pattern: &[u8], target: DeviceRange) -> ControlBlock {
 }
 
 pub(super) fn launch(program: DeviceHandle) -> ControlBlock {
-    ControlBlock::Launch { program, label: Label::default() }
+    ControlBlock::launch(program, Label::default())
 }
 
 /// As `assert_eq`, but names the first byte that differs instead of printing all.

@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_no_copy_is_refused() {
         let (memory, program) = memory();
-        let launch = ControlBlock::Launch { program, label: crate::Label::default() };
+        let launch = ControlBlock::launch(program, crate::Label::default());
         assert!(matches!(memory.carry_out(launch), Err(Fault::BadProgram { .. })));
         let callback = ControlBlock::HostCallback(HostCallback::new(|| Ok(())));
         let fault = memory.carry_out(callback).expect_err("the host's");

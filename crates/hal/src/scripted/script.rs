@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn launch(vf_offset: u64) -> ControlBlock {
-        ControlBlock::Launch { program: handle(vf_offset), label: Label::default() }
+        ControlBlock::launch(handle(vf_offset), Label::default())
     }
 
     fn fill() -> ControlBlock {

@@ -105,7 +105,7 @@ fn a_short_copy_writes_half_and_fails() {
 #[test]
 fn a_launch_needs_a_program() {
     let (card, _, program) = card();
-    let launch = || ControlBlock::Launch { program, label: Label::default() };
+    let launch = || ControlBlock::launch(program, Label::default());
     let started = card.start(FIRST, Token(0), launch());
     assert!(matches!(started, Started::Done(Err(Fault::BadProgram { .. }))));
     let place = DeviceRange::start_of(program, 16);

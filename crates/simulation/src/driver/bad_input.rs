@@ -147,7 +147,7 @@ impl Driver {
                 blocks.append(block)?;
                 blocks.finalize()?;
                 let program = self.foreign.handle;
-                blocks.append(ControlBlock::Launch { program, label: Label::default() })
+                blocks.append(ControlBlock::launch(program, Label::default()))
             }
         }
     }

@@ -288,7 +288,7 @@ impl Driver {
             _ => {
                 let label = self.random.index(self.labels.len());
                 let (program, label) = (target.handle, self.labels[label]);
-                let block = ControlBlock::Launch { program, label };
+                let block = ControlBlock::launch(program, label);
                 Request::new(block, Effect::Count { program: to.allocation })
             }
         };

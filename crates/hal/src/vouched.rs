@@ -1,0 +1,50 @@
+use std::hash::{BuildHasher, Hasher};
+use std::sync::LazyLock;
+
+use foldhash::quality::RandomState;
+
+use crate::DeviceRange;
+
+/// A word for ranges that a launch uses besides its program: whoever queued it has found that they lie in live
+/// allocations, and keeps these until it has ended.
+///
+/// A card that finds just these ranges in a program's table need not ask [`Allocations`](crate::Allocations)
+/// for them. It is a fingerprint with a key of this process: for others, it stands with a chance of one in 2^63.
+///
+/// ```
+/// use spyre_hal::{DeviceHandle, DeviceRange, HandleTag, VFDeviceHandle, Vouched};
+///
+/// let tag = HandleTag { epoch: 0, generation: 3, slot: 7 };
+/// let handle = DeviceHandle::vf(VFDeviceHandle { region_id: 0, vf_offset: 256 }, tag);
+/// let [first, second] = [4, 8].map(|bytes| DeviceRange::start_of(handle, bytes));
+/// let vouched = Vouched::of(&[first, second]);
+/// assert!(vouched.is_for(&[first, second]));
+/// assert!(!vouched.is_for(&[second, first]) && !vouched.is_for(&[first]));
+/// assert!(!Vouched::NONE.is_for(&[]));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vouched(u64);
+
+static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
+impl Vouched {
+    /// For nothing.
+    pub const NONE: Self = Self(0);
+
+    /// For ranges, in this order.
+    #[inline]
+    pub fn of(ranges: &[DeviceRange]) -> Self {
+        let mut hasher = KEY.build_hasher();
+        for range in ranges {
+            let words = range.handle.to_words().into_iter().chain([range.offset, range.bytes]);
+            words.for_each(|word| hasher.write_u64(word));
+        }
+        Self(hasher.finish() | 1)
+    }
+
+    /// Whether it is for these ranges.
+    #[inline]
+    pub fn is_for(self, ranges: &[DeviceRange]) -> bool {
+        self != Self::NONE && self == Self::of(ranges)
+    }
+}
