@@ -10,21 +10,26 @@ mod functions;
 mod fuzz;
 #[path = "programs/handles.rs"]
 mod handles;
+#[path = "programs/images.rs"]
+mod images;
 #[path = "programs/large.rs"]
 mod large;
+#[path = "programs/modelled.rs"]
+mod modelled;
 #[path = "programs/products.rs"]
 mod products;
+#[path = "programs/refusals.rs"]
+mod refusals;
 #[path = "programs/values.rs"]
 mod values;
 
-use bed::{Bed, Tensor, code_image, entry, fill_table, rounded};
+use bed::{Bed, Tensor, entry, fill_table, rounded};
 use spyre_artifact::{
-    Access, BinaryOp, CompareOp, CorrectionImage, CorrectionProgram, EntryImage, Lane, Patch,
-    Program, ProgramBuilder, ReduceOp, Register, UnaryOp,
+    Access, CompareOp, CorrectionImage, CorrectionProgram, EntryImage, Lane, Patch, Program,
+    ProgramBuilder, ReduceOp, Register, UnaryOp,
 };
 use spyre_card::handle_words;
-use spyre_hal::{DeviceRange, Fault, Hardware, Severity, Token};
-use spyre_layout::SpyreTensorLayout;
+use spyre_hal::DeviceRange;
 use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, IeeeInt64, Sen169Fp16};
 
 /// c = a + b, in tiles that fit no size.
@@ -348,339 +353,6 @@ fn batched_products_come_in_any_order_of_dims() {
     }
 }
 
-/// c = a + b of whole numbers by way of `op`, and the outcome of its launch.
-fn integers(op: BinaryOp, left: i64, right: i64) -> (spyre_hal::Outcome, i64) {
-    let mut code = ProgramBuilder::new();
-    let c = code.operand(IeeeInt64, Access::Write, spyre_artifact::Span::NONE);
-    let [a, b] =
-        [left, right].map(|value| code.constant(Lane::I64, spyre_artifact::Span::NONE, value));
-    let result = code.binary(op, a, b);
-    code.store(c, result);
-    let program = code.build().expect("it follows the rules");
-    let mut bed = Bed::new();
-    let code = bed.put_code(&program);
-    let c = bed.tensor(&[1], IeeeInt64, |_| -77.0).seen(0, &[]);
-    let instance =
-        bed.put_program(&entry(code, &program, std::slice::from_ref(&c), &[], &[]).encode());
-    let outcome = bed.run(instance);
-    let bytes = bed.read(DeviceRange::start_of(c.handle, 8));
-    (outcome, i64::from_le_bytes(bytes.try_into().expect("eight bytes")))
-}
-
-#[test]
-fn a_division_by_zero_is_a_fault_of_the_data() {
-    for op in [BinaryOp::Div, BinaryOp::Rem, BinaryOp::FloorDiv, BinaryOp::Modulo] {
-        let (outcome, kept) = integers(op, 7, 0);
-        assert_eq!(outcome, Err(Fault::DivisionByZero));
-        assert_eq!(outcome.map_err(|fault| fault.severity()), Err(Severity::Data));
-        assert_eq!(kept, -77);
-    }
-    assert_eq!(integers(BinaryOp::Div, i64::MIN, -1), (Ok(()), i64::MIN));
-    assert_eq!(integers(BinaryOp::FloorDiv, -7, 2), (Ok(()), -4));
-    assert_eq!(integers(BinaryOp::Modulo, -7, 2), (Ok(()), 1));
-    assert_eq!(integers(BinaryOp::Pow, 3, 4), (Ok(()), 81));
-    assert_eq!(integers(BinaryOp::ShiftRight, -5, 64), (Ok(()), -1));
-}
-
-#[test]
-fn a_moved_image_computes_the_same_and_changed_code_is_noticed() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let code = bed.put_code(&program);
-    let [a, b] = [1, 2].map(|seed| bed.tensor(&[2, 70], IeeeFp32, |at| number(at * seed)));
-    let c = bed.tensor(&[2, 70], IeeeFp32, |_| 0.0);
-    let tensors = [a, b, c.clone()];
-    let instance = entry(code, &program, &tensors, &[2, 70], &[]);
-    let places = [bed.put_program(&instance.encode()), bed.put_program(&instance.encode())];
-    let mut results = places.map(|place| {
-        assert_eq!(bed.run(place), Ok(()));
-        bed.surroundings(&c)
-    });
-    let moved = bed.put_code(&program);
-    let elsewhere = bed.put_program(&entry(moved, &program, &tensors, &[2, 70], &[]).encode());
-    assert_eq!(bed.run(elsewhere), Ok(()));
-    assert!(results[0] == results[1] && results[0] == bed.surroundings(&c));
-
-    let image = code_image(&program);
-    for at in 0..image.len() {
-        let mut flipped = image.clone();
-        flipped[at] ^= 0x10;
-        bed.write(code, &flipped);
-        let outcome = bed.run(places[0]);
-        assert!(matches!(outcome, Err(Fault::BadProgram { .. })), "byte {at}: {outcome:?}");
-    }
-    bed.write(code, &code_image(&with_mul_for_add(&program)));
-    assert_eq!(bed.run(places[0]), Ok(()));
-    results[1] = bed.surroundings(&c);
-    assert!(results[0] != results[1], "a copy over the code is noticed");
-}
-
-fn with_mul_for_add(program: &Program) -> Program {
-    let mut bytes = program.encode();
-    let add = program.instructions().iter().find(|code| code.to_string().contains("= add"));
-    let add = add.expect("an addition").encode();
-    let at = bytes.windows(16).position(|bytes| bytes == add).expect("it is there");
-    bytes[at + 4] = BinaryOp::Mul as u8;
-    Program::decode(&bytes).expect("it follows the rules")
-}
-
-#[test]
-fn what_lies_outside_an_operands_limit_is_not_touched() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let code = bed.put_code(&program);
-    let c = bed.tensor(&[2, 70], IeeeFp32, number);
-    let before = bed.surroundings(&c);
-    let views = [
-        c.seen(1, &[70, 1]),
-        c.seen(-1, &[70, 1]),
-        c.seen(0, &[i64::MAX, 1]),
-        c.seen(0, &[-70, 1]),
-    ];
-    for view in views {
-        let instance = entry(code, &program, &[c.clone(), c.clone(), view], &[2, 70], &[]);
-        let instance = bed.put_program(&instance.encode());
-        let outcome = bed.run(instance);
-        assert!(matches!(outcome, Err(Fault::BadOperand { operand: 2, .. })), "{outcome:?}");
-    }
-    let mut instance = entry(code, &program, &[c.clone(), c.clone(), c.clone()], &[2, 70], &[]);
-    instance.table_mut()[3] -= 4 * 128;
-    let instance = bed.put_program(&instance.encode());
-    assert!(matches!(bed.run(instance), Err(Fault::BadOperand { operand: 0, .. })));
-    assert!(bed.surroundings(&c) == before);
-}
-
-#[test]
-fn a_program_does_not_store_where_programs_are() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let code = bed.put_code(&program);
-    let a = bed.tensor(&[2, 70], IeeeFp32, number);
-    let room = bed.put_program(&vec![7; a.layout.device_bytes()]);
-    let c = Tensor { handle: room, ..a.clone() };
-    let instance = entry(code, &program, &[a.clone(), a.clone(), c.clone()], &[2, 70], &[]);
-    let instance = bed.put_program(&instance.encode());
-    let fault = bed.run(instance).expect_err("it holds programs");
-    assert!(matches!(fault, Fault::BadOperand { operand: 2, .. }), "{fault}");
-    assert!(fault.to_string().contains("which holds programs"), "{fault}");
-    let bytes = c.layout.device_bytes() as u64;
-    assert_eq!(bed.read(DeviceRange::start_of(room, bytes)), vec![7; bytes as usize]);
-
-    bed.unprotect(room, bytes);
-    assert_eq!(bed.run(instance), Ok(()), "the same table, now with plain memory");
-    let reads = entry(code, &program, &[c.clone(), a.clone(), a], &[2, 70], &[]);
-    let reads = bed.put_program(&reads.encode());
-    bed.protect(room, bytes);
-    assert_eq!(bed.run(reads), Ok(()), "programs may be read");
-}
-
-#[test]
-fn code_and_tables_lie_in_allocations_for_programs() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let [good, plain] = [bed.put_code(&program), bed.put(&code_image(&program))];
-    let a = bed.tensor(&[2, 70], IeeeFp32, number);
-    let tensors = [a.clone(), a.clone(), a];
-    let named_plain = entry(plain, &program, &tensors, &[2, 70], &[]);
-    let named_plain = bed.put_program(&named_plain.encode());
-    let table = entry(good, &program, &tensors, &[2, 70], &[]);
-    let plain_table = bed.put(&table.encode());
-    let words = table.table().len() as u32;
-    let patch = Patch { source_word: 0, target_word: 0, words };
-    let patches = CorrectionProgram::new(words, words, vec![patch]).expect("inside");
-    let correction = CorrectionImage::new(handle_words(plain_table), patches);
-    let corrector = bed.put_correction(&correction);
-
-    for launched in [named_plain, plain_table, corrector] {
-        let fault = bed.run(launched).expect_err("it names plain memory");
-        assert!(fault.to_string().contains("not in an allocation for programs"), "{fault}");
-    }
-    let bytes = table.encode();
-    let kept = bed.read(DeviceRange::start_of(plain_table, bytes.len() as u64));
-    assert!(kept == bytes, "nothing was patched");
-}
-
-#[test]
-fn an_operand_that_nobody_filled_is_named() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let code = bed.put_code(&program);
-    let a = bed.tensor(&[2, 70], IeeeFp32, number);
-    let tensors = [a.clone(), a];
-    let instance = bed.put_program(&entry(code, &program, &tensors, &[2, 70], &[]).encode());
-    let fault = bed.run(instance).expect_err("the third is missing");
-    assert!(matches!(fault, Fault::BadOperand { operand: 2, .. }), "{fault}");
-    assert!(fault.to_string().contains("it is not filled"), "{fault}");
-}
-
-#[test]
-fn repeated_elements_are_loaded_and_not_stored() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let code = bed.put_code(&program);
-    let plain = bed.tensor(&[2, 32], IeeeFp32, number);
-    // Two copies of a row of 32, a stick each.
-    let repeated = SpyreTensorLayout::explicit(&[2, 32], &[0, 1], IeeeFp32).expect("a layout");
-    let mut twice = bed.tensor(&[2, 32], IeeeFp32, |at| number(at % 32)).seen(0, &[0, 1]);
-    twice.layout = repeated;
-    let before = bed.surroundings(&twice);
-
-    let stores = [plain.clone(), plain.clone(), twice.clone()];
-    let stores = bed.put_program(&entry(code, &program, &stores, &[1, 32], &[]).encode());
-    let fault = bed.run(stores).expect_err("one of two copies would be left");
-    assert!(matches!(fault, Fault::BadOperand { operand: 2, .. }), "{fault}");
-    assert!(fault.to_string().contains("repeats elements"), "{fault}");
-    assert!(bed.surroundings(&twice) == before);
-
-    let sum = bed.tensor(&[2, 32], IeeeFp32, |_| 0.0);
-    let loads = [plain, twice, sum.clone()];
-    let loads = bed.put_program(&entry(code, &program, &loads, &[2, 32], &[]).encode());
-    assert_eq!(bed.run(loads), Ok(()));
-    for at in 0..64 {
-        assert_eq!(bed.element(&sum, at), number(at) + number(at % 32), "element {at}");
-    }
-}
-
-#[test]
-fn a_table_that_moves_is_bound_anew() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp32);
-    let code = bed.put_code(&program);
-    let sizes = [[2, 70], [2, 70], [7, 129], [1, 1], [2, 70]];
-    let instance = bed.put_program(&vec![0; 4096]);
-    for (seed, [rows, columns]) in sizes.into_iter().enumerate() {
-        let [a, b] = [1, 2]
-            .map(|factor| bed.tensor(&[rows, columns], IeeeFp32, |at| number(at * factor + seed)));
-        let c = bed.tensor(&[rows, columns], IeeeFp32, |_| f32::NAN);
-        let extents = [rows as u64, columns as u64];
-        let table = entry(code, &program, &[a, b, c.clone()], &extents, &[]);
-        bed.write(instance, &table.encode());
-        for _ in 0..2 {
-            assert_eq!(bed.run(instance), Ok(()));
-        }
-        for at in 0..rows * columns {
-            assert_eq!(bed.element(&c, at), number(at + seed) + number(at * 2 + seed));
-        }
-        let mut short = table.clone();
-        short.table_mut()[3] = 4;
-        bed.write(instance, &short.encode());
-        let outcome = bed.run(instance);
-        let is_fine = rows * columns == 1;
-        assert_eq!(outcome.is_ok(), is_fine, "{outcome:?}");
-    }
-}
-
-#[test]
-fn modelled_time_is_that_of_the_sticks() {
-    let mut bed = Bed::new();
-    let program = addition(IeeeFp16);
-    let code = bed.put_code(&program);
-    let time = |bed: &mut Bed, columns: usize, b_strides: &[i64]| {
-        let [a, b, c] = [(); 3].map(|()| bed.tensor(&[64, columns], IeeeFp16, number));
-        let tensors = [a, b.seen(0, b_strides), c];
-        let instance = entry(code, &program, &tensors, &[64, columns as u64], &[]);
-        let instance = bed.put_program(&instance.encode());
-        let times = [(); 2].map(|()| {
-            assert_eq!(bed.run(instance), Ok(()));
-            bed.card.modelled_nanoseconds(bed::LAUNCHES)
-        });
-        assert_eq!(times[0], times[1], "it depends on nothing else");
-        times[0]
-    };
-    // (R + W) / 150 + 0.00574 min(R, W), for R of 2 x 8192 bytes and W of 8192.
-    assert_eq!(time(&mut bed, 64, &[64, 1]), 211);
-    assert_eq!(time(&mut bed, 33, &[33, 1]), 211, "half sticks are moved, too");
-    let expanded = (8192.0 + 128.0 + 8192.0) / 150.0 + 0.00574 * 8192.0_f64;
-    assert_eq!(time(&mut bed, 64, &[0, 1]), expanded.ceil() as u64);
-    assert_eq!(bed.run(code).map_err(drop), Err(()));
-    assert_eq!(bed.card.modelled_nanoseconds(bed::LAUNCHES), 0, "it failed");
-}
-
-#[test]
-fn modelled_products_count_every_tile() {
-    let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
-    let a = code.operand(IeeeFp16, Access::Read, [m, k]);
-    let b = code.operand(IeeeFp16, Access::Read, [k, n]);
-    let c = code.operand(IeeeFp16, Access::Write, [m, n]);
-    code.each_parallel(m, 64, |code| {
-        code.each_parallel(n, 64, |code| {
-            let sum = code.constant(Lane::F32, [m, n], 0.0);
-            code.each(k, 64, |code| code.dot(sum, a, b, k));
-            code.store(c, sum);
-        });
-    });
-    let program = code.build().expect("it follows the rules");
-    let mut bed = Bed::new();
-    let code = bed.put_code(&program);
-    let side = 512;
-    let [a, b, c] = [(); 3].map(|()| bed.tensor(&[side, side], IeeeFp16, |_| 1.0));
-    let row = side as i64;
-    let tensors = [a.seen(0, &[row, 0, 1]), b.seen(0, &[0, 1, row]), c.clone()];
-    let extents = [side as u64; 3];
-    let instance = bed.put_program(&entry(code, &program, &tensors, &extents, &[]).encode());
-    assert_eq!(bed.run(instance), Ok(()));
-
-    let bytes = (2 * side * side) as f64;
-    let memory = 3.0 * bytes / 150.0 + 0.00574 * bytes;
-    let products = (side * side * side) as f64 / 32.0 / 1140.0;
-    let expected = memory.max(products).ceil() as u64;
-    assert_eq!(bed.card.modelled_nanoseconds(bed::LAUNCHES), expected);
-    assert_eq!(bed.element(&c, 77), side as f32);
-}
-
-#[test]
-fn absurd_extents_are_refused_before_anything_runs() {
-    let mut code = ProgramBuilder::new();
-    let i = code.dim();
-    code.each(i, 0, |code| {
-        code.constant(Lane::F32, [i], 1.0);
-    });
-    let program = code.build().expect("it follows the rules");
-    let mut bed = Bed::new();
-    let code = bed.put_code(&program);
-    for extent in [u64::MAX, 1 << 44, 1 << 32, (1 << 26) + 1] {
-        let instance = bed.put_program(&entry(code, &program, &[], &[extent], &[]).encode());
-        assert!(matches!(bed.run(instance), Err(Fault::BadProgram { .. })), "{extent}");
-    }
-}
-
-#[test]
-fn an_abort_ends_a_program_between_two_tiles() {
-    let mut code = ProgramBuilder::new();
-    let (i, j) = (code.dim(), code.dim());
-    code.each(i, 1, |code| {
-        code.each(j, 1, |code| {
-            code.constant(Lane::F32, [i, j], 1.0);
-        });
-    });
-    let program = code.build().expect("it follows the rules");
-    let mut bed = Bed::new();
-    let code = bed.put_code(&program);
-    let instance = bed.put_program(&entry(code, &program, &[], &[1 << 20, 1 << 20], &[]).encode());
-    let outcome = std::thread::scope(|scope| {
-        let launch = scope.spawn(|| bed.run(instance));
-        while !launch.is_finished() {
-            bed.card.abort(bed::LAUNCHES, Token(0));
-            std::thread::yield_now();
-        }
-        launch.join().expect("no panic")
-    });
-    assert!(matches!(outcome, Err(Fault::Hung { .. })), "{outcome:?}");
-}
-
-#[test]
-fn what_a_card_says_of_its_programs_tells_no_place() {
-    let mut bed = Bed::new();
-    let c = bed.tensor(&[5, 5], IeeeFp32, number);
-    check_addition(&mut bed, [c.clone(), c.clone(), c], [5, 5]);
-    let text = format!("{:?}", bed.card);
-    assert!(
-        text.contains("Programs(2 allocations, 2 images kept)") && !text.contains("vf_offset"),
-        "{text}"
-    );
-}
-
 /// y = f(x), stored as `to`, where x is a column that `f` may spread over 3 rows.
 fn column_to_matrix(
     to: DataFormat,
@@ -771,12 +443,4 @@ fn every_byte_that_is_not_zero_is_true() {
     let found = bed.read(DeviceRange::start_of(y.handle, 128));
     let expected: Vec<u8> = bytes.iter().map(|&byte| u8::from(byte == 0)).collect();
     assert_eq!(found, expected);
-}
-
-#[test]
-fn code_by_itself_is_not_launched() {
-    let mut bed = Bed::new();
-    let code = bed.put_code(&addition(IeeeFp32));
-    let fault = bed.run(code).expect_err("it has no operands");
-    assert!(fault.to_string().contains("launch an entry image"), "{fault}");
 }
