@@ -31,6 +31,15 @@ pub(super) trait Product: Copy {
     fn plus(self, other: Self) -> Self;
 
     fn fused(a: Self, b: Self, sum: Self) -> Self;
+
+    /// The same numbers, if they are float32.
+    fn floats(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+
+    fn floats_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
 }
 
 /// The shape of a product, once it was compared with its slices.
@@ -102,6 +111,14 @@ impl Product for f32 {
     #[inline(always)]
     fn fused(a: Self, b: Self, sum: Self) -> Self {
         a.mul_add(b, sum)
+    }
+
+    fn floats(elements: &[Self]) -> Option<&[f32]> {
+        Some(elements)
+    }
+
+    fn floats_mut(elements: &mut [Self]) -> Option<&mut [f32]> {
+        Some(elements)
     }
 }
 

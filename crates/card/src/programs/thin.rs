@@ -1,14 +1,18 @@
 //! Products of few rows. Each number of the right matrix is used as often as there are rows: it is
 //! taken in the order in which it lies, and nothing is turned or packed.
 
+use spyre_numerics::Tier;
+
 use super::Stop;
 use super::dot::{Counts, Factor, joined};
 use super::machine::Machine;
 use super::operand::Piece;
-use super::reduce::LANES;
+use super::reduce::{GROUP, LANES, values_of};
 use super::sides::Columns;
+use super::sticks::{Place, STICK, Stick, TileSticks};
 use super::tiles::dims;
-use super::vector::vectorised;
+use super::vector::{Job, run, vectorised};
+use crate::memory::Part;
 
 impl Machine<'_> {
     /// Adds rows of k times a tensor's columns, which lie along k. Results are summed up in lanes, as
@@ -29,24 +33,107 @@ impl Machine<'_> {
         lanes.resize(counts.rows * counts.columns * LANES, T::default());
         let mut tile = T::tile(self.registers.take());
         let along = [column].into_iter().chain(dims(over));
-        let (tiles, raw) = (self.tiles, &mut self.raw);
-        let outcome = tensor.each_piece(&tiles, along, |piece| {
-            let elements = tile.resized(piece.count());
-            tensor.load(part, piece.packed(), converter, elements, raw)?;
-            let b = T::of(&tile);
-            vectorised(
-                #[inline(always)]
-                || add_piece(counts, a, b, piece, lanes.as_chunks_mut().0),
-            );
-            Ok(())
-        });
-        for (sum, lanes) in sums.iter_mut().zip(lanes.as_chunks().0) {
-            *sum = sum.plus(joined(*lanes));
-        }
+        let outcome = match self.add_sticks(at, counts, a, columns, &mut lanes) {
+            Ok(false) => {
+                let (tiles, raw) = (self.tiles, &mut self.raw);
+                lanes.fill(T::default());
+                tensor.each_piece(&tiles, along, |piece| {
+                    let elements = tile.resized(piece.count());
+                    tensor.load(part, piece.packed(), converter, elements, raw)?;
+                    let b = T::of(&tile);
+                    vectorised(
+                        #[inline(always)]
+                        || add_piece(counts, a, b, piece, lanes.as_chunks_mut().0),
+                    );
+                    Ok(())
+                })
+            }
+            outcome => outcome.map(drop),
+        };
+        vectorised(
+            #[inline(always)]
+            || add_lanes(lanes.as_chunks().0, sums),
+        );
         self.registers.give(lanes);
         self.registers.give(std::mem::take(T::of_mut(&mut tile)));
         outcome
     }
+
+    /// The same where all of the columns lies in whole sticks of float32, which are used where they lie.
+    /// `false` if not, and then the lanes hold anything.
+    fn add_sticks<T: Factor>(
+        &self,
+        at: usize,
+        counts: Counts,
+        a: &[T],
+        columns: Columns,
+        lanes: &mut [T],
+    ) -> Result<bool, Stop> {
+        let Counts { columns: rows, k, .. } = counts;
+        let (Some(a), Some(lanes)) = (T::floats(a), T::floats_mut(lanes)) else {
+            return Ok(false);
+        };
+        if !k.is_multiple_of(STICK) {
+            return Ok(false);
+        }
+        let Columns { operand, k: over, column } = columns;
+        let ((tensor, part), converter) = (self.tensor(operand)?, self.code.converter(at, 1)?);
+        let (tile, mut is_done) = (TileSticks { rows, columns: k / STICK }, true);
+        let (a, lanes) = (a.as_chunks().0, lanes.as_chunks_mut().0);
+        tensor.each_series(&self.tiles, [column].into_iter().chain(dims(over)), |series| {
+            let sticks = tensor.sticks(series, converter).and_then(|sticks| tile.place(&sticks));
+            match sticks.filter(|_| is_done) {
+                Some(place) => run(Tier::detected(), AddSticks { part, place, tile, a, lanes }),
+                None => is_done = false,
+            }
+            Ok(())
+        })?;
+        Ok(is_done)
+    }
+}
+
+/// Adds what sticks of the right matrix give, of which a tile's row is a column.
+struct AddSticks<'a> {
+    part: Part<'a>,
+    place: Place,
+    tile: TileSticks,
+    a: &'a [Stick],
+    lanes: &'a mut [[f32; LANES]],
+}
+
+impl Job for AddSticks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const TIER: u8>(self) {
+        let Self { part, place, tile, a, lanes } = self;
+        let [first, first_column] = place.first;
+        part.each_stick(
+            place.at,
+            place.counts,
+            place.strides,
+            #[inline(always)]
+            |nth, column, b| {
+                let (nth, column) = (first + nth, first_column + column);
+                let rows = a.iter().skip(nth).step_by(tile.columns);
+                for (a, lanes) in rows.zip(lanes[column..].iter_mut().step_by(tile.rows)) {
+                    add_run(a, &b, lanes);
+                }
+            },
+        );
+    }
+}
+
+/// Adds to each sum what its lanes hold; many at a time, in the order of one.
+#[inline(always)]
+fn add_lanes<T: Factor>(lanes: &[[T; LANES]], sums: &mut [T]) {
+    let ((groups, rest), (sums, last)) =
+        (lanes.as_chunks::<GROUP>(), sums.as_chunks_mut::<GROUP>());
+    for (lanes, sums) in groups.iter().zip(sums) {
+        let values = values_of(lanes, T::plus);
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.plus(value));
+    }
+    last.iter_mut().zip(rest).for_each(|(sum, lanes)| *sum = sum.plus(joined(*lanes)));
 }
 
 /// Adds what a piece of the right matrix gives to the lanes of each row and column.

@@ -205,3 +205,48 @@ fn products_of_tensors_are_sums_over_one_dim() {
         }
     }
 }
+
+/// Rows of k times columns that lie along k, as a linear layer has them.
+fn check_linear([rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
+    let mut code = ProgramBuilder::new();
+    let (m, n, k) = (code.dim(), code.dim(), code.dim());
+    let a = code.operand(IeeeFp32, Access::Read, [m, k]);
+    let b = code.operand(IeeeFp32, Access::Read, [n, k]);
+    let c = code.operand(IeeeFp32, Access::Write, [m, n]);
+    code.each(m, 0, |code| {
+        code.each_parallel(n, tiles[0], |code| {
+            let sum = code.constant(Lane::F32, [m, n], 3.0);
+            code.each(k, tiles[1], |code| code.dot(sum, a, b, k));
+            code.store(c, sum);
+        });
+    });
+    let program = code.build().expect("it follows the rules");
+    let mut bed = Bed::new();
+    let code = bed.put_code(&program);
+    let left = |row: usize, term: usize| number([0, row, 0, term, 0], 0);
+    let right = |column: usize, term: usize| number([0, 0, column, term, 0], 1);
+    let a = bed.tensor(&[rows, terms], IeeeFp32, |at| left(at / terms, at % terms));
+    let b = bed.tensor(&[columns, terms], IeeeFp32, |at| right(at / terms, at % terms));
+    let c = bed.tensor(&[rows, columns], IeeeFp32, |_| 77.0);
+    let (long, wide) = (terms as i64, columns as i64);
+    let tensors = [a.seen(0, &[long, 0, 1]), b.seen(0, &[0, long, 1]), c.seen(0, &[wide, 1, 0])];
+    let extents = [rows, columns, terms].map(|extent| extent as u64);
+    let instance = bed.put_program(&entry(code, &program, &tensors, &extents, &[]).encode());
+    assert_eq!(bed.run(instance), Ok(()));
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        let products = (0..terms).map(|term| left(row, term) * right(column, term));
+        let expected = products.sum::<f32>() + 3.0;
+        let found = bed.element(&c, row * columns + column);
+        assert_eq!(found, expected, "row {row}, column {column} of {rows}x{columns}x{terms}");
+    }
+}
+
+#[test]
+fn few_rows_are_multiplied_with_columns_where_they_lie() {
+    for rows in [1, 3, 4, 5] {
+        for [columns, terms] in [[70, 64], [33, 160], [5, 96], [40, 100], [64, 33]] {
+            check_linear([rows, columns, terms], [32, 64]);
+            check_linear([rows, columns, terms], [48, 50]);
+        }
+    }
+}
