@@ -7,6 +7,7 @@ mod familiars;
 mod held;
 mod known;
 mod pages;
+mod poison;
 mod pool;
 mod programs;
 mod statistics;
@@ -114,7 +115,9 @@ impl FlexAllocator {
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
         state.estrange(slot);
+        state.heal(slot);
         let block = state.blocks.block_mut(slot);
+        block.writes.clear();
         block.generation = block.generation.wrapping_add(1);
         block.state = Some(BlockState::Cached);
         let (units, is_program) = (block.units, block.is_program);
@@ -135,8 +138,8 @@ impl FlexAllocator {
         self.check_process()?;
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
-        if state.note_use(slot, last_use) == Noted::ByStream {
-            state.familiars_of(last_use.stream).open().note(slot, last_use.sequence);
+        if state.note_use(slot, last_use, false) == Noted::ByStream {
+            state.familiars_of(last_use.stream).open().note(slot, last_use.sequence, false);
         }
         Ok(())
     }

@@ -5,7 +5,8 @@ use spyre_hal::{
     StagingPool, StreamPoint,
 };
 
-use crate::{Error, FlexStream};
+use crate::memory_use::of_block;
+use crate::{Error, FlexStream, MemoryUse};
 
 /// A composed list of control blocks: appended to while it is open, then finalized, then replayed
 /// as often as one likes, each time as one reservation.
@@ -35,7 +36,7 @@ use crate::{Error, FlexStream};
 #[derive(Clone, Debug, Default)]
 pub struct ControlBlockStream {
     blocks: Vec<Composed>,
-    uses: Vec<(u64, DeviceRange)>,
+    uses: Vec<(u64, MemoryUse)>,
     is_final: bool,
 }
 
@@ -78,9 +79,9 @@ impl ControlBlockStream {
         }
         crate::scheduler::check_shape(&block)?;
         let nth = self.blocks.len() as u64;
-        let ranges = block.ranges();
+        let uses = of_block(&block);
         self.blocks.push(Composed::from_block(block)?);
-        self.uses.extend(ranges.into_iter().flatten().map(|range| (nth, range)));
+        self.uses.extend(uses.into_iter().flatten().map(|used| (nth, used)));
         Ok(())
     }
 

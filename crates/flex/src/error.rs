@@ -124,6 +124,13 @@ pub enum Error {
     #[error(transparent)]
     Stream(Arc<StreamFault>),
 
+    /// Memory whose contents were to be written by a block that failed, or was cancelled.
+    #[error(
+        "{handle} does not hold what it should: the work that was to write it was cancelled. Write \
+         all of it anew, or make it anew. The first cause was {cause}"
+    )]
+    Poisoned { handle: DeviceHandle, cause: Arc<StreamFault> },
+
     /// A block whose end is too many failures ago: it may have been one of them.
     #[error(
         "how block {} of stream {} ended is no longer known: too many blocks of the stream have \

@@ -9,7 +9,7 @@ use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
-    Completions, ControlBlock, DeviceRange, EngineIndex, Hardware, Outcome, StreamIndex,
+    Completions, ControlBlock, EngineIndex, Hardware, Outcome, StreamIndex,
     StreamPoint, Token, Vouched,
 };
 
@@ -25,7 +25,7 @@ use crate::ring::{Full, Line, Reservation, RingSizes};
 use crate::stream_table::{Entry, Lane, StreamTable};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence, spin_loop};
 use crate::tape::Tape;
-use crate::{Env, Error, FlexAllocator, Policy, Priority};
+use crate::{Env, Error, FlexAllocator, MemoryUse, Policy, Priority};
 
 pub(crate) use checks::check_shape;
 pub(crate) use drive::wake;
@@ -251,8 +251,9 @@ impl Scheduler {
         if is_new {
             core.add(Arc::clone(&lane));
         } else {
-            // The last owner's faults, if any came after it was gone; a lost device stays lost.
-            drop(core.reset_stream(lane.index));
+            drop(core);
+            // The last owner's faults, if any came after it was gone.
+            self.forget_faults(&lane);
         }
         Ok(lane)
     }
@@ -260,10 +261,15 @@ impl Scheduler {
     /// Gives a lane back; what is queued on it goes on.
     pub(crate) fn close_lane(&self, lane: &Lane) {
         if self.process.is_current() {
-            // A fault that nobody asked about goes with the stream; a lost device stays lost.
-            drop(self.core.lock().reset_stream(lane.index));
+            // A fault that was never reported goes with the stream; what it poisoned stays so.
+            self.forget_faults(lane);
             self.table.close(lane);
         }
+    }
+
+    /// Lets a stream go on; a lost device stays lost.
+    fn forget_faults(&self, lane: &Lane) {
+        drop(self.allocator.settle(lane, || self.core.lock().reset_stream(lane.index)));
     }
 
     /// The last block that was queued on a stream, if it stands for what comes now: there is none on
@@ -331,12 +337,12 @@ impl Scheduler {
         &self,
         lane: &Lane,
         blocks: &mut Vec<ControlBlock>,
-        others: &[DeviceRange],
+        others: &[MemoryUse],
     ) -> Result<StreamPoint, Error> {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
         let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
-        let vouched = Vouched::of(others);
+        let vouched = vouched(others);
         Ok(self.publish(lane, count, &reservation, blocks.drain(..), vouched))
     }
 
@@ -347,7 +353,7 @@ impl Scheduler {
         lane: &Lane,
         upsets: u64,
         blocks: &mut Vec<ControlBlock>,
-        others: &[DeviceRange],
+        others: &[MemoryUse],
     ) -> Result<Option<StreamPoint>, Error> {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
@@ -355,7 +361,7 @@ impl Scheduler {
         if !lane.is_calm(upsets) {
             return Ok(self.leave_out(lane, count, &reservation, blocks));
         }
-        let vouched = Vouched::of(others);
+        let vouched = vouched(others);
         Ok(Some(self.publish(lane, count, &reservation, blocks.drain(..), vouched)))
     }
 
@@ -379,7 +385,7 @@ impl Scheduler {
         &self,
         lane: &Lane,
         count: u64,
-        uses: &[(u64, DeviceRange)],
+        uses: &[(u64, MemoryUse)],
         blocks: impl IntoIterator<Item = ControlBlock>,
     ) -> Result<StreamPoint, Error> {
         let reservation = self.reserve(lane, count, uses)?;
@@ -505,6 +511,11 @@ impl Scheduler {
             drop(me);
         }
     }
+}
+
+#[inline]
+fn vouched(uses: &[MemoryUse]) -> Vouched {
+    Vouched::of_each(uses.iter().map(|used| &used.range))
 }
 
 /// Where the device reports; it does not keep the scheduler alive.

@@ -10,7 +10,7 @@ use spyre_layout::DmaNest;
 use crate::context::{Context, Handle};
 use crate::stream_table::Lane;
 use crate::sync::Ordering;
-use crate::{Error, Event, Priority, Scheduler};
+use crate::{Error, Event, MemoryUse, Priority, Scheduler};
 
 /// A queue of work for a card: blocks of one stream are carried out one after another, those of
 /// different streams in any order.
@@ -259,7 +259,7 @@ impl FlexStream {
     pub fn submit_using(
         &self,
         blocks: &mut Vec<ControlBlock>,
-        others: &[DeviceRange],
+        others: &[MemoryUse],
     ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
     }
@@ -279,7 +279,7 @@ impl FlexStream {
         &self,
         calm: Calm,
         blocks: &mut Vec<ControlBlock>,
-        others: &[DeviceRange],
+        others: &[MemoryUse],
     ) -> Result<Option<StreamPoint>, Error> {
         self.handle.scheduler.queue_if_calm(&self.lane, calm.0, blocks, others)
     }

@@ -3,10 +3,12 @@ use std::sync::{Arc, OnceLock};
 use spyre_hal::{ControlBlock, StagingPool, StreamIndex, StreamPoint};
 
 use crate::allocator::Familiars;
+use crate::failures::Failures;
+use crate::poison::PoisonWatch;
 use crate::ring::{Line, Ring, RingSizes};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::timeline::Timelines;
-use crate::{Priority, fences};
+use crate::{Priority, StreamFault, fences};
 
 /// A control block in its queue.
 #[derive(Debug)]
@@ -45,6 +47,10 @@ pub(crate) struct Lane {
     pub(crate) is_listed: AtomicBool,
     /// Whether a block of it ever failed.
     pub(crate) has_failed: AtomicBool,
+    /// From which blocks on it is failing.
+    pub(crate) failures: Failures,
+    /// The card's, set while any of its streams is failing.
+    pub(crate) poison_watch: Arc<PoisonWatch>,
     /// How often it failed, or was let go on after that.
     pub(crate) upsets: AtomicU64,
     /// Whether new blocks are refused.
@@ -58,6 +64,13 @@ impl Lane {
         self.upsets.fetch_add(1, Ordering::AcqRel);
         fences::heavy();
         self.ring.reserved()
+    }
+
+    /// The same, after its last failure: none is open now.
+    pub(crate) fn go_on(&self) -> u64 {
+        let until = self.upset();
+        self.failures.end(until);
+        until
     }
 
     /// Whether blocks that have just been given their places are cancelled if any since this count of
@@ -94,6 +107,7 @@ type Chunk = [OnceLock<Arc<Lane>>; CHUNK];
 pub(crate) struct StreamTable {
     chunks: [OnceLock<Box<Chunk>>; CHUNK],
     free: Mutex<Free>,
+    poison_watch: Arc<PoisonWatch>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +121,11 @@ impl StreamTable {
     pub(crate) const STREAMS: usize = CHUNK * CHUNK;
 
     pub(crate) fn new() -> Self {
-        Self { chunks: [const { OnceLock::new() }; CHUNK], free: Mutex::default() }
+        Self {
+            chunks: [const { OnceLock::new() }; CHUNK],
+            free: Mutex::default(),
+            poison_watch: Arc::default(),
+        }
     }
 
     #[inline]
@@ -133,7 +151,8 @@ impl StreamTable {
         if is_last {
             return None;
         }
-        let lane = Arc::new(Lane::new(StreamIndex(free.made as u16), priority, sizes));
+        let watch = Arc::clone(&self.poison_watch);
+        let lane = Arc::new(Lane::new(StreamIndex(free.made as u16), priority, sizes, watch));
         let chunk = self.chunks[free.made / CHUNK]
             .get_or_init(|| Box::new([const { OnceLock::new() }; CHUNK]));
         chunk[free.made % CHUNK].get_or_init(|| Arc::clone(&lane));
@@ -157,10 +176,25 @@ impl Timelines for StreamTable {
     fn is_done(&self, last_use: StreamPoint) -> bool {
         self.get(last_use.stream).is_none_or(|lane| lane.is_done(last_use.sequence))
     }
+
+    fn are_failing(&self) -> bool {
+        self.lanes().any(|lane| lane.failures.are_open())
+    }
+
+    fn failure_of(&self, last_use: StreamPoint) -> Option<Arc<StreamFault>> {
+        let lane = self.get(last_use.stream)?;
+        let is_done = lane.is_done(last_use.sequence);
+        lane.failures.cause_of(last_use.sequence).filter(|_| is_done)
+    }
 }
 
 impl Lane {
-    fn new(index: StreamIndex, priority: Priority, sizes: RingSizes) -> Self {
+    fn new(
+        index: StreamIndex,
+        priority: Priority,
+        sizes: RingSizes,
+        poison_watch: Arc<PoisonWatch>,
+    ) -> Self {
         Self {
             index,
             priority,
@@ -170,6 +204,8 @@ impl Lane {
             staging: StagingPool::new(),
             is_listed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
+            failures: Failures::default(),
+            poison_watch,
             upsets: AtomicU64::new(0),
             is_refusing: AtomicBool::new(false),
         }

@@ -34,6 +34,12 @@ impl Vouched {
     /// For ranges, in this order.
     #[inline]
     pub fn of(ranges: &[DeviceRange]) -> Self {
+        Self::of_each(ranges)
+    }
+
+    /// For ranges that stand among other things, in this order.
+    #[inline]
+    pub fn of_each<'a>(ranges: impl IntoIterator<Item = &'a DeviceRange>) -> Self {
         let mut hasher = KEY.build_hasher();
         for range in ranges {
             let words = range.handle.to_words().into_iter().chain([range.offset, range.bytes]);

@@ -6,7 +6,6 @@ pub(crate) mod split;
 
 use std::fmt;
 
-use smallvec::SmallVec;
 use spyre_numerics::{Converter, DataFormat, Overflow, STICK_BYTES};
 
 use crate::digits::Digits;
@@ -48,6 +47,7 @@ pub struct DmaNest {
     target_reach: usize,
     elements: usize,
     is_disjoint: bool,
+    fills_target: bool,
     only_run: Option<OnlyRun>,
 }
 
@@ -95,6 +95,12 @@ impl DmaNest {
     /// Whether the view had to be walked by index.
     pub fn is_walk(&self) -> bool {
         self.walk.is_some()
+    }
+
+    /// Whether it writes every element that the target's storage has a place for, on a device.
+    #[inline]
+    pub fn fills_target(&self) -> bool {
+        self.fills_target
     }
 
     /// How many elements it carries.
@@ -167,7 +173,8 @@ impl DmaNest {
             source_reach: 0,
             target_reach: 0,
             elements: source.view.elements(),
-            is_disjoint: is_disjoint(target.view),
+            is_disjoint: target.view.is_disjoint(),
+            fills_target: target.layout().is_some_and(|layout| layout.is_filled_by(target.view)),
             only_run: None,
         })
     }
@@ -220,21 +227,6 @@ impl DmaNest {
             self.target_reach.max(dma_box.reach(|l| l.target_stride, target_offset));
         self.boxes.push(dma_box);
     }
-}
-
-/// Whether no two elements of a view are the same: each step of a dimension lies past everything
-/// that smaller steps reach. A layout then gives them different places too.
-fn is_disjoint(view: &View) -> bool {
-    let dims = view.size().iter().zip(view.stride());
-    let mut steps: SmallVec<[(usize, usize); 8]> =
-        dims.filter(|(size, _)| **size > 1).map(|(&size, &stride)| (stride, size)).collect();
-    steps.sort_unstable();
-    let mut reach = 0;
-    steps.iter().all(|&(stride, size)| {
-        let is_past = stride > reach;
-        reach += stride * (size - 1);
-        is_past
-    })
 }
 
 fn check_target(view: &View) -> Result<(), Error> {

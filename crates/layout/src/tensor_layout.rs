@@ -230,6 +230,12 @@ impl SpyreTensorLayout {
         self.storage_elements
     }
 
+    /// Whether a view shows every element of the storage, each once.
+    pub fn is_filled_by(&self, view: &View) -> bool {
+        let elements = self.storage_elements.unwrap_or_else(|| self.device_elements());
+        view.elements() == elements && view.is_disjoint()
+    }
+
     /// Where a host element lies, in device elements; `None` if it has no place.
     pub fn device_element(&self, host_element: usize) -> Option<usize> {
         let inside = self.storage_elements.is_none_or(|elements| host_element < elements);

@@ -1,3 +1,5 @@
+use smallvec::SmallVec;
+
 use crate::{Dims, Error};
 
 /// A size, a stride and an offset over a storage, in host elements.
@@ -77,6 +79,21 @@ impl View {
     /// The largest host element it reaches; `None` if it is empty.
     pub fn last_element(&self) -> Option<usize> {
         (self.elements > 0).then_some(self.last)
+    }
+
+    /// Whether no two elements of it are the same: each step of a dimension lies past everything that
+    /// smaller steps reach. A layout then gives them different places too.
+    pub(crate) fn is_disjoint(&self) -> bool {
+        let dims = self.size.iter().zip(&self.stride);
+        let mut steps: SmallVec<[(usize, usize); 8]> =
+            dims.filter(|(size, _)| **size > 1).map(|(&size, &stride)| (stride, size)).collect();
+        steps.sort_unstable();
+        let mut reach = 0;
+        steps.iter().all(|&(stride, size)| {
+            let is_past = stride > reach;
+            reach += stride * (size - 1);
+            is_past
+        })
     }
 
     /// The host element at `index`; an index outside the view gives an element outside it.

@@ -1,5 +1,5 @@
-use spyre_flex::Calm;
-use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
+use spyre_flex::{Calm, MemoryUse};
+use spyre_hal::{ControlBlock, StreamPoint};
 
 use crate::{Error, SpyreStream};
 
@@ -8,7 +8,7 @@ use crate::{Error, SpyreStream};
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     blocks: Vec<ControlBlock>,
-    uses: Vec<DeviceRange>,
+    uses: Vec<MemoryUse>,
     most_blocks: usize,
     last: Option<StreamPoint>,
 }
@@ -25,8 +25,8 @@ impl Batch {
     }
 
     /// Memory that every block may use.
-    pub(crate) fn uses(&mut self, range: DeviceRange) {
-        self.uses.push(range);
+    pub(crate) fn uses(&mut self, used: MemoryUse) {
+        self.uses.push(used);
     }
 
     /// Inlined always: a block that is made in place is not copied.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use spyre_artifact::{CompilerOutput, ExpectedDim, ExpectedSize};
+use spyre_artifact::{Binding, CompilerOutput, ExpectedDim, ExpectedSize, Role};
+use spyre_flex::MemoryAccess;
 
 use crate::binary::Binary;
 use crate::blocking::LocationInSegment;
 use crate::loaded::Loaded;
 use crate::recipe::StepRecipe;
-use crate::{Error, SpyreStream};
+use crate::{Error, SpyreStream, SpyreTensor};
 
 /// What a compiler wrote, with what launches look up worked out, and where it is loaded.
 #[derive(Debug)]
@@ -79,6 +80,23 @@ impl Definition {
         &self.recipes
     }
 
+    /// How a launch uses the memory of a tensor that it is given.
+    pub(crate) fn access(&self, tensor: usize, given: &SpyreTensor) -> MemoryAccess {
+        match self.output.tensor_input_metadata[tensor].role {
+            Role::Input => MemoryAccess::Read,
+            Role::Both => MemoryAccess::Update,
+            Role::Output => {
+                let binding = Binding::Tensor(tensor as u32);
+                let is_stored = self.recipes.iter().any(|recipe| recipe.stores_all_of(binding));
+                if is_stored && given.layout().is_filled_by(given.view()) {
+                    MemoryAccess::WriteAll
+                } else {
+                    MemoryAccess::WritePart
+                }
+            }
+        }
+    }
+
     /// How many scalars a launch is given, for all steps together.
     pub(crate) fn scalars(&self) -> usize {
         self.recipes.iter().map(|recipe| recipe.scalars.len()).sum()
@@ -88,8 +106,24 @@ impl Definition {
         self.loaded.load_full()
     }
 
-    /// What is loaded, for a launch of `operation` on this stream.
+    /// What is loaded, for a launch of `operation` on this stream, which waits until it is there. If
+    /// it will not be, because a copy of it failed, it is loaded anew.
     pub(crate) fn loaded_for(
+        &self,
+        stream: &SpyreStream,
+        operation: &str,
+    ) -> Result<LoadedGuard, Error> {
+        let guard = self.loaded_on_device_of(stream, operation)?;
+        if guard.is_ready_on(stream)? {
+            return Ok(guard);
+        }
+        self.load_again(stream)?;
+        let guard = self.loaded_on_device_of(stream, operation)?;
+        guard.is_ready_on(stream)?;
+        Ok(guard)
+    }
+
+    fn loaded_on_device_of(
         &self,
         stream: &SpyreStream,
         operation: &str,
@@ -105,10 +139,25 @@ impl Definition {
     }
 
     pub(crate) fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
-        self.load_by(stream, |image| {
-            let bytes = image.len() as u64;
-            Binary::load(stream, image, bytes)
-        })
+        let loader = stream.device().loader()?;
+        self.load_by(stream, |image| put(&loader, image))
+    }
+
+    /// Loads it anew, as a copy of it failed.
+    #[cold]
+    fn load_again(&self, stream: &SpyreStream) -> Result<(), Error> {
+        let _one_at_a_time = self.loading.lock();
+        if let Some(loaded) = self.loaded()
+            && loaded.is_ready_on(stream)?
+        {
+            return Ok(()); // another thread was faster
+        }
+        let loader = stream.device().loader()?;
+        // Its fault is known by now to the streams that waited for the copies.
+        loader.reset()?;
+        let loaded = Loaded::load(self, stream, |image| put(&loader, image))?;
+        self.loaded.store(Some(Arc::new(loaded)));
+        Ok(())
     }
 
     /// Loads it to places that are there; of what is loaded already, none is used.
@@ -117,8 +166,9 @@ impl Definition {
         stream: &SpyreStream,
         locations: &mut impl Iterator<Item = LocationInSegment>,
     ) -> Result<(), Error> {
+        let loader = stream.device().loader()?;
         self.load_by(stream, |image| match locations.next() {
-            Some(location) => Binary::load_at(stream, image, location),
+            Some(location) => Binary::load_at(&loader, image, location),
             None => Err(Error::LocationCount { expected: self.code_bytes().len(), given: 0 }),
         })
     }
@@ -143,11 +193,17 @@ impl Definition {
         if let Some(loaded) = self.loaded() {
             let name = self.output.steps.first().map_or("", |step| &step.name);
             if !loaded.device().is(stream.device()) || loaded.is_live() {
-                return self.loaded_for(stream, name).map(drop);
+                return self.loaded_on_device_of(stream, name).map(drop);
             }
         }
         let loaded = Arc::new(Loaded::load(self, stream, put)?);
         self.loaded.store(Some(loaded));
         Ok(())
     }
+}
+
+/// Copies code to memory of its own.
+fn put(loader: &SpyreStream, image: Vec<u8>) -> Result<Binary, Error> {
+    let bytes = image.len() as u64;
+    Binary::load(loader, image, bytes)
 }

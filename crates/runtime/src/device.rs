@@ -105,6 +105,12 @@ impl Device {
         Ok(SpyreStream::new(self.clone(), id, flex))
     }
 
+    /// The stream that programs are loaded through, so that no fault of another cancels their copies.
+    pub(crate) fn loader(&self) -> Result<SpyreStream, Error> {
+        let flex = self.shared.pool.loader(self.context())?;
+        Ok(SpyreStream::new(self.clone(), StreamId::LOADER, flex))
+    }
+
     /// The number of the stream that blocks and records know by its place in the scheduler.
     pub fn stream_id(&self, index: StreamIndex) -> Option<StreamId> {
         self.shared.pool.id_of(index)

@@ -11,6 +11,7 @@ use spyre_hal::DeviceRange;
 use crate::batch::Batch;
 use crate::binary::Binary;
 use crate::definition::Definition;
+use crate::load::Load;
 use crate::words::Words;
 use crate::{Error, SpyreStream};
 
@@ -18,6 +19,8 @@ use crate::{Error, SpyreStream};
 #[derive(Debug)]
 pub(crate) struct Instance {
     steps: Vec<StepInstance>,
+    /// The copies of its images.
+    load: Load,
     /// Held while a launch is put together and queued: its steps share the scratch.
     scratch: Mutex<Scratch>,
 }
@@ -75,6 +78,10 @@ impl Instance {
         &self.steps
     }
 
+    pub(crate) fn load(&self) -> &Load {
+        &self.load
+    }
+
     pub(crate) fn scratch(&self) -> MutexGuard<'_, Scratch> {
         self.scratch.lock()
     }
@@ -128,20 +135,20 @@ impl Parts {
         Ok(Self { steps: steps?, packets: output.init_packets.clone() })
     }
 
-    /// An instance for the stream: each image is copied there by a block of its own.
-    pub(crate) fn instance(&self, stream: &SpyreStream) -> Result<Instance, Error> {
+    /// An instance for a stream: each image is copied by a block of its own on the device's loader.
+    pub(crate) fn instance(&self, loader: &SpyreStream) -> Result<Instance, Error> {
         let steps: Result<Vec<_>, _> =
-            (0..self.steps.len()).map(|step| self.step(step, stream)).collect();
-        Ok(Instance { steps: steps?, scratch: Mutex::default() })
+            (0..self.steps.len()).map(|step| self.step(step, loader)).collect();
+        Ok(Instance { steps: steps?, load: Load::of(loader)?, scratch: Mutex::default() })
     }
 
-    fn step(&self, at: usize, stream: &SpyreStream) -> Result<StepInstance, Error> {
+    fn step(&self, at: usize, loader: &SpyreStream) -> Result<StepInstance, Error> {
         let parts = &self.steps[at];
         let code = HandleWords(parts.code.handle().to_words());
         let entry = EntryImage::new(code, parts.table, parts.scratch_bytes)?;
         let header: &EntryHeader = entry.header();
-        let entry = Binary::load(stream, entry.encode(), header.allocation_bytes())?;
-        self.init(InitTarget::Entry(at as u32), &entry, stream)?;
+        let entry = Binary::load(loader, entry.encode(), header.allocation_bytes())?;
+        self.init(InitTarget::Entry(at as u32), &entry, loader)?;
         let correction = match &parts.correction {
             None => None,
             Some(program) => {
@@ -149,8 +156,8 @@ impl Parts {
                     CorrectionImage::new(HandleWords(entry.handle().to_words()), program.clone());
                 let (bytes, input_bytes) = (image.encode(), 8 * image.input().len() as u64);
                 let length = bytes.len() as u64;
-                let binary = Binary::load(stream, bytes, length)?;
-                self.init(InitTarget::Correction(at as u32), &binary, stream)?;
+                let binary = Binary::load(loader, bytes, length)?;
+                self.init(InitTarget::Correction(at as u32), &binary, loader)?;
                 let (handle, offset) = (binary.handle(), HEADER_BYTES as u64);
                 let input = DeviceRange { handle, offset, bytes: input_bytes };
                 Some(Correction { binary, input })
@@ -159,10 +166,10 @@ impl Parts {
         Ok(StepInstance { entry, correction, code: Arc::clone(&parts.code) })
     }
 
-    fn init(&self, target: InitTarget, binary: &Binary, stream: &SpyreStream) -> Result<(), Error> {
+    fn init(&self, target: InitTarget, binary: &Binary, loader: &SpyreStream) -> Result<(), Error> {
         let packets = self.packets.iter().filter(|packet| packet.image == target);
         packets
             .into_iter()
-            .try_for_each(|packet| binary.write(stream, packet.offset, packet.bytes.clone()))
+            .try_for_each(|packet| binary.write(loader, packet.offset, packet.bytes.clone()))
     }
 }

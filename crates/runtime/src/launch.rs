@@ -1,3 +1,4 @@
+use spyre_flex::MemoryUse;
 use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
 
 use crate::batch::Batch;
@@ -190,7 +191,10 @@ fn launch_group(
     *corrected = None;
     words.hold_intermediates(definition, fit, stream, batch.last())?;
     batch.begin(stream);
-    arguments.tensors.iter().for_each(|tensor| batch.uses(tensor.storage().range()));
+    for (at, tensor) in arguments.tensors.iter().enumerate() {
+        let access = definition.access(at, tensor);
+        batch.uses(MemoryUse { range: tensor.storage().range(), access });
+    }
     let mut queue = || {
         for operation in operations {
             let Some(compute) = operation.compute() else { continue };

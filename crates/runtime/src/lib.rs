@@ -52,6 +52,7 @@ mod instance;
 mod job_plan;
 mod launch;
 mod layout_cache;
+mod load;
 mod loaded;
 mod memory_copy;
 mod nest_cache;

@@ -2,12 +2,12 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use spyre_artifact::{Code, CodeImage, ImageId};
-use spyre_flex::Event;
 use spyre_hal::{DeviceHandle, StreamIndex};
 
 use crate::binary::Binary;
 use crate::definition::Definition;
 use crate::instance::{Instance, Parts};
+use crate::load::Load;
 use crate::{Device, Error, SpyreStream};
 
 const CHUNK: usize = 64;
@@ -21,14 +21,14 @@ pub(crate) struct Loaded {
     codes: Vec<Option<Arc<Binary>>>,
     parts: Parts,
     first: StreamIndex,
-    /// When the code is there, for streams that did not copy it.
-    ready: Event,
+    /// The copies of the code.
+    load: Load,
     instances: [OnceLock<Box<Chunk>>; CHUNK],
     making: Mutex<()>,
 }
 
 impl Loaded {
-    /// Copies all code through the stream, and makes its instance.
+    /// Copies all code through the device's loader, and makes the stream's instance.
     pub(crate) fn load(
         definition: &Definition,
         stream: &SpyreStream,
@@ -46,11 +46,10 @@ impl Loaded {
             parts: Parts::new(definition, &codes)?,
             codes,
             first: stream.flex().index(),
-            ready: Event::new(),
+            load: Load::of(&stream.device().loader()?)?,
             instances: [const { OnceLock::new() }; CHUNK],
             making: Mutex::default(),
         };
-        stream.flex().record(&loaded.ready)?;
         loaded.instance(stream)?;
         Ok(loaded)
     }
@@ -66,6 +65,14 @@ impl Loaded {
     /// Whether a reset has not taken it away.
     pub(crate) fn is_live(&self) -> bool {
         self.codes.iter().flatten().all(|code| code.is_live()) && self.first().is_live()
+    }
+
+    /// Has what a stream is given from now on wait until the code and the stream's instance are there.
+    /// `false` if they will not be: a copy of them failed.
+    #[inline]
+    pub(crate) fn is_ready_on(&self, stream: &SpyreStream) -> Result<bool, Error> {
+        let instance = self.instance(stream)?;
+        Ok(self.load.is_ready_on(stream)? && instance.load().is_ready_on(stream)?)
     }
 
     /// The instance of the stream that loaded the plan.
@@ -97,10 +104,7 @@ impl Loaded {
         if let Some(instance) = chunk[at % CHUNK].get() {
             return Ok(instance);
         }
-        if stream.flex().index() != self.first {
-            stream.flex().wait(&self.ready)?;
-        }
-        let instance = self.parts.instance(stream)?;
+        let instance = self.parts.instance(&stream.device().loader()?)?;
         Ok(chunk[at % CHUNK].get_or_init(|| instance))
     }
 }

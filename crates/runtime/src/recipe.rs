@@ -53,6 +53,8 @@ pub(crate) struct OperandRecipe {
     pub(crate) is_local: bool,
     /// Whether the program goes to coordinates of its own, anywhere in the tensor.
     pub(crate) is_indexed: bool,
+    /// Whether the program stores every element of the tensor, whatever the data.
+    stores_all: bool,
 }
 
 impl OperandRecipe {
@@ -72,6 +74,11 @@ pub(crate) enum InputRun {
 }
 
 impl StepRecipe {
+    /// Whether every element of a tensor is stored by the step, whatever the data.
+    pub(crate) fn stores_all_of(&self, binding: Binding) -> bool {
+        self.operands.iter().any(|operand| operand.binding == binding && operand.stores_all)
+    }
+
     /// The recipes of all steps; `dims` says which dim of the plan a name is.
     pub(crate) fn all(output: &CompilerOutput, dims: &BTreeMap<&str, u32>) -> Vec<Self> {
         let (mut first_scalar, steps) = (0, steps_of_intermediates(output));
@@ -105,6 +112,7 @@ impl StepRecipe {
                 is_written: operand.access.writes(),
                 is_local: is_local(steps, binding),
                 is_indexed: is_indexed(program, Operand(at as u8)),
+                stores_all: stores_all(program, Operand(at as u8)),
             })
             .collect();
         let input = input_runs(words, table);
@@ -145,6 +153,23 @@ fn is_indexed(program: &Program, operand: Operand) -> bool {
         Instruction::Gather { source, .. } => source == operand,
         Instruction::Scatter { target, .. } => target == operand,
         _ => false,
+    })
+}
+
+/// Whether a store of the operand's tiles is passed over for no data.
+fn stores_all(program: &Program, operand: Operand) -> bool {
+    let mut skipped = 0_u32;
+    program.instructions().iter().any(|instruction| {
+        let is_certain = skipped == 0;
+        skipped = skipped.saturating_sub(1);
+        match *instruction {
+            Instruction::SkipUnlessAny { instructions, .. } => {
+                skipped = skipped.max(instructions);
+                false
+            }
+            Instruction::Store { target, .. } => target == operand && is_certain,
+            _ => false,
+        }
     })
 }
 

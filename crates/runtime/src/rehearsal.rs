@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use spyre_artifact::{Binding, Operand, OperandField};
+use spyre_flex::{MemoryAccess, MemoryUse};
 use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 
 use crate::definition::Definition;
@@ -28,6 +29,8 @@ pub struct Rehearsal {
     handles: SmallVec<[HandlePlace; 4]>,
     /// How the memory of each tensor lies.
     layouts: SmallVec<[SharedLayout; 4]>,
+    /// How the memory of each tensor is used.
+    accesses: SmallVec<[MemoryAccess; 4]>,
     sharing: u64,
 }
 
@@ -75,6 +78,7 @@ impl Rehearsal {
             input: words.into_table(),
             handles: operands.map(place).collect::<Option<_>>()?,
             layouts: layouts.iter().cloned().collect(),
+            accesses: tensors.iter().enumerate().map(|(at, t)| definition.access(at, t)).collect(),
             sharing: sharing(tensors.iter().map(SpyreTensor::device_handle)),
         })
     }
@@ -97,8 +101,10 @@ impl Rehearsal {
         let scratch = &mut *instance.scratch();
         scratch.batch.begin(stream);
         // As the program's table has them, so that the card finds what the queue has vouched for.
-        let used = self.handles.iter().map(|place| memories[place.tensor].range());
-        used.for_each(|range| scratch.batch.uses(range));
+        for place in &self.handles {
+            let range = memories[place.tensor].range();
+            scratch.batch.uses(MemoryUse { range, access: self.accesses[place.tensor] });
+        }
         let queued = match self.relaunch(stream, scratch, step, correction, memories) {
             Ok(None) => self.correct(stream, scratch, step, correction, memories),
             queued => queued,

@@ -17,6 +17,9 @@ impl StreamId {
     /// The one that is used where nobody says which.
     pub const DEFAULT: Self = Self(0);
 
+    /// The one that programs are loaded through; it is in no pool.
+    pub const LOADER: Self = Self(1 + 2 * OF_A_PRIORITY);
+
     /// How many streams there are of each priority, beside the default.
     pub const OF_A_PRIORITY: u16 = OF_A_PRIORITY;
 
@@ -31,6 +34,7 @@ impl StreamId {
 pub(crate) struct StreamPool {
     streams: [OnceLock<Arc<FlexStream>>; 1 + 2 * OF_A_PRIORITY as usize],
     given: [AtomicU16; 2],
+    loader: OnceLock<Arc<FlexStream>>,
 }
 
 impl StreamPool {
@@ -44,18 +48,33 @@ impl StreamPool {
     pub(crate) fn id_of(&self, index: StreamIndex) -> Option<StreamId> {
         let is_it =
             |stream: &OnceLock<Arc<FlexStream>>| stream.get().map(|s| s.index()) == Some(index);
+        if is_it(&self.loader) {
+            return Some(StreamId::LOADER);
+        }
         Some(StreamId(self.streams.iter().position(is_it)? as u16))
     }
 
     pub(crate) fn stream(&self, id: StreamId, context: &Context) -> Result<Arc<FlexStream>, Error> {
         let place = self.streams.get(usize::from(id.0));
-        let place = place.ok_or(Error::NoSuchStream { id: id.0 })?;
-        if let Some(stream) = place.get() {
-            return Ok(Arc::clone(stream));
-        }
-        let opened = Arc::new(context.stream(id.priority())?);
-        Ok(Arc::clone(place.get_or_init(|| opened)))
+        open(place.ok_or(Error::NoSuchStream { id: id.0 })?, id, context)
     }
+
+    /// The stream that programs are loaded through.
+    pub(crate) fn loader(&self, context: &Context) -> Result<Arc<FlexStream>, Error> {
+        open(&self.loader, StreamId::LOADER, context)
+    }
+}
+
+fn open(
+    place: &OnceLock<Arc<FlexStream>>,
+    id: StreamId,
+    context: &Context,
+) -> Result<Arc<FlexStream>, Error> {
+    if let Some(stream) = place.get() {
+        return Ok(Arc::clone(stream));
+    }
+    let opened = Arc::new(context.stream(id.priority())?);
+    Ok(Arc::clone(place.get_or_init(|| opened)))
 }
 
 impl Default for StreamPool {
@@ -63,6 +82,7 @@ impl Default for StreamPool {
         Self {
             streams: [const { OnceLock::new() }; 1 + 2 * OF_A_PRIORITY as usize],
             given: Default::default(),
+            loader: OnceLock::new(),
         }
     }
 }

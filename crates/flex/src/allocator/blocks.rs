@@ -1,12 +1,14 @@
 //! The blocks of all regions: who lies beside whom, and which are free.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
+use spyre_hal::StreamIndex;
 
 use super::bins::{Bins, NONE};
 use super::pages::Pages;
-use crate::LastUse;
+use crate::{LastUse, StreamFault};
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,11 +41,38 @@ pub(super) struct Block {
     previous: u32,
     next: u32,
     pub(super) uses: SmallVec<[LastUse; 1]>,
+    /// The last write of each stream, since it was given out.
+    pub(super) writes: SmallVec<[LastUse; 1]>,
+    /// The first cause of a write that was cancelled and that no write of all of it has followed.
+    pub(super) poison: Option<Arc<StreamFault>>,
 }
 
 impl Block {
+    /// Notes that a stream writes it; number 0 stands for none.
+    #[inline]
+    pub(super) fn note_write(&mut self, write: LastUse) {
+        note_write(&mut self.writes, write);
+    }
+
+    /// The number of a stream's last block that writes it, as far as it is noted here; 0 for none.
+    pub(super) fn written_by(&self, stream: StreamIndex) -> u64 {
+        let known = self.writes.iter().find(|known| known.stream == stream);
+        known.map_or(0, |known| known.sequence)
+    }
+
     fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.units
+    }
+}
+
+#[inline]
+pub(super) fn note_write(writes: &mut SmallVec<[LastUse; 1]>, write: LastUse) {
+    if write.sequence == 0 {
+        return;
+    }
+    match writes.iter_mut().find(|known| known.stream == write.stream) {
+        Some(known) => known.sequence = known.sequence.max(write.sequence),
+        None => writes.push(write),
     }
 }
 
@@ -219,6 +248,8 @@ impl Blocks {
             previous: NONE,
             next: NONE,
             uses: SmallVec::new(),
+            writes: SmallVec::new(),
+            poison: None,
         };
         if let Some(slot) = self.unused.pop() {
             let old = self.block(slot).generation;

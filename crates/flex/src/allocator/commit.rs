@@ -4,10 +4,12 @@ use std::sync::Arc;
 use spyre_hal::{ControlBlock, DeviceHandle, DeviceRange, StreamIndex};
 
 use super::FlexAllocator;
+use super::blocks::{Block, note_write};
 use super::familiars::{Familiar, Familiars, Open};
 use super::pool::{Pool, State};
+use crate::memory_use::of_block;
 use crate::stream_table::Lane;
-use crate::{BLOCK_BYTES, Error, LastUse};
+use crate::{BLOCK_BYTES, Error, LastUse, MemoryAccess, MemoryUse};
 
 /// In the place of a use's number: it is with the stream, among its familiars. As a number it would
 /// mean that the use is never done.
@@ -21,14 +23,14 @@ pub(crate) trait Uses {
     /// Calls `use_range` for each until one fails.
     fn try_each<E>(
         &self,
-        use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+        use_range: impl FnMut(u64, &DeviceRange, MemoryAccess) -> Result<(), E>,
     ) -> Result<(), E>;
 
     /// Calls `use_range` for each.
     #[inline]
-    fn each(&self, mut use_range: impl FnMut(u64, &DeviceRange)) {
-        let Ok(()) = self.try_each(|nth, range| {
-            use_range(nth, range);
+    fn each(&self, mut use_range: impl FnMut(u64, &DeviceRange, MemoryAccess)) {
+        let Ok(()) = self.try_each(|nth, range, access| {
+            use_range(nth, range, access);
             Ok::<(), Infallible>(())
         });
     }
@@ -43,34 +45,34 @@ impl Uses for [ControlBlock] {
     #[inline]
     fn try_each<E>(
         &self,
-        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+        mut use_range: impl FnMut(u64, &DeviceRange, MemoryAccess) -> Result<(), E>,
     ) -> Result<(), E> {
         for (nth, block) in (0..).zip(self) {
-            for range in block.ranges().iter().flatten() {
-                use_range(nth, range)?;
+            for MemoryUse { range, access } in of_block(block).iter().flatten() {
+                use_range(nth, range, *access)?;
             }
         }
         Ok(())
     }
 }
 
-impl Uses for [(u64, DeviceRange)] {
+impl Uses for [(u64, MemoryUse)] {
     fn is_empty(&self) -> bool {
         <[_]>::is_empty(self)
     }
 
     fn try_each<E>(
         &self,
-        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+        mut use_range: impl FnMut(u64, &DeviceRange, MemoryAccess) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.iter().try_for_each(|(nth, range)| use_range(*nth, range))
+        self.iter().try_for_each(|(nth, used)| use_range(*nth, &used.range, used.access))
     }
 }
 
 /// What blocks name, and what their last one uses besides.
 pub(crate) struct UsedWith<'a> {
     pub(crate) blocks: &'a [ControlBlock],
-    pub(crate) others: &'a [DeviceRange],
+    pub(crate) others: &'a [MemoryUse],
 }
 
 impl Uses for UsedWith<'_> {
@@ -82,18 +84,18 @@ impl Uses for UsedWith<'_> {
     #[inline]
     fn try_each<E>(
         &self,
-        mut use_range: impl FnMut(u64, &DeviceRange) -> Result<(), E>,
+        mut use_range: impl FnMut(u64, &DeviceRange, MemoryAccess) -> Result<(), E>,
     ) -> Result<(), E> {
         self.blocks.try_each(&mut use_range)?;
         let last = self.blocks.len().saturating_sub(1) as u64;
-        self.others.iter().try_for_each(|range| use_range(last, range))
+        self.others.iter().try_for_each(|used| use_range(last, &used.range, used.access))
     }
 }
 
 impl FlexAllocator {
-    /// Checks that ranges lie inside live allocations, takes places in a queue, and notes the uses:
-    /// all in one step, so that no allocation is freed between the check and the note. `reserve`
-    /// returns the number of the first place, too.
+    /// Checks that ranges lie inside live allocations and that none which is read is poisoned, takes
+    /// places in a queue, and notes the uses: all in one step, so that no allocation is freed between
+    /// the check and the note. `reserve` returns the number of the first place, too.
     #[inline]
     pub(crate) fn commit<R, E>(
         &self,
@@ -104,13 +106,13 @@ impl FlexAllocator {
         if uses.is_empty() {
             return Ok(reserve());
         }
-        match lane.familiars.commit(uses, &reserve) {
+        match lane.familiars.commit(uses, &lane.poison_watch, &reserve) {
             Some(reserved) => Ok(reserved),
             None => self.commit_strangers(uses, lane, reserve),
         }
     }
 
-    /// The same, where not every allocation is familiar to the stream.
+    /// Commits where not every allocation is familiar to the stream, or memory may be poisoned.
     fn commit_strangers<R, E>(
         &self,
         uses: &(impl Uses + ?Sized),
@@ -118,18 +120,27 @@ impl FlexAllocator {
         reserve: impl Fn() -> Result<(R, u64), E>,
     ) -> Result<Result<(R, u64), E>, Error> {
         let mut state = self.pool.state.lock();
-        uses.try_each(|_, range| self.pool.check_range(&state, range))?;
+        uses.try_each(|_, range, _| self.pool.check_range(&state, range))?;
+        let is_watched = lane.poison_watch.is_set();
+        if is_watched {
+            self.pool.check_poison(&mut state, uses, lane)?;
+        }
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
             let mut places = lane.familiars.open();
-            uses.each(|nth, range| {
+            uses.each(|nth, range, access| {
                 let (slot, sequence) = (range.handle.tag().slot, first + nth);
-                match state.note_use(slot, LastUse { stream: lane.index, sequence }) {
-                    Noted::ByStream => places.note(slot, sequence),
+                let last_use = LastUse { stream: lane.index, sequence };
+                match state.note_use(slot, last_use, access.writes()) {
+                    Noted::ByStream => places.note(slot, sequence, access.writes()),
                     Noted::Again => state.make_familiar(range.handle, lane, &mut places),
                     Noted::First => {}
                 }
             });
+            drop(places);
+            if is_watched {
+                self.pool.heal(&mut state, uses, lane);
+            }
         }
         Ok(reserved)
     }
@@ -162,10 +173,13 @@ pub(super) enum Noted {
 impl State {
     /// Notes a use here, unless the stream is to note it.
     #[inline]
-    pub(super) fn note_use(&mut self, slot: u32, last_use: LastUse) -> Noted {
+    pub(super) fn note_use(&mut self, slot: u32, last_use: LastUse, is_write: bool) -> Noted {
         let LastUse { stream, sequence } = last_use;
         let block = self.blocks.block_mut(slot);
         let is_fresh = std::mem::take(&mut block.is_fresh);
+        if is_write {
+            block.note_write(last_use);
+        }
         match block.uses.iter_mut().find(|known| known.stream == stream) {
             Some(known) if known.sequence == WITH_STREAM => Noted::ByStream,
             Some(known) => {
@@ -189,10 +203,14 @@ impl State {
         if !Arc::ptr_eq(&self.familiars[at], &lane.familiars) {
             self.familiars[at] = Arc::clone(&lane.familiars);
         }
-        let bytes = self.blocks.block(slot).units * BLOCK_BYTES;
+        let block = self.blocks.block(slot);
+        let (bytes, written) = (block.units * BLOCK_BYTES, block.written_by(stream));
         let last = self.exchange_use(slot, stream, WITH_STREAM);
-        if let Some(gone) = places.add(Familiar { handle, bytes, last }) {
-            self.exchange_use(gone.handle.tag().slot, stream, gone.last);
+        if let Some(gone) = places.add(Familiar { handle, bytes, last, written }) {
+            let slot = gone.handle.tag().slot;
+            self.exchange_use(slot, stream, gone.last);
+            let sequence = gone.written;
+            self.blocks.block_mut(slot).note_write(LastUse { stream, sequence });
         }
     }
 
@@ -200,10 +218,13 @@ impl State {
     #[inline]
     pub(super) fn estrange(&mut self, slot: u32) {
         let (blocks, familiars) = (&mut self.blocks, &self.familiars);
-        let uses = blocks.block_mut(slot).uses.iter_mut();
-        for known in uses.filter(|known| known.sequence == WITH_STREAM) {
-            let last = familiars[usize::from(known.stream.0)].open().remove(slot);
-            known.sequence = last.unwrap_or(WITH_STREAM);
+        let Block { uses, writes, .. } = blocks.block_mut(slot);
+        for known in uses.iter_mut().filter(|known| known.sequence == WITH_STREAM) {
+            let familiar = familiars[usize::from(known.stream.0)].open().remove(slot);
+            if let Some(Familiar { last, written, .. }) = familiar {
+                known.sequence = last;
+                note_write(writes, LastUse { stream: known.stream, sequence: written });
+            }
         }
     }
 

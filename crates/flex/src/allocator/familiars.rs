@@ -1,6 +1,7 @@
 use spyre_hal::{DeviceHandle, DeviceRange};
 
 use super::Uses;
+use crate::poison::PoisonWatch;
 use crate::ring::Line;
 use crate::sync::{Mutex, MutexGuard, often};
 
@@ -28,6 +29,8 @@ pub(super) struct Familiar {
     pub(super) bytes: u64,
     /// The number of the last block of the stream that uses it.
     pub(super) last: u64,
+    /// The number of the last one that writes it; 0 if there is none.
+    pub(super) written: u64,
 }
 
 /// A handle that is not here: it may be live, or not.
@@ -35,24 +38,29 @@ struct Stranger;
 
 impl Familiars {
     /// Takes places in a queue and notes the uses, if every range lies inside a familiar allocation;
-    /// `None` if one does not, and then nothing was reserved.
+    /// `None` if one does not, or if memory may be poisoned, and then nothing was reserved.
     #[inline]
     pub(super) fn commit<R, E>(
         &self,
         uses: &(impl Uses + ?Sized),
+        watch: &PoisonWatch,
         reserve: impl FnOnce() -> Result<(R, u64), E>,
     ) -> Option<Result<(R, u64), E>> {
         let places = &mut *self.places.0.lock();
-        let check = |_, range: &DeviceRange| match &places[place(range.handle)] {
+        // Asked with the lock held: a fault is reported to no caller while a stream is in here.
+        if watch.is_set() {
+            return None;
+        }
+        let check = |_, range: &DeviceRange, _| match &places[place(range.handle)] {
             Some(familiar) if familiar.holds(range) => Ok(()),
             _ => Err(Stranger),
         };
         uses.try_each(check).ok()?;
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
-            uses.each(|nth, range| {
+            uses.each(|nth, range, access| {
                 if let Some(familiar) = &mut places[place(range.handle)] {
-                    familiar.last = familiar.last.max(first + nth);
+                    familiar.note(first + nth, access.writes());
                 }
             });
         }
@@ -82,22 +90,36 @@ impl Open<'_> {
     }
 
     /// Notes a use of the allocation in a slot, which is here.
-    pub(super) fn note(&mut self, slot: u32, sequence: u64) {
+    pub(super) fn note(&mut self, slot: u32, sequence: u64, is_write: bool) {
         if let Some(familiar) = &mut self.0[at(slot)] {
             debug_assert_eq!(familiar.handle.tag().slot, slot);
-            familiar.last = familiar.last.max(sequence);
+            familiar.note(sequence, is_write);
         }
     }
 
-    /// Takes out the allocation in a slot, which is here, and returns its last use.
-    pub(super) fn remove(&mut self, slot: u32) -> Option<u64> {
+    /// Takes out the allocation in a slot, which is here.
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Familiar> {
         let familiar = self.0[at(slot)].take();
         debug_assert!(familiar.is_some_and(|familiar| familiar.handle.tag().slot == slot));
-        familiar.map(|familiar| familiar.last)
+        familiar
+    }
+
+    /// The last write of the allocation in a slot, if it is here; 0 if there was none.
+    pub(super) fn written(&self, slot: u32) -> u64 {
+        let familiar = self.0[at(slot)].filter(|familiar| familiar.handle.tag().slot == slot);
+        familiar.map_or(0, |familiar| familiar.written)
     }
 }
 
 impl Familiar {
+    #[inline]
+    fn note(&mut self, sequence: u64, is_write: bool) {
+        self.last = self.last.max(sequence);
+        if is_write {
+            self.written = self.written.max(sequence);
+        }
+    }
+
     #[inline]
     fn holds(&self, range: &DeviceRange) -> bool {
         let end = range.offset.checked_add(range.bytes);

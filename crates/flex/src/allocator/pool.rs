@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) life: Life,
     /// Those of every stream that has some, by its number.
     pub(super) familiars: Vec<Arc<Familiars>>,
+    /// How many allocations are poisoned.
+    pub(super) poisoned: usize,
 }
 
 impl Pool {

@@ -150,6 +150,8 @@ impl StreamState {
     /// Notes a failure from a block on; the first cause stays.
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
+        self.lane.failures.note(from, &cause);
+        self.lane.poison_watch.set();
         self.lane.has_failed.store(true, Ordering::Release);
         self.lane.upsets.fetch_add(1, Ordering::AcqRel);
         if severity > Severity::Data {
@@ -210,7 +212,7 @@ impl StreamState {
     pub(super) fn raise(&mut self) -> Option<Arc<StreamFault>> {
         let failure = self.failure.as_mut().filter(|failure| failure.is_open())?;
         if failure.cause.fault.severity() == Severity::Data {
-            failure.until = Some(self.lane.upset());
+            failure.until = Some(self.lane.go_on());
         }
         Some(Arc::clone(&failure.cause))
     }
@@ -219,7 +221,7 @@ impl StreamState {
     pub(super) fn clear(&mut self) {
         if let Some(failure) = self.failure.as_mut().filter(|failure| failure.is_open()) {
             // A lost device fails streams from their next block on, which need not be queued yet.
-            failure.until = Some(self.lane.upset());
+            failure.until = Some(self.lane.go_on());
         }
         self.lane.is_refusing.store(false, Ordering::Release);
     }

@@ -7,7 +7,7 @@ use spyre_hal::{DeviceRange, NullCard};
 
 use super::{explore, lane};
 use crate::stream_table::StreamTable;
-use crate::{FlexAllocator, Settings};
+use crate::{FlexAllocator, MemoryAccess, MemoryUse, Settings};
 
 #[test]
 fn loom_a_use_and_a_free_are_in_one_order() {
@@ -17,7 +17,8 @@ fn loom_a_use_and_a_free_are_in_one_order() {
         let card = Arc::new(NullCard::new());
         let allocator = Arc::new(FlexAllocator::new(card, table, Settings::default()));
         let handle = allocator.allocate(128, own.index).expect("memory");
-        let uses = [(0, DeviceRange { handle, offset: 0, bytes: 128 })];
+        let range = DeviceRange { handle, offset: 0, bytes: 128 };
+        let uses = [(0, MemoryUse { range, access: MemoryAccess::Update })];
         own.ring.grow(3).expect("below the bound");
         let reserve = || own.ring.reserve(1).map(|r| (r, r.first));
         for _ in 0..2 {

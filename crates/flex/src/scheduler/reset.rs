@@ -14,7 +14,8 @@ impl Scheduler {
     /// Lets a stream go on after a structural fault. What was queued on it is cancelled.
     pub(crate) fn reset_stream(&self, stream: StreamIndex) -> Result<(), Error> {
         self.check_process()?;
-        let result = self.core.lock().reset_stream(stream);
+        let lane = self.lane(stream)?;
+        let result = self.allocator.settle(lane, || self.core.lock().reset_stream(stream));
         self.go_on();
         result.map_err(Error::Stream)
     }
@@ -39,6 +40,7 @@ impl Scheduler {
         }
         self.allocator.reset();
         self.core.lock().revive();
+        self.lanes().iter().for_each(|lane| self.allocator.settle(lane, || ()));
         Ok(())
     }
 

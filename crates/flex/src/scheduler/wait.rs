@@ -73,12 +73,13 @@ impl Scheduler {
         }
     }
 
-    /// Tells the fault of a stream that nobody was told.
+    /// Reports the fault of a stream that was not reported; what it kept from being written is
+    /// poisoned then.
     pub(crate) fn raise(&self, lane: &Lane) -> Result<(), Error> {
-        if !lane.has_failed.load(Ordering::Acquire) {
+        if !lane.failures.are_open() {
             return Ok(());
         }
-        told(self.core.lock().raise(lane.index))
+        told(self.allocator.settle(lane, || self.core.lock().raise(lane.index)))
     }
 
     /// Waits for one block, and tells the fault that it ended with.
@@ -110,7 +111,9 @@ impl Scheduler {
         if !lane.has_failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        match self.core.lock().raise_at(point) {
+        let raise = || self.core.lock().raise_at(point);
+        let is_failing = lane.failures.are_open();
+        match if is_failing { self.allocator.settle(lane, raise) } else { raise() } {
             Verdict::Well => Ok(()),
             Verdict::Failed(cause) => Err(Error::Stream(cause)),
             Verdict::Forgotten { last } => Err(Error::Forgotten { point, last }),

@@ -2,6 +2,7 @@
 
 mod hung;
 mod lost;
+mod poison;
 mod structural;
 #[path = "../support/mod.rs"]
 mod support;

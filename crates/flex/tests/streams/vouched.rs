@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use spyre_flex::{Error, Priority, SchedulerSettings};
+use spyre_flex::{Error, MemoryAccess, MemoryUse, Priority, SchedulerSettings};
 use spyre_hal::{
     Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Label, MemoryMode,
     Outcome, Regions, ScriptedCard, Started, Token, Vouched,
@@ -62,9 +62,10 @@ fn only_what_was_checked_with_a_launch_is_vouched_for() -> Result<(), Error> {
     let forged =
         || ControlBlock::Launch { program, label: Label::default(), vouched: Vouched::of(&[x]) };
 
-    stream.submit_using(&mut vec![launch(program), forged()], &[x, y])?;
+    let used = |range| MemoryUse { range, access: MemoryAccess::Update };
+    stream.submit_using(&mut vec![launch(program), forged()], &[x, y].map(used))?;
     let calm = stream.calm();
-    stream.submit_if_calm(calm, &mut vec![forged(), launch(program)], &[y])?;
+    stream.submit_if_calm(calm, &mut vec![forged(), launch(program)], &[used(y)])?;
     stream.submit([forged()])?;
     stream.submit_using(&mut vec![forged()], &[])?;
     stream.run_soon(forged())?;

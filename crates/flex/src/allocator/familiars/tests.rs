@@ -6,7 +6,7 @@ use spyre_hal::{HandleTag, Location, NullCard, VFDeviceHandle};
 use super::*;
 use crate::ring::{Full, RingSizes};
 use crate::stream_table::{Lane, StreamTable};
-use crate::{Error, FlexAllocator, Priority, Settings};
+use crate::{Error, FlexAllocator, MemoryAccess, MemoryUse, Priority, Settings};
 
 /// An allocator and two streams, which take blocks and carry none out before they are told.
 struct Bed {
@@ -32,7 +32,8 @@ impl Bed {
     fn use_range(&self, lane: usize, range: DeviceRange) -> Result<u64, Error> {
         let lane = &self.lanes[lane];
         let reserve = || lane.ring.reserve(1).map(|reserved| (reserved, reserved.first));
-        let reserved = self.allocator.commit(&[(0, range)][..], lane, reserve)?;
+        let used = MemoryUse { range, access: MemoryAccess::Update };
+        let reserved = self.allocator.commit(&[(0, used)][..], lane, reserve)?;
         Ok(reserved.unwrap_or_else(|Full| panic!("the ring is full")).1)
     }
 

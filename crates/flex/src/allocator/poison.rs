@@ -1,0 +1,143 @@
+//! Which allocations are poisoned, by what, and until when.
+//!
+//! A stream that fails cancels its blocks from one number on. When its fault is reported, or it is
+//! reset, the last write of every allocation tells whether it was one of them. A write of a whole
+//! allocation heals it, and so does freeing it.
+
+use std::sync::Arc;
+
+use spyre_hal::DeviceHandle;
+
+use super::blocks::BlockState;
+use super::pool::{Pool, State};
+use super::{FlexAllocator, Uses};
+use crate::failures::cause_of;
+use crate::poison::PoisonWatch;
+use crate::stream_table::Lane;
+use crate::{BLOCK_BYTES, Error, LastUse, MemoryAccess, StreamFault};
+
+impl FlexAllocator {
+    /// Calls `report`, which may end a stream's failure; if it does, all that the stream's cancelled
+    /// blocks were to write is poisoned. No block of the stream is queued meanwhile.
+    ///
+    /// `report` takes the scheduler's lock: behind those of the allocator and of the stream.
+    pub(crate) fn settle<R>(&self, lane: &Lane, report: impl FnOnce() -> R) -> R {
+        let state = &mut *self.pool.state.lock();
+        let places = lane.familiars.open();
+        let reported = report();
+        let ended = lane.failures.take_ended();
+        if !ended.is_empty() {
+            let written = |slot: u32, noted: u64| noted.max(places.written(slot));
+            let blocks = state.blocks.iter();
+            let poisoned: Vec<(u32, Arc<StreamFault>)> = blocks
+                .filter_map(|(slot, block)| {
+                    let last = written(slot, block.written_by(lane.index));
+                    Some((slot, Arc::clone(cause_of(&ended, last)?)))
+                })
+                .collect();
+            poisoned.iter().for_each(|(slot, cause)| state.poison(*slot, cause));
+        }
+        drop(places);
+        self.pool.update_watch(state, &lane.poison_watch);
+        reported
+    }
+
+    /// Poisons an allocation: what should have written it did not.
+    pub(crate) fn poison(
+        &self,
+        handle: DeviceHandle,
+        watch: &PoisonWatch,
+        cause: &Arc<StreamFault>,
+    ) {
+        let state = &mut *self.pool.state.lock();
+        if let Ok(slot) = self.pool.live_slot(state, handle) {
+            state.poison(slot, cause);
+            self.pool.update_watch(state, watch);
+        }
+    }
+
+    /// The first cause of why an allocation is poisoned, if it is: a block that was to write it failed,
+    /// or was cancelled, and no write of all of it has been queued since.
+    pub fn poison_of(&self, handle: DeviceHandle) -> Result<Option<Arc<StreamFault>>, Error> {
+        self.check_process()?;
+        let state = &mut *self.pool.state.lock();
+        let slot = self.pool.live_slot(state, handle)?;
+        Ok(self.pool.poison_of(state, slot))
+    }
+}
+
+impl Pool {
+    /// Refuses to read what is poisoned. A stream that has failed itself cancels whatever it is given.
+    pub(super) fn check_poison(
+        &self,
+        state: &mut State,
+        uses: &(impl Uses + ?Sized),
+        lane: &Lane,
+    ) -> Result<(), Error> {
+        if lane.failures.are_open() {
+            return Ok(());
+        }
+        uses.try_each(|_, range, access| {
+            if !access.reads() {
+                return Ok(());
+            }
+            match self.poison_of(state, range.handle.tag().slot) {
+                Some(cause) => Err(Error::Poisoned { handle: range.handle, cause }),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Heals what is written wholly by blocks that have just been given their places.
+    pub(super) fn heal(&self, state: &mut State, uses: &(impl Uses + ?Sized), lane: &Lane) {
+        if lane.failures.are_open() {
+            return;
+        }
+        uses.each(|_, range, access| {
+            let slot = range.handle.tag().slot;
+            let units = range.bytes.div_ceil(BLOCK_BYTES);
+            let is_whole = range.offset == 0 && units >= state.blocks.block(slot).units;
+            if access == MemoryAccess::WriteAll && is_whole {
+                state.heal(slot);
+                // A failure of another stream that is reported only later came before this write.
+                state.estrange(slot);
+                state.blocks.block_mut(slot).writes.retain(|write| write.stream == lane.index);
+            }
+        });
+        self.update_watch(state, &lane.poison_watch);
+    }
+
+    /// Ends the watch if no stream is failing and nothing is poisoned.
+    fn update_watch(&self, state: &State, watch: &PoisonWatch) {
+        watch.clear_unless(|| state.poisoned > 0 || self.timelines.are_failing());
+    }
+
+    /// By what an allocation is poisoned: by a failure that was reported, or by one that was not yet.
+    fn poison_of(&self, state: &mut State, slot: u32) -> Option<Arc<StreamFault>> {
+        state.estrange(slot);
+        let block = state.blocks.block(slot);
+        if block.is_program {
+            return None;
+        }
+        let unreported = |write: &LastUse| self.timelines.failure_of(*write);
+        block.poison.clone().or_else(|| block.writes.iter().find_map(unreported))
+    }
+}
+
+impl State {
+    /// The first cause stays. Programs are loaded and corrected anew instead.
+    fn poison(&mut self, slot: u32, cause: &Arc<StreamFault>) {
+        let block = self.blocks.block_mut(slot);
+        let is_memory = block.state == Some(BlockState::Live) && !block.is_program;
+        if is_memory && block.poison.is_none() {
+            block.poison = Some(Arc::clone(cause));
+            self.poisoned += 1;
+        }
+    }
+
+    pub(super) fn heal(&mut self, slot: u32) {
+        if self.blocks.block_mut(slot).poison.take().is_some() {
+            self.poisoned -= 1;
+        }
+    }
+}
