@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel bench bench-torch bench-peers simulate soak fuzz report
+.PHONY: run test wheel bench bench-torch bench-peers simulate faults interrupts soak fuzz report
 
 # The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
 # on it, and a tiled launch.
@@ -42,6 +42,16 @@ bench-peers:
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:
 	cargo run --quiet --release -p spyre-simulation -- --seeds 2000 --operations 10000
+
+# 2,000 random programs with faults on several streams, against a model on the CPU.
+faults:
+	tools/python-env
+	cd python/tests && ../../.venv/bin/python -m faults.run --programs 2000
+
+# Ctrl-C in every kind of wait, 200 times; fails if one takes longer than 100 ms.
+interrupts:
+	tools/python-env
+	cd python/tests && ../../.venv/bin/python -m interrupts.run --tries 200 --check
 
 # 30 minutes of training and generating; fails if the process grows.
 soak:

@@ -53,6 +53,7 @@ fn archive_name(source: &Path) -> String {
 
 fn compile(torch: &Path, source: &Path, name: &str) {
     let include = torch.join("include");
+    let headers = python_headers();
     cc::Build::new()
         .cpp(true)
         .std("c++20")
@@ -66,6 +67,8 @@ fn compile(torch: &Path, source: &Path, name: &str) {
         .flag(include.to_str().expect("a path in UTF-8"))
         .flag("-isystem")
         .flag(include.join("kineto").to_str().expect("a path in UTF-8"))
+        .flag("-isystem")
+        .flag(headers.to_str().expect("a path in UTF-8"))
         .file(source)
         .cargo_metadata(false)
         .compile(name);
@@ -100,6 +103,18 @@ fn torch_folder() -> PathBuf {
         Ok(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => panic!("{} has no torch: install torch 2.13 first", python.display()),
     }
+}
+
+/// Finds Python's own headers: an exception that crosses C++ is one of its objects.
+fn python_headers() -> PathBuf {
+    let question = "import sysconfig; print(sysconfig.get_path('include'))";
+    let python = python();
+    let output = Command::new(&python).args(["-c", question]).output();
+    let answer = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let folder = PathBuf::from(answer.unwrap_or_default());
+    let remedy = "install them first (Debian: python3-dev)";
+    assert!(folder.join("Python.h").exists(), "{} has no headers: {remedy}", python.display());
+    folder
 }
 
 /// The interpreter that pyo3 builds for: maturin's, the environment's, or the first in the path.

@@ -29,6 +29,8 @@ void raise(int32_t status) {
       C10_THROW_ERROR(NotImplementedError, std::move(message));
     case SPYRE_TYPE:
       C10_THROW_ERROR(TypeError, std::move(message));
+    case SPYRE_INTERRUPTED:
+      raise_interrupt();
     default:
       C10_THROW_ERROR(Error, std::move(message));
   }

@@ -17,6 +17,8 @@ enum SpyreStatus : int32_t {
   SPYRE_TYPE = 6,
   // Not an error: the caller is to go another way.
   SPYRE_ELSEWHERE = 7,
+  // A signal's handler has raised an exception, which the Rust side holds.
+  SPYRE_INTERRUPTED = 9,
 };
 
 enum SpyrePlace : int32_t { SPYRE_HOST = 0, SPYRE_PINNED = 1, SPYRE_DEVICE = 2 };
@@ -60,6 +62,8 @@ struct SpyreStats {
 };
 
 const char* spyre_message();
+// Makes the exception that ended the calling thread's wait the interpreter's current one.
+void spyre_restore_interrupt();
 // Devices. A count never fails; -1 stands for the calling thread's current device.
 int32_t spyre_device_count();
 int32_t spyre_is_started();
@@ -171,6 +175,7 @@ constexpr c10::DeviceType kSpyre = c10::DeviceType::PrivateUse1;
 
 // Throws what a status stands for.
 [[noreturn]] void raise(int32_t status);
+[[noreturn]] void raise_interrupt();
 
 inline void check(int32_t status) {
   if (C10_UNLIKELY(status != SPYRE_OK)) {

@@ -11,7 +11,7 @@ use spyre::runtime::{
 };
 
 use crate::failure::{Failure, Kind};
-use crate::recording;
+use crate::{interrupts, recording};
 use crate::statistics::MemoryStatistics;
 
 /// The most cards of a process.
@@ -125,6 +125,7 @@ fn open(index: i32) -> Result<&'static Card, Failure> {
     check_process()?;
     let opened = Box::new(Card::of(started.settings.open(index as u16)?));
     let card = CARDS[index as usize].get_or_init(|| opened);
+    interrupts::watch();
     recording::include(card);
     Ok(card)
 }

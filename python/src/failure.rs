@@ -28,6 +28,7 @@ pub(crate) enum Kind {
     Type = 6,
     Elsewhere = 7,
     Resize = 8,
+    Interrupted = 9,
 }
 
 impl Failure {
@@ -61,17 +62,31 @@ impl From<runtime::Error> for Failure {
         let kind = match &error {
             runtime::Error::Flex(flex::Error::OutOfMemory { .. }) => Kind::OutOfMemory,
             runtime::Error::Flex(flex::Error::Stream(fault)) => kind_of(fault),
+            runtime::Error::Flex(flex::Error::Interrupted { .. }) => Kind::Interrupted,
             runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => Kind::Elsewhere,
             _ => Kind::Runtime,
         };
         match &error {
-            runtime::Error::Flex(flex::Error::Stream(fault)) => match launched_at(fault) {
-                Some(place) => Self::new(kind, format!("{error}; {place}")),
-                None => Self::new(kind, error),
-            },
+            runtime::Error::Flex(flex::Error::Stream(cause)) => {
+                Self::new(kind, format!("{error}{}", launched(cause)))
+            }
+            runtime::Error::Flex(flex::Error::Poisoned { cause, .. }) => Self::new(
+                kind,
+                format!(
+                    "the tensor holds no result: the work that was to write its storage failed or \
+                     was cancelled. Write all of it anew (x.copy_, x.fill_), or make it anew. The \
+                     first cause was: {cause}{}",
+                    launched(cause)
+                ),
+            ),
             _ => Self::new(kind, error),
         }
     }
+}
+
+/// The line of Python that launched what failed, if it is known.
+fn launched(cause: &StreamFault) -> String {
+    launched_at(cause).map(|place| format!("; {place}")).unwrap_or_default()
 }
 
 /// Kernels of ops whose indices, if out of range, are a RuntimeError on the CPU and on CUDA.
@@ -128,6 +143,7 @@ impl From<Failure> for pyo3::PyErr {
             Kind::Value => PyValueError::new_err(message),
             Kind::NotImplemented => PyNotImplementedError::new_err(message),
             Kind::Type => PyTypeError::new_err(message),
+            Kind::Interrupted => crate::interrupts::take(),
         }
     }
 }

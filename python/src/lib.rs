@@ -12,6 +12,7 @@ mod endings;
 mod failure;
 mod fallbacks;
 mod history;
+mod interrupts;
 mod kernels;
 mod keywords;
 mod layouts;

@@ -98,11 +98,11 @@ impl FlexAllocator {
         &self,
         bytes: u64,
         stream: StreamIndex,
-        drain: impl FnOnce(),
+        drain: impl FnOnce() -> Result<(), Error>,
     ) -> Result<DeviceHandle, Error> {
         match self.allocate(bytes, stream) {
             Err(Error::OutOfMemory { .. }) if self.pool.may_gain_by_draining(bytes) => {
-                drain();
+                drain()?;
                 self.allocate(bytes, stream)
             }
             other => other,

@@ -31,7 +31,7 @@ use engines::{EngineState, Running, Started};
 pub(crate) use failure::Verdict;
 use policy::Listed;
 use progress::Sleeper;
-pub(crate) use run::{End, LEASED, NO_ENGINE, Note, Picked, RUN, Run};
+pub(crate) use run::{End, LEASED, NO_ENGINE, Note, Only, Picked, RUN, Run};
 use stream_state::StreamState;
 
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Core {
     pub(crate) fn pick(
         &mut self,
         engine: EngineIndex,
-        only: Option<StreamIndex>,
+        only: Option<Only>,
         run: &mut Run,
     ) -> Option<Picked> {
         let state = &self.engines[usize::from(engine.0)];
@@ -122,7 +122,7 @@ impl Core {
         let may_lease = self.may_lease && state.was_done;
         self.take_arrivals();
         loop {
-            let stream = self.choose(only)?;
+            let stream = self.choose(only.map(|only| only.stream))?;
             if may_lease && let Some((cursor, note)) = self.stream(stream).lease_next() {
                 run.limit = self.blocks_to_lease(stream);
                 run.lease = Some(cursor);
@@ -130,6 +130,11 @@ impl Core {
             }
             if let Some(is_cancelled) = self.advance(stream, run) {
                 run.entries.reverse();
+                let leaves_long = only.is_some_and(|only| only.leaves_long);
+                if leaves_long && !is_cancelled && run.next().block.is_long() {
+                    self.stream(stream).put_back(&mut run.entries);
+                    return None;
+                }
                 if may_lease && !is_cancelled && !self.listed.is_contended() {
                     run.limit = self.blocks_to_lease(stream);
                     run.lease = self.stream(stream).lease();

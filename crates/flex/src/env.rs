@@ -13,6 +13,12 @@ pub trait Env: Debug + Send + Sync {
 
     /// Waits until the thread is woken, or for no reason at all.
     fn park(&self);
+
+    /// Waits until the thread is woken, or for so long, or for no reason at all. Where there is no
+    /// clock to wake it, it waits until it is woken.
+    fn park_for(&self, _nanoseconds: u64) {
+        self.park();
+    }
 }
 
 /// The machine's clock and threads.
@@ -38,5 +44,9 @@ impl Env for Machine {
 
     fn park(&self) {
         sync::park();
+    }
+
+    fn park_for(&self, nanoseconds: u64) {
+        sync::park_for(nanoseconds);
     }
 }

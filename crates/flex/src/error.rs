@@ -124,6 +124,13 @@ pub enum Error {
     #[error(transparent)]
     Stream(Arc<StreamFault>),
 
+    /// A wait that a signal ended. What is queued goes on.
+    #[error(
+        "the wait for block {} of stream {} was interrupted; what is queued goes on",
+        .point.sequence, .point.stream.0
+    )]
+    Interrupted { point: StreamPoint },
+
     /// Memory whose contents were to be written by a block that failed, or was cancelled.
     #[error(
         "{handle} does not hold what it should: the work that was to write it was cancelled. Write \

@@ -42,6 +42,7 @@ mod error;
 mod event;
 mod failures;
 mod fences;
+mod interrupt;
 #[cfg(all(test, feature = "loom"))]
 mod loom_models;
 mod memory_use;
@@ -68,6 +69,7 @@ pub use env::{Env, Machine};
 pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
 pub use event::Event;
+pub use interrupt::{InterruptCheck, Interruption, set_interrupt_check};
 pub use memory_use::{MemoryAccess, MemoryUse};
 pub use policy::{Policy, Priority};
 pub use process::Process;

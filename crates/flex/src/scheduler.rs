@@ -9,8 +9,8 @@ use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
-    Completions, ControlBlock, EngineIndex, Hardware, Outcome, StreamIndex,
-    StreamPoint, Token, Vouched,
+    Completions, ControlBlock, EngineIndex, Fault, Hardware, Label, Outcome, StreamIndex, StreamPoint,
+    Token, Vouched,
 };
 
 use crate::allocator::{UsedWith, Uses};
@@ -25,7 +25,7 @@ use crate::ring::{Full, Line, Reservation, RingSizes};
 use crate::stream_table::{Entry, Lane, StreamTable};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence, spin_loop};
 use crate::tape::Tape;
-use crate::{Env, Error, FlexAllocator, MemoryUse, Policy, Priority};
+use crate::{Env, Error, FlexAllocator, MemoryUse, Policy, Priority, StreamFault};
 
 pub(crate) use checks::check_shape;
 pub(crate) use drive::wake;
@@ -101,6 +101,8 @@ pub struct Scheduler {
     is_closing: AtomicBool,
     resetting: Mutex<()>,
     watchdog: Bell,
+    /// The block that was waited for when the user last interrupted a wait.
+    interrupted: Mutex<Option<StreamPoint>>,
     /// Itself, while work is under way that nobody waits for any more.
     lingering: Mutex<Option<Arc<Self>>>,
 }
@@ -150,6 +152,7 @@ impl Scheduler {
             is_closing: AtomicBool::new(false),
             resetting: Mutex::default(),
             watchdog: Bell::default(),
+            interrupted: Mutex::default(),
             lingering: Mutex::default(),
         });
         scheduler.hardware.connect(Arc::new(Sink(Weak::clone(&scheduler.me))));
@@ -296,11 +299,24 @@ impl Scheduler {
     }
 
     /// Queues one block and waits for it. The caller carries it out, and what is queued before it, if
-    /// an engine is free: nobody is woken for that.
+    /// an engine is free: nobody is woken for that. If the wait is interrupted, memory that the block
+    /// borrows is taken back, and what it was to write is poisoned.
     pub(crate) fn run_block(&self, lane: &Lane, block: ControlBlock) -> Result<(), Error> {
         self.check_wait(lane)?;
+        let loan = block.loan().cloned();
+        let (kind, [_, written]) = (block.kind(), block.ranges());
         let sequence = self.run_if_free(lane, block)?;
-        self.wait_for_block(StreamPoint { stream: lane.index, sequence })
+        let point = StreamPoint { stream: lane.index, sequence };
+        let waited = self.wait_for_block(point);
+        if let (Err(Error::Interrupted { .. }), Some(loan)) = (&waited, loan)
+            && loan.recall()
+            && let Some(target) = written
+        {
+            let (label, fault) = (Label::default(), Fault::Interrupted);
+            let cause = Arc::new(StreamFault { point, kind, label, fault });
+            self.allocator.poison(target.handle, &lane.poison_watch, &cause);
+        }
+        waited
     }
 
     /// Queues one block and carries it out, if an engine is free; else it is as any that is queued.

@@ -5,7 +5,7 @@
 
 pub(crate) use imp::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Thread, current,
-    fence, park, spawn, spin_loop, thread_local,
+    fence, park, park_for, spawn, spin_loop, thread_local,
 };
 
 /// How often something is done: less often where a model checker follows every step.
@@ -40,6 +40,10 @@ mod imp {
     pub(crate) use std::thread_local;
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
+
+    pub(crate) fn park_for(nanoseconds: u64) {
+        std::thread::park_timeout(std::time::Duration::from_nanos(nanoseconds));
+    }
 
     #[inline]
     pub(crate) fn with_mut<T, R>(cell: &UnsafeCell<T>, access: impl FnOnce(*mut T) -> R) -> R {
@@ -87,6 +91,11 @@ mod imp {
         current().0.wait();
     }
 
+    /// Models have no clock.
+    pub(crate) fn park_for(_: u64) {
+        park();
+    }
+
     pub(crate) fn with_mut<T, R>(cell: &UnsafeCell<T>, access: impl FnOnce(*mut T) -> R) -> R {
         cell.with_mut(access)
     }
@@ -109,6 +118,11 @@ mod imp {
     };
     pub(crate) use shuttle::thread::{Thread, current, park, yield_now as spin_loop};
     pub(crate) use shuttle::thread_local;
+
+    /// Models have no clock.
+    pub(crate) fn park_for(_: u64) {
+        park();
+    }
 
     pub(crate) fn with_mut<T, R>(cell: &UnsafeCell<T>, access: impl FnOnce(*mut T) -> R) -> R {
         access(cell.get())

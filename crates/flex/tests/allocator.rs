@@ -338,6 +338,7 @@ fn out_of_memory_drains_and_asks_once_more() -> Result<(), Error> {
     let drain = || {
         allocator.empty_cache(); // without the lock held
         clock.done[1].store(5, Ordering::Relaxed);
+        Ok(())
     };
     allocator.allocate_or_drain(4096, StreamIndex(0), drain)?;
     check_snapshot(&allocator);
@@ -348,7 +349,11 @@ fn out_of_memory_drains_and_asks_once_more() -> Result<(), Error> {
 fn a_drain_that_does_not_help_is_out_of_memory() -> Result<(), Error> {
     let (_, allocator) = full_of_one_block_in_use()?;
     let mut drains = 0;
-    let error = allocator.allocate_or_drain(4096, StreamIndex(0), || drains += 1);
+    let drain = || {
+        drains += 1;
+        Ok(())
+    };
+    let error = allocator.allocate_or_drain(4096, StreamIndex(0), drain);
     let expected = Error::OutOfMemory {
         requested: 4096,
         free: 0,
@@ -365,7 +370,7 @@ fn a_drain_that_does_not_help_is_out_of_memory() -> Result<(), Error> {
 #[test]
 fn nothing_is_drained_where_it_cannot_help() -> Result<(), Error> {
     let (_, allocator) = full_of_one_block_in_use()?;
-    let unneeded = || panic!("no need to drain");
+    let unneeded = || -> Result<(), Error> { panic!("no need to drain") };
     assert!(allocator.allocate_or_drain(2 << 20, StreamIndex(0), unneeded).is_err());
     allocator.allocate_or_drain(1 << 20, StreamIndex(1), unneeded)?; // its own block again
     assert!(allocator.allocate_or_drain(128, StreamIndex(0), unneeded).is_err());

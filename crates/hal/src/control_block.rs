@@ -4,9 +4,12 @@ use std::sync::Arc;
 use spyre_layout::DmaNest;
 
 use crate::{
-    DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, StagedCopy,
+    DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, Loan, StagedCopy,
     StreamPoint, Vouched,
 };
+
+/// More bytes than can be copied in a few milliseconds.
+const LONG_BYTES: u64 = 32 << 20;
 
 /// One thing for a device to do. It owns, or keeps alive, everything that it touches on the host.
 ///
@@ -38,6 +41,8 @@ pub enum ControlBlock {
         label: Label,
         /// For what it uses, if whoever queued it has checked that.
         vouched: Vouched,
+        /// Whether it may take many milliseconds: a host that waits leaves it to a worker.
+        is_long: bool,
     },
     /// A function of the host, in its turn.
     HostCallback(HostCallback),
@@ -120,7 +125,36 @@ impl ControlBlock {
     /// A launch that nobody vouches for.
     #[inline(always)]
     pub fn launch(program: DeviceHandle, label: Label) -> Self {
-        Self::Launch { program, label, vouched: Vouched::NONE }
+        Self::Launch { program, label, vouched: Vouched::NONE, is_long: false }
+    }
+
+    /// The same block; if it is a launch, one that may take long.
+    #[inline(always)]
+    #[must_use]
+    pub fn lasting(mut self, lasts: bool) -> Self {
+        if let Self::Launch { is_long, .. } = &mut self {
+            *is_long = lasts;
+        }
+        self
+    }
+
+    /// Whether it may take many milliseconds.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        if let Self::Launch { is_long, .. } = self {
+            return *is_long;
+        }
+        self.ranges().iter().flatten().any(|range| range.bytes > LONG_BYTES)
+    }
+
+    /// The loan of the host memory that it uses, if that is borrowed from a caller.
+    #[inline]
+    pub fn loan(&self) -> Option<&Arc<Loan>> {
+        match self {
+            Self::CopyToDevice(copy) => copy.source.loan(),
+            Self::CopyFromDevice(copy) => copy.target.loan(),
+            _ => None,
+        }
     }
 
     /// Vouches for what a launch uses, or has nobody do so.

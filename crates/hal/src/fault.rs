@@ -23,6 +23,10 @@ pub enum Fault {
     #[error("the copy failed: {why}")]
     CopyFailed { why: Box<str> },
 
+    /// The host stopped waiting for a copy of its own memory, or interrupted its work twice.
+    #[error("cancelled, as the host was interrupted")]
+    Interrupted,
+
     /// What lies at the handle is no program that this device runs.
     #[error("{program} holds no program that runs: {why}")]
     BadProgram { program: DeviceHandle, why: Box<str> },
@@ -73,7 +77,8 @@ impl Fault {
             Self::CallbackFailed { .. }
             | Self::IndexOutOfRange { .. }
             | Self::DivisionByZero
-            | Self::CopyFailed { .. } => Severity::Data,
+            | Self::CopyFailed { .. }
+            | Self::Interrupted => Severity::Data,
             Self::BadProgram { .. }
             | Self::BadOperand { .. }
             | Self::Protected { .. }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use parking_lot::lock_api::{ArcRwLockReadGuard, ArcRwLockWriteGuard};
 use parking_lot::{MappedRwLockReadGuard, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::Loan;
+
 type Bytes = Box<[u8]>;
 
 /// Bytes of the host that can be lent to control blocks.
@@ -113,7 +115,25 @@ impl HostSource {
         length: usize,
         keep_alive: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self(Source::Foreign(Foreign { bytes: bytes.cast_mut(), length, _keep_alive: keep_alive }))
+        let keeper = Keeper::Owner { _owner: keep_alive };
+        Self(Source::Foreign(Foreign { bytes: bytes.cast_mut(), length, keeper }))
+    }
+
+    /// Bytes of a caller that waits until the block has completed, or takes them back by the [`Loan`].
+    ///
+    /// # Safety
+    /// Until then the bytes stay readable, and no thread writes them.
+    pub unsafe fn borrowed(bytes: *const u8, length: usize) -> Self {
+        let keeper = Keeper::Caller(Arc::default());
+        Self(Source::Foreign(Foreign { bytes: bytes.cast_mut(), length, keeper }))
+    }
+
+    /// The loan, if the bytes are borrowed.
+    pub fn loan(&self) -> Option<&Arc<Loan>> {
+        match &self.0 {
+            Source::Foreign(foreign) => foreign.loan(),
+            Source::Owned(_) | Source::Buffer(_) => None,
+        }
     }
 
     /// The bytes.
@@ -144,7 +164,25 @@ impl HostTarget {
         length: usize,
         keep_alive: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self(Target::Foreign(Foreign { bytes, length, _keep_alive: keep_alive }))
+        let keeper = Keeper::Owner { _owner: keep_alive };
+        Self(Target::Foreign(Foreign { bytes, length, keeper }))
+    }
+
+    /// Bytes of a caller that waits until the block has completed, or takes them back by the [`Loan`].
+    ///
+    /// # Safety
+    /// Until then the bytes stay writable, and no other thread reads or writes them.
+    pub unsafe fn borrowed(bytes: *mut u8, length: usize) -> Self {
+        let keeper = Keeper::Caller(Arc::default());
+        Self(Target::Foreign(Foreign { bytes, length, keeper }))
+    }
+
+    /// The loan, if the bytes are borrowed.
+    pub fn loan(&self) -> Option<&Arc<Loan>> {
+        match &self.0 {
+            Target::Foreign(foreign) => foreign.loan(),
+            Target::Buffer(_) => None,
+        }
     }
 
     /// The bytes.
@@ -173,20 +211,40 @@ impl HostTarget {
 
 impl fmt::Debug for HostSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HostSource({} bytes)", self.bytes().len())
+        match &self.0 {
+            Source::Foreign(foreign) => write!(f, "HostSource({} bytes)", foreign.length),
+            _ => write!(f, "HostSource({} bytes)", self.bytes().len()),
+        }
     }
 }
 
 impl fmt::Debug for HostTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HostTarget({} bytes)", self.bytes().len())
+        match &self.0 {
+            Target::Foreign(foreign) => write!(f, "HostTarget({} bytes)", foreign.length),
+            Target::Buffer(guard) => write!(f, "HostTarget({} bytes)", guard.len()),
+        }
     }
 }
 
 struct Foreign {
     bytes: *mut u8,
     length: usize,
-    _keep_alive: Arc<dyn Any + Send + Sync>,
+    keeper: Keeper,
+}
+
+/// Keeps bytes where they are.
+enum Keeper {
+    Owner { _owner: Arc<dyn Any + Send + Sync> },
+    Caller(Arc<Loan>),
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Keeper::Caller(loan) = &self.keeper {
+            loan.end();
+        }
+    }
 }
 
 // SAFETY: the bytes are the block's until it has completed, on whichever thread it runs, and what
@@ -196,6 +254,13 @@ unsafe impl Send for Foreign {}
 unsafe impl Sync for Foreign {}
 
 impl Foreign {
+    fn loan(&self) -> Option<&Arc<Loan>> {
+        match &self.keeper {
+            Keeper::Caller(loan) => Some(loan),
+            Keeper::Owner { .. } => None,
+        }
+    }
+
     /// # Safety
     /// The bytes are readable, and nobody writes them.
     unsafe fn slice(&self) -> &[u8] {

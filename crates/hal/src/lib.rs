@@ -27,6 +27,7 @@ mod hardware;
 mod host;
 mod label;
 mod late;
+mod loan;
 mod memory;
 mod null;
 mod random;
@@ -50,6 +51,7 @@ pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Tok
 pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
 pub use label::Label;
 pub use late::Late;
+pub use loan::Loan;
 pub use memory::DeviceMemory;
 pub use null::NullCard;
 pub use regions::{Allocations, MemoryMode, Region, RegionId, Regions};

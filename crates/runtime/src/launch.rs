@@ -254,7 +254,8 @@ impl Round<'_> {
                 }
             }
             let program = self.step.entry().handle();
-            batch.push(self.stream, ControlBlock::launch(program, recipe.label))?;
+            let launch = ControlBlock::launch(program, recipe.label).lasting(tiles.lasts());
+            batch.push(self.stream, launch)?;
             if !tiles.advance() {
                 return Ok(());
             }

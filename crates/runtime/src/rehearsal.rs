@@ -31,6 +31,8 @@ pub struct Rehearsal {
     layouts: SmallVec<[SharedLayout; 4]>,
     /// How the memory of each tensor is used.
     accesses: SmallVec<[MemoryAccess; 4]>,
+    /// Whether the launch may take many milliseconds.
+    lasts: bool,
     sharing: u64,
 }
 
@@ -79,6 +81,7 @@ impl Rehearsal {
             handles: operands.map(place).collect::<Option<_>>()?,
             layouts: layouts.iter().cloned().collect(),
             accesses: tensors.iter().enumerate().map(|(at, t)| definition.access(at, t)).collect(),
+            lasts: tiles.lasts(),
             sharing: sharing(tensors.iter().map(SpyreTensor::device_handle)),
         })
     }
@@ -143,7 +146,7 @@ impl Rehearsal {
                 ControlBlock::launch(correction.binary.handle(), self.recipe().correction_label),
             )?;
         }
-        batch.push(stream, ControlBlock::launch(step.entry().handle(), self.recipe().label))?;
+        batch.push(stream, self.launch_of(step))?;
         let point = batch.flush_if_calm(stream, known.calm)?;
         *corrected = point.map(|_| known);
         Ok(point)
@@ -168,10 +171,15 @@ impl Rehearsal {
             stream,
             ControlBlock::launch(correction.binary.handle(), self.recipe().correction_label),
         )?;
-        batch.push(stream, ControlBlock::launch(step.entry().handle(), self.recipe().label))?;
+        batch.push(stream, self.launch_of(step))?;
         let point = batch.flush(stream)?;
         *corrected = Some(Corrected { by: self.id, calm });
         Ok(point)
+    }
+
+    #[inline(always)]
+    fn launch_of(&self, step: &StepInstance) -> ControlBlock {
+        ControlBlock::launch(step.entry().handle(), self.recipe().label).lasting(self.lasts)
     }
 
     #[inline]

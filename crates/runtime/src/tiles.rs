@@ -4,6 +4,9 @@ use crate::definition::Definition;
 use crate::fit::Fit;
 use crate::recipe::StepRecipe;
 
+/// More than can be worked on in a few milliseconds, whatever is done with each.
+const LONG_ELEMENTS: u64 = 1 << 20;
+
 /// The tiles that a launch of one step goes over, and the one it is at.
 #[derive(Clone, Debug)]
 pub(crate) struct Tiles<'a> {
@@ -39,6 +42,12 @@ impl<'a> Tiles<'a> {
     /// Whether there is more than one.
     pub(crate) fn are_many(&self) -> bool {
         self.are_many
+    }
+
+    /// Whether a launch of a tile may take many milliseconds: its program goes over so many elements.
+    pub(crate) fn lasts(&self) -> bool {
+        let elements = (0..self.recipe.dims.len()).map(|dim| self.tile[dim]);
+        elements.fold(1, u64::saturating_mul) > LONG_ELEMENTS
     }
 
     /// Elements before the tile along a dim.

@@ -5,6 +5,7 @@ mod allocations;
 mod block;
 mod cause;
 mod lane;
+mod poison;
 mod records;
 mod window;
 
@@ -82,10 +83,8 @@ impl Oracle {
 
     /// A stream was dropped, and with it a fault that nobody asked about.
     pub(crate) fn close(&mut self, stream: StreamIndex) {
-        let is_lost = self.is_lost();
-        let lane = self.lane(stream);
-        if !is_lost {
-            lane.clear();
+        if !self.is_lost() {
+            self.clear(stream);
         }
     }
 
@@ -114,8 +113,9 @@ impl Oracle {
         let Some((_, blocks)) = self.submitting.take() else { return Ok(()) };
         let last = self.lane(stream).reserved;
         for sequence in last + 1 - blocks..=last {
-            let block = self.lane(stream).get(sequence);
-            let allocations = block.map(Block::allocations).unwrap_or_default();
+            let Some(block) = self.lane(stream).get(sequence) else { continue };
+            let (allocations, effect) = (block.allocations(), block.effect);
+            self.note_writes(stream, sequence, effect);
             for allocation in allocations.into_iter().flatten() {
                 self.allocations.get_mut(allocation).note_use(stream, sequence);
             }
@@ -268,7 +268,7 @@ impl Oracle {
         let cause = self.outcome(point).and_then(State::cause);
         let lane = self.lane(point.stream);
         if lane.open_for_certain().is_some_and(|doom| Some(doom.cause) == cause) {
-            lane.tell();
+            self.tell(point.stream);
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Report {
     pub resets: u64,
     /// Bad calls that were refused.
     pub refused: u64,
+    /// Reads of poisoned memory that were refused.
+    pub poisoned: u64,
     /// Allocations that were given out.
     pub allocations: u64,
     /// Of these, memory that another allocation had before.
@@ -41,6 +43,7 @@ impl AddAssign for Report {
         self.losses += other.losses;
         self.resets += other.resets;
         self.refused += other.refused;
+        self.poisoned += other.poisoned;
         self.allocations += other.allocations;
         self.reused += other.reused;
         self.compared_bytes += other.compared_bytes;
@@ -52,7 +55,7 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} operations, {} seeds, {} blocks, {} faults, {} hangs, {} losses, {} resets, \
-             {} bad inputs refused",
+             {} bad inputs refused, {} reads of poisoned memory refused",
             grouped(self.operations),
             grouped(self.seeds),
             grouped(self.blocks),
@@ -61,6 +64,7 @@ impl fmt::Display for Report {
             grouped(self.losses),
             grouped(self.resets),
             grouped(self.refused),
+            grouped(self.poisoned),
         )
     }
 }

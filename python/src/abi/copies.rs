@@ -172,8 +172,12 @@ unsafe fn inward(
         // SAFETY: the tensor reaches so far.
         HostSource::from(unsafe { std::slice::from_raw_parts(data, bytes) }.to_vec())
     } else {
-        // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
-        unsafe { HostSource::foreign(data, bytes, keep.unwrap_or_else(nobody)) }
+        match keep {
+            // SAFETY: the block is kept.
+            Some(keep) => unsafe { HostSource::foreign(data, bytes, keep) },
+            // SAFETY: the caller waits below while it holds the tensor.
+            None => unsafe { HostSource::borrowed(data, bytes) },
+        }
     };
     Ok(copy_to_device(stream, host, &from.elements(), &found.view(), returns(may_wait))?)
 }
@@ -194,8 +198,12 @@ unsafe fn outward(
     let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
     let must_wait = may_wait || keep.is_none();
     traffic::TO_HOST.note();
-    // SAFETY: the caller waits below while it holds the tensor, or the block is kept.
-    let host = unsafe { HostTarget::foreign(data, bytes, keep.unwrap_or_else(nobody)) };
+    let host = match keep {
+        // SAFETY: the block is kept.
+        Some(keep) => unsafe { HostTarget::foreign(data, bytes, keep) },
+        // SAFETY: the caller waits below while it holds the tensor.
+        None => unsafe { HostTarget::borrowed(data, bytes) },
+    };
     Ok(copy_from_device(stream, &found.view(), host, &to.elements(), returns(must_wait))?)
 }
 
@@ -247,10 +255,4 @@ fn returns(must_wait: bool) -> Return {
 /// A block keeps itself.
 fn as_owner(block: Arc<pinned::Block>) -> Arc<dyn Any + Send + Sync> {
     block
-}
-
-/// Keeps nothing: the caller does.
-fn nobody() -> Arc<dyn Any + Send + Sync> {
-    static NOBODY: OnceLock<Arc<dyn Any + Send + Sync>> = OnceLock::new();
-    Arc::clone(NOBODY.get_or_init(|| Arc::new(())))
 }

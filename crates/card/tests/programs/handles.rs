@@ -22,7 +22,7 @@ impl Allocations for Nobody {
 }
 
 fn launch(bed: &Bed, program: DeviceHandle, vouched: Vouched) -> Outcome {
-    bed.start(LAUNCHES, ControlBlock::Launch { program, label: Label::default(), vouched })
+    bed.start(LAUNCHES, ControlBlock::Launch { program, label: Label::default(), vouched, is_long: false })
 }
 
 #[test]

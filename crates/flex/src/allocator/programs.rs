@@ -29,11 +29,11 @@ impl FlexAllocator {
     pub fn allocate_program_or_drain(
         &self,
         bytes: u64,
-        drain: impl FnOnce(),
+        drain: impl FnOnce() -> Result<(), Error>,
     ) -> Result<DeviceHandle, Error> {
         match self.allocate_program(bytes) {
             Err(Error::OutOfMemory { .. }) if self.pool.may_gain_by_draining(bytes) => {
-                drain();
+                drain()?;
                 self.allocate_program(bytes)
             }
             other => other,

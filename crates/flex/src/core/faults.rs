@@ -79,6 +79,18 @@ impl Core {
         self.arrivals.call();
     }
 
+    /// Cancels what streams have queued and not in hand.
+    pub(crate) fn cancel(&mut self, cause: &Arc<StreamFault>) {
+        for state in &mut self.streams {
+            let from = state.taken() + 1;
+            if state.lane.ring.reserved() >= from {
+                state.fail(Arc::clone(cause), from);
+            }
+        }
+        self.unblock_all();
+        self.arrivals.call();
+    }
+
     /// The device was reset: streams go on behind what was cancelled.
     pub(crate) fn revive(&mut self) {
         self.lost = None;

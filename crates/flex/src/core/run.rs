@@ -13,6 +13,15 @@ pub(crate) const RUN: usize = 8;
 /// Blocks that are started one after another on a lease, at most.
 pub(crate) const LEASED: usize = often(64, 4) as usize;
 
+/// The blocks that a waiting host carries out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Only {
+    /// Those of this stream, in its turn.
+    pub(crate) stream: StreamIndex,
+    /// Whether those that may take long are left to a worker.
+    pub(crate) leaves_long: bool,
+}
+
 /// Blocks of one stream that are carried out one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Run {

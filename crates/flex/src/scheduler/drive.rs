@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use spyre_hal::{
-    BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Started, StreamIndex, Token,
+    BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Loan, Started, Token,
 };
 
 use super::{Drive, Scheduler};
-use crate::core::{End, Note, Picked, Run};
+use crate::core::{End, Note, Only, Picked, Run};
 use crate::stream_table::{Entry, Lane};
 use crate::sync::{self, Ordering, Thread, often, spin_loop};
 
@@ -47,7 +47,7 @@ impl Scheduler {
     /// Carries out runs on an engine until there is nothing for it, or for `turns` of them; only of
     /// one stream, and only in its turn, if asked. Returns how many.
     #[inline]
-    pub(super) fn drive(&self, engine: EngineIndex, only: Option<StreamIndex>, turns: u64) -> u64 {
+    pub(super) fn drive(&self, engine: EngineIndex, only: Option<Only>, turns: u64) -> u64 {
         let before = DRIVEN.with(|driven| driven.replace(self.address()));
         let done = self.drive_turns(engine, only, turns);
         DRIVEN.with(|driven| driven.set(before));
@@ -64,7 +64,7 @@ impl Scheduler {
     }
 
     #[inline]
-    fn drive_turns(&self, engine: EngineIndex, only: Option<StreamIndex>, turns: u64) -> u64 {
+    fn drive_turns(&self, engine: EngineIndex, only: Option<Only>, turns: u64) -> u64 {
         // A worker waits a little for the next block of a leased stream; others have more to do.
         let is_worker = self.drive == Drive::Workers && only.is_none();
         let patience = if is_worker { PATIENCE } else { 1 };
@@ -85,7 +85,7 @@ impl Scheduler {
     fn turn(
         &self,
         engine: EngineIndex,
-        only: Option<StreamIndex>,
+        only: Option<Only>,
         ended: Option<(Token, End)>,
         may_pick: bool,
         run: &mut Run,
@@ -199,9 +199,13 @@ impl Scheduler {
         None
     }
 
-    /// A device whose code panics is a device that is lost.
+    /// Starts a block, unless the host has taken back the memory that it lent for it. A device whose
+    /// code panics is a device that is lost.
     #[inline]
     fn start_block(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
+        if !block.loan().is_none_or(|loan| Loan::claim(loan)) {
+            return Started::Done(Ok(()));
+        }
         let start = AssertUnwindSafe(|| self.hardware.start(engine, token, block));
         catch_unwind(start).unwrap_or_else(|panic| {
             let why = format!("its code panicked: {}", super::callbacks::message(&*panic));

@@ -7,6 +7,7 @@ use spyre_hal::{BlockKind, Fault, Label, StreamIndex, StreamPoint};
 use super::Scheduler;
 use super::callbacks::is_in_callback;
 use super::drive::wake;
+use crate::core::Core;
 use crate::sync::spin_loop;
 use crate::{Error, StreamFault};
 
@@ -31,7 +32,7 @@ impl Scheduler {
         self.lose(Fault::DeviceReset);
         self.hardware.reset();
         for lane in self.lanes() {
-            self.wait(&lane, lane.ring.reserved())?;
+            self.wait_through(&lane, lane.ring.reserved());
         }
         // A lease from before would also take what is queued only now, and start it on the new
         // device. It was called back, and a prompt device keeps nobody.
@@ -44,7 +45,19 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Cancels all blocks that are queued and not started. Each stream reports it once, as a fault of
+    /// its data.
+    #[cold]
+    pub(super) fn cancel_queued(&self) {
+        self.fail_all(Fault::Interrupted, |core, cause| core.cancel(&cause));
+    }
+
     fn lose(&self, fault: Fault) {
+        self.fail_all(fault, Core::lose);
+    }
+
+    /// Has streams fail for a cause that is no block's.
+    fn fail_all(&self, fault: Fault, fail: impl FnOnce(&mut Core, Arc<StreamFault>)) {
         let cause = StreamFault {
             point: StreamPoint { stream: StreamIndex(0), sequence: 0 },
             kind: BlockKind::Launch,
@@ -52,7 +65,7 @@ impl Scheduler {
             fault,
         };
         let mut core = self.core.lock();
-        core.lose(Arc::new(cause));
+        fail(&mut core, Arc::new(cause));
         let wakes = core.take_wakes();
         drop(core);
         wake(wakes);

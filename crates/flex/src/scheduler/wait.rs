@@ -6,7 +6,8 @@ use spyre_hal::{EngineIndex, StreamIndex, StreamPoint};
 
 use super::callbacks::is_in_callback;
 use super::{Drive, Scheduler};
-use crate::core::Verdict;
+use crate::core::{Only, Verdict};
+use crate::interrupt::{self, INTERVAL_NANOSECONDS, Interruption};
 use crate::stream_table::Lane;
 use crate::sync::{Ordering, current, often, spin_loop};
 use crate::{Error, StreamFault};
@@ -15,7 +16,7 @@ use crate::{Error, StreamFault};
 const SLICE: u64 = 16;
 
 impl Scheduler {
-    /// Waits until a block has ended, well or badly.
+    /// Waits until a block has ended, well or badly, or until a signal interrupts the wait.
     pub(crate) fn wait(&self, lane: &Lane, sequence: u64) -> Result<(), Error> {
         if lane.is_done(sequence) {
             return Ok(());
@@ -23,16 +24,28 @@ impl Scheduler {
         if is_in_callback() {
             return Err(Error::InsideCallback { stream: lane.index });
         }
+        let started_at = if interrupt::is_checked() { self.env.now() } else { u64::MAX };
         for _ in 0..self.settings.spins {
             if lane.is_done(sequence) {
                 return Ok(());
             }
             if !self.assist(lane.index) {
                 spin_loop();
+            } else if self.env.now().saturating_sub(started_at) > INTERVAL_NANOSECONDS {
+                break;
             }
         }
-        self.sleep_until(lane, sequence);
-        Ok(())
+        self.sleep_until(lane, sequence)
+    }
+
+    /// Waits until a block has ended, whatever signals come.
+    pub(super) fn wait_through(&self, lane: &Lane, sequence: u64) {
+        let point = StreamPoint { stream: lane.index, sequence };
+        if self.core.lock().add_sleeper(point, current()) {
+            while !lane.is_done(sequence) {
+                self.env.park();
+            }
+        }
     }
 
     /// Refuses a host callback, which must not wait.
@@ -65,12 +78,16 @@ impl Scheduler {
         self.raise(lane)
     }
 
-    /// Waits until everything that is queued on any stream has ended; tells nothing. A callback
+    /// Waits until everything that is queued on any stream has ended; reports no fault. A callback
     /// cannot wait, and goes on without.
-    pub(crate) fn drain(&self) {
+    pub(crate) fn drain(&self) -> Result<(), Error> {
         for lane in self.lanes() {
-            drop(self.wait(&lane, lane.ring.reserved()));
+            match self.wait(&lane, lane.ring.reserved()) {
+                Err(interrupted @ Error::Interrupted { .. }) => return Err(interrupted),
+                Ok(()) | Err(_) => {}
+            }
         }
+        Ok(())
     }
 
     /// Reports the fault of a stream that was not reported; what it kept from being written is
@@ -149,7 +166,9 @@ impl Scheduler {
     }
 
     fn assist_on(&self, engine: EngineIndex, stream: StreamIndex) -> bool {
-        let driven = self.drive(engine, Some(stream), SLICE);
+        // A host that may be interrupted looks up often.
+        let only = Only { stream, leaves_long: interrupt::is_checked() };
+        let driven = self.drive(engine, Some(only), SLICE);
         if driven > 0 && self.core.lock().has_ready() {
             self.workers.ring();
         }
@@ -157,12 +176,36 @@ impl Scheduler {
     }
 
     #[cold]
-    fn sleep_until(&self, lane: &Lane, sequence: u64) {
+    fn sleep_until(&self, lane: &Lane, sequence: u64) -> Result<(), Error> {
+        if !interrupt::is_checked() {
+            self.wait_through(lane, sequence);
+            return Ok(());
+        }
         let point = StreamPoint { stream: lane.index, sequence };
-        if self.core.lock().add_sleeper(point, current()) {
-            while !lane.is_done(sequence) {
-                self.env.park();
+        // One that stops waiting is woken all the same: for no reason, as may be.
+        let is_pending = self.core.lock().add_sleeper(point, current());
+        while is_pending && !lane.is_done(sequence) {
+            if let Some(why) = interrupt::check() {
+                self.note_interruption(point, why);
+                return Err(Error::Interrupted { point });
             }
+            self.env.park_for(INTERVAL_NANOSECONDS);
+        }
+        Ok(())
+    }
+
+    /// What is queued goes on after a first interruption. A second one by the user, while the block is
+    /// still waited for, cancels it.
+    fn note_interruption(&self, point: StreamPoint, why: Interruption) {
+        if why != Interruption::Keyboard {
+            return;
+        }
+        let before = self.interrupted.lock().replace(point);
+        let is_second = before.and_then(|before| {
+            Some(!self.table.get(before.stream)?.is_done(before.sequence))
+        });
+        if is_second == Some(true) {
+            self.cancel_queued();
         }
     }
 }

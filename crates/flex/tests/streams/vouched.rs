@@ -59,8 +59,10 @@ fn only_what_was_checked_with_a_launch_is_vouched_for() -> Result<(), Error> {
     let stream = context.stream(Priority::Low)?;
     let program = program(&stream)?;
     let [x, y] = [whole(stream.allocate(256)?, 256), whole(stream.allocate(128)?, 128)];
-    let forged =
-        || ControlBlock::Launch { program, label: Label::default(), vouched: Vouched::of(&[x]) };
+    let forged = || {
+        let (label, vouched) = (Label::default(), Vouched::of(&[x]));
+        ControlBlock::Launch { program, label, vouched, is_long: false }
+    };
 
     let used = |range| MemoryUse { range, access: MemoryAccess::Update };
     stream.submit_using(&mut vec![launch(program), forged()], &[x, y].map(used))?;

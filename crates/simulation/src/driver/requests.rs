@@ -172,6 +172,7 @@ impl Driver {
         let mut state = self.world.state();
         match (result, refusal) {
             (Ok(given), None) if given.is_none_or(|given| given == point) => {
+                state.oracle.check_sound(stream, models)?;
                 state.report.blocks += models.len() as u64;
                 state.unverified += models.len() as u64;
                 state.oracle.accept(stream)?;
@@ -197,6 +198,12 @@ impl Driver {
                 if self.random.one_in(6) {
                     self.reset_stream_at(at)?;
                 }
+                Ok(None)
+            }
+            (Err(Error::Poisoned { cause, .. }), None) => {
+                state.report.poisoned += 1;
+                state.oracle.check_poisoned(stream, models, &cause)?;
+                state.oracle.retract(stream)?;
                 Ok(None)
             }
             (result, refusal) => {
@@ -323,8 +330,11 @@ impl Driver {
         let state = self.world.state();
         let allocation = state.oracle.allocations.get(id);
         let (window, handle) = (allocation.window_bytes(), allocation.handle);
+        let handle_bytes = allocation.bytes;
         drop(state);
-        let bytes = 8 + self.random.index(25);
+        // Now and then all of it, which heals what is poisoned.
+        let is_whole = handle_bytes == window as u64 && self.random.one_in(4);
+        let bytes = if is_whole { window } else { 8 + self.random.index(25) };
         let offset = self.random.index(window - bytes + 1);
         let span = Span { allocation: id, offset, bytes };
         Some((span, DeviceRange { handle, offset: offset as u64, bytes: bytes as u64 }))

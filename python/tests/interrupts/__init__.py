@@ -1,0 +1,1 @@
+"""Ctrl-C in every wait for the device."""
