@@ -55,7 +55,7 @@ impl Bed {
         let queued = || {
             let mark = DeviceHandle::to_words(self.tensor(&[1]).device_handle());
             assert_ne!(mark, [0; 3]);
-            self.stream.synchronize().expect("no fault");
+            self.stream.device().synchronize().expect("no fault");
             let records = self.stream.device().context().scheduler().flight_record();
             records.iter().map(|record| record.sequence).max()
         };

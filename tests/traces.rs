@@ -20,6 +20,7 @@ fn traced_matmul(mode: MemoryMode) -> Result<(Device, Trace), Error> {
     let output = samples::matmul(Elements::exact(DType::Float32), Some([64, 64, 64]))?;
     let plan = ExecutionPlan::from_compiler_output(output)?;
     plan.load(&stream)?;
+    device.synchronize()?;
     let host = CPUTensor::from_values(&[256, 64], &[1.0_f32; 256 * 64])?;
     let a = SpyreTensor::from_host(&stream, &host)?;
     let b = a.narrow(0, 0, 64)?;

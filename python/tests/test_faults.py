@@ -4,10 +4,12 @@ CI runs a share of the random programs; `python -m faults.run --programs 2000` r
 """
 
 import os
+import time
 
 import pytest
 import torch
 from conftest import needs_spyre
+from torch_spyre import _C
 
 pytestmark = needs_spyre
 
@@ -147,6 +149,8 @@ def test_a_stream_that_is_reset_goes_on_and_its_lost_results_raise():
         side.synchronize()
         bad_index()
         late.fill_(1)
+    while _C.is_busy(late.device.index):
+        time.sleep(0.001)
     side.reset()
     side.synchronize()
     with pytest.raises(RuntimeError, match=POISONED):

@@ -16,6 +16,9 @@ from .constants import DEVICE_NAME
 
 __all__ = ["install"]
 
+NO_RESULT = "holds no result"
+"""What is said of a tensor that cancelled work was to write."""
+
 _original = printer._str_intern
 
 
@@ -39,7 +42,7 @@ def _is_ours(tensor: torch.Tensor) -> bool:
 
 
 def _contents(tensor: torch.Tensor) -> str:
-    """The values. To print a tensor is safe whatever became of it: where there are none, it says why."""
+    """The values; of a tensor that a lost device took away, why there are none. A result that never came raises."""
     indent = len("tensor(")
     try:
         with torch.no_grad():
@@ -48,6 +51,8 @@ def _contents(tensor: torch.Tensor) -> str:
             with printer.printoptions(threshold=0):
                 return printer._tensor_str(_edges(tensor.detach()), indent)
     except RuntimeError as error:
+        if NO_RESULT in str(error):
+            raise
         return f"<{str(error).splitlines()[0]}>"
 
 

@@ -30,10 +30,10 @@ fn every_binary_has_a_copy_and_a_handle_of_its_own() -> Result<(), Error> {
 
         plan.load(&stream)?;
         let handles = plan.operations()[0].device_handles();
-        stream.synchronize()?;
+        device.synchronize()?;
 
-        let copies = trace(&stream, 0);
-        let copies = copies.iter().filter(|(kind, _)| *kind == BlockKind::CopyToDevice).count();
+        let records = device.context().scheduler().flight_record();
+        let copies = records.iter().filter(|record| record.kind == BlockKind::CopyToDevice).count();
         assert_eq!((copies, handles.len()), (3, 3)); // code, entry, correction
         let [_, entry, shared] = handles[..] else { panic!("{handles:?}") };
         assert_eq!(

@@ -15,6 +15,7 @@ fn a_launch_is_copy_correction_compute() -> Result<(), Error> {
         let output = samples::matmul(Elements::exact(DType::Float32), Some([64, 80, 96]))?;
         let plan = ExecutionPlan::from_compiler_output(output)?;
         plan.load(&stream)?;
+        device.synchronize()?; // else the first launch waits for the copies on the device
         let (a, b) = (whole(&[64, 80], 1), whole(&[80, 96], 2));
         let tensors = [put(&stream, &a)?, put(&stream, &b)?, poisoned(&stream, &[64, 96])?];
         let before = stream.flex().copy_staged(&[0; 128], tensors_range(&tensors[2]))?.sequence;

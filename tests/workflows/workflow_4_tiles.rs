@@ -11,6 +11,7 @@ fn matmul(stream: &SpyreStream, tile: [u64; 3]) -> Result<ExecutionPlan, Error> 
     let output = samples::matmul(Elements::exact(DType::Float32), Some(tile))?;
     let plan = ExecutionPlan::from_compiler_output(output)?;
     plan.load(stream)?;
+    stream.device().synchronize()?;
     Ok(plan)
 }
 

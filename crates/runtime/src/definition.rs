@@ -106,24 +106,26 @@ impl Definition {
         self.loaded.load_full()
     }
 
-    /// What is loaded, for a launch of `operation` on this stream, which waits until it is there. If
-    /// it will not be, because a copy of it failed, it is loaded anew.
-    pub(crate) fn loaded_for(
+    /// Has what a stream is given from now on wait until what is loaded is there. If it will not be,
+    /// because a copy of it failed, it is loaded anew.
+    #[inline]
+    pub(crate) fn ready_on(
         &self,
         stream: &SpyreStream,
-        operation: &str,
+        loaded: LoadedGuard,
     ) -> Result<LoadedGuard, Error> {
-        let guard = self.loaded_on_device_of(stream, operation)?;
-        if guard.is_ready_on(stream)? {
-            return Ok(guard);
+        // What a reset took away is for the caller to load.
+        if loaded.is_ready_on(stream)? || !loaded.is_live() {
+            return Ok(loaded);
         }
         self.load_again(stream)?;
-        let guard = self.loaded_on_device_of(stream, operation)?;
-        guard.is_ready_on(stream)?;
-        Ok(guard)
+        let loaded = self.loaded_for(stream, "")?;
+        loaded.is_ready_on(stream)?;
+        Ok(loaded)
     }
 
-    fn loaded_on_device_of(
+    /// What is loaded, for a launch of `operation` on this stream.
+    pub(crate) fn loaded_for(
         &self,
         stream: &SpyreStream,
         operation: &str,
@@ -193,7 +195,7 @@ impl Definition {
         if let Some(loaded) = self.loaded() {
             let name = self.output.steps.first().map_or("", |step| &step.name);
             if !loaded.device().is(stream.device()) || loaded.is_live() {
-                return self.loaded_on_device_of(stream, name).map(drop);
+                return self.loaded_for(stream, name).map(drop);
             }
         }
         let loaded = Arc::new(Loaded::load(self, stream, put)?);

@@ -185,11 +185,12 @@ fn launch_group(
     let Some(checked) = check_group(stream, operations, arguments, mode)? else {
         return launch_copies(stream, operations);
     };
-    let Checked { definition, fit, loaded } = &checked;
+    let Checked { definition, fit, loaded } = checked;
+    let loaded = definition.ready_on(stream, loaded)?;
     let instance = loaded.instance(stream)?;
     let Scratch { words, batch, corrected } = &mut *instance.scratch();
     *corrected = None;
-    words.hold_intermediates(definition, fit, stream, batch.last())?;
+    words.hold_intermediates(definition, &fit, stream, batch.last())?;
     batch.begin(stream);
     for (at, tensor) in arguments.tensors.iter().enumerate() {
         let access = definition.access(at, tensor);
@@ -200,7 +201,7 @@ fn launch_group(
             let Some(compute) = operation.compute() else { continue };
             let round =
                 Round { stream, operation, compute, step: &instance.steps()[compute.step()] };
-            round.queue(definition, fit, words, arguments, batch)?;
+            round.queue(definition, &fit, words, arguments, batch)?;
         }
         batch.flush(stream)
     };

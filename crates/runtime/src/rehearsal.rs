@@ -98,6 +98,7 @@ impl Rehearsal {
             return Ok(None);
         }
         let Ok(loaded) = self.definition.loaded_for(stream, "") else { return Ok(None) };
+        let loaded = self.definition.ready_on(stream, loaded)?;
         let instance = loaded.instance(stream)?;
         let step = &instance.steps()[self.step];
         let Some(correction) = step.correction() else { return Ok(None) };
