@@ -69,12 +69,12 @@ impl OpenSettings {
             .map_err(spyre_runtime::Error::from)?;
         Ok(Self {
             devices,
-            profile: profile(std::env::var("SPYRE_PROFILE").ok())?,
+            profile: profile(variable("SPYRE_PROFILE"))?,
             engines: 1,
             regions: 8,
             region_bytes: 12 << 30,
             scheduler: SchedulerSettings::default(),
-            launches_wait: launches_wait(std::env::var("SPYRE_LAUNCH_BLOCKING").ok())?,
+            launches_wait: launches_wait(variable("SPYRE_LAUNCH_BLOCKING"))?,
         })
     }
 
@@ -141,6 +141,11 @@ fn profile(value: Option<String>) -> Result<Profile, OpenError> {
         Some(name) if name.eq_ignore_ascii_case("card") => Ok(Profile::Card),
         Some(_) => Err(OpenError::Profile { value: value.unwrap_or_default() }),
     }
+}
+
+/// What is no text is shown as well as it can be, and means nothing.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 fn launches_wait(value: Option<String>) -> Result<bool, OpenError> {

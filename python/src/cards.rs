@@ -11,8 +11,8 @@ use spyre::runtime::{
 };
 
 use crate::failure::{Failure, Kind};
-use crate::{interrupts, recording};
 use crate::statistics::MemoryStatistics;
+use crate::{interrupts, recording, variables};
 
 /// The most cards of a process.
 pub(crate) const MOST: usize = 8;
@@ -119,6 +119,7 @@ pub(crate) fn memory_at(address: u64) -> Result<(Arc<TensorMemory>, u64), Failur
 #[cold]
 fn open(index: i32) -> Result<&'static Card, Failure> {
     let settings = settings()?;
+    variables::check()?;
     check_index(index, settings.devices.visible.len().min(MOST))?;
     let started = || Started { process: Process::current(), settings: settings.clone() };
     let started = STARTED.get_or_init(started);
@@ -162,7 +163,8 @@ fn default_device() -> i32 {
     if known >= 0 {
         return known;
     }
-    let rank = std::env::var("LOCAL_RANK").ok().and_then(|rank| rank.trim().parse::<i32>().ok());
+    // One that means nothing is refused when a card is opened.
+    let rank = variables::local_rank().unwrap_or_default();
     let index = rank.filter(|&rank| check_index(rank, count()).is_ok()).unwrap_or(0);
     DEFAULT_DEVICE.store(index, Ordering::Relaxed);
     index

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-use crate::cards;
 use crate::failure::{Failure, Kind};
+use crate::{cards, variables};
 
 /// What to do about a fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +51,22 @@ impl Mode {
 
     #[cold]
     fn of_the_environment() -> Result<Self, Failure> {
-        let value = std::env::var("SPYRE_FALLBACK").unwrap_or_default();
+        let value = variables::value("SPYRE_FALLBACK").unwrap_or_default();
         let wrong = || {
-            let message = format!("SPYRE_FALLBACK is {value:?}: give error, warn or silent");
+            let message = format!(
+                "SPYRE_FALLBACK is {value:?}: give error, warn or silent, or unset it for warn"
+            );
             Failure::new(Kind::Value, message)
         };
         let mode = Self::named(&value).ok_or_else(wrong)?;
         MODE.store(mode as u8, Ordering::Relaxed);
         Ok(mode)
     }
+}
+
+/// Refuses a `SPYRE_FALLBACK` that means nothing.
+pub(crate) fn check() -> Result<(), Failure> {
+    Mode::current().map(drop)
 }
 
 /// Counts a fallback; warns of an op's first, or refuses it.

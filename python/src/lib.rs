@@ -24,6 +24,7 @@ mod statistics;
 mod surface;
 mod traceback;
 mod traffic;
+mod variables;
 
 use pyo3::prelude::*;
 

@@ -23,7 +23,7 @@ pub(crate) use reports::register;
 use crate::abi::{RawView, device_tensor};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
-use crate::{recording, traffic};
+use crate::{recording, traffic, variables};
 
 thread_local! {
     /// What the calling thread is about to launch, once its results are made.
@@ -41,8 +41,8 @@ pub(crate) struct Pending {
 
 /// Whether ops are carried out on the card at all: `EAGER_MODE=0` says no.
 pub(crate) fn is_on() -> bool {
-    static IS_ON: LazyLock<bool> =
-        LazyLock::new(|| std::env::var("EAGER_MODE").map_or(true, |mode| mode.trim() != "0"));
+    // A value that means nothing is refused when a card is opened.
+    static IS_ON: LazyLock<bool> = LazyLock::new(|| variables::is_eager().unwrap_or(true));
     *IS_ON
 }
 

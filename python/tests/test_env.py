@@ -261,3 +261,40 @@ def test_starting_is_quick(python):
     start = time.perf_counter()
     assert float(python(code).stdout) < 2
     assert time.perf_counter() - start < 60
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("EAGER_MODE", "x", "give 1 for the device's own kernels, 0 for the CPU's"),
+        ("LOCAL_RANK", "x", "give the number of this process's card"),
+        ("LOCAL_RANK", "-2", "give the number of this process's card"),
+        ("LOCAL_RANK", "1.5", "give the number of this process's card"),
+        ("SPYRE_FALLBACK", "x", "give error, warn or silent"),
+        ("SPYRE_LAUNCH_BLOCKING", "x", "give 1 to have launches wait, or 0"),
+        ("SPYRE_PROFILE", "x", "give open or card"),
+        ("SPYRE_PROFILE", b"\xff", "give open or card"),
+        ("SPYRE_MEMORY_LIMIT", "x", "give whole bytes such as"),
+        ("SPYRE_DEVICES", "x", "give indices of"),
+        ("AIU_WORLD_SIZE", "x", "give a number of cards from 1 to 8"),
+        ("FLEX_DEVICE", "x", "give PF, VF or MOCK"),
+        ("TORCH_SPYRE_DOWNCAST_WARN", "x", "give 1, true or on for a warning, 0, false or off for none"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_with_those_that_do(python, variable, value, allowed):
+    imported = python("import torch; print(torch.ones(1).item())", **{variable: value})
+    assert imported.stdout.strip() == "1.0", "what is no business of the CPU's"
+    run = python("import torch; torch.ones(1, device='spyre')", check=False, **{variable: value})
+    shown = value.decode(errors="replace") if isinstance(value, bytes) else value
+    assert run.returncode == 1 and f'{variable} is "{shown}"' in run.stderr and allowed in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize(("variable", "value"), [("EAGER_MODE", " 1 "), ("EAGER_MODE", ""), ("LOCAL_RANK", "-1"), ("LOCAL_RANK", " 0")])
+def test_values_that_mean_something_are_taken(python, variable, value):
+    code = "import torch; print(torch.spyre.current_device(), torch.ones(2, device='spyre').sum().item())"
+    assert python(code, **{variable: value}).stdout.split() == ["0", "2.0"]
+
+
+def test_a_rank_that_means_nothing_is_no_device(python):
+    run = python("import torch; print(torch.spyre.current_device())", check=False, LOCAL_RANK="x")
+    assert run.stdout == "" and "give the number of this process's card" in run.stderr, run.stderr

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -10,8 +9,8 @@ use spyre::compiler::{CardNote, CompileOptions, DimId, Kernel, Layouts, OperandI
 use spyre::numerics::Profile;
 
 use crate::launch::ProfileName;
-use crate::plan;
 use crate::predicted::{self, PredictedReport};
+use crate::{plain_file, plan};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -39,7 +38,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     let path = arguments.kernel.display();
-    let text = fs::read_to_string(&arguments.kernel).with_context(|| format!("{path}"))?;
+    let text = plain_file::kernel_text(&arguments.kernel)?;
     let kernel: Kernel = text.parse().with_context(|| format!("{path}"))?;
     let options =
         CompileOptions { profile: arguments.profile.into(), max_tile: arguments.max_tile };

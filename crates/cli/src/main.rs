@@ -15,6 +15,7 @@ mod inspect;
 mod launch;
 mod npy;
 mod outputs;
+mod plain_file;
 mod plan;
 mod plan_source;
 mod predicted;

@@ -1,6 +1,5 @@
 //! Where a plan comes from: a folder, or the text of a kernel.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +10,7 @@ use spyre::numerics::Profile;
 use spyre::plans::PlanCache;
 
 use crate::predicted::{self, PredictedReport};
-use crate::screen;
+use crate::{plain_file, screen};
 
 /// The plan of a folder; or of a kernel, which is compiled unless the cache has it. The environment
 /// says for which profile, where nobody else does.
@@ -19,7 +18,7 @@ pub(crate) fn load(path: &Path, profile: Option<Profile>) -> Result<CompilerOutp
     if !is_kernel(path) {
         return Ok(CompilerOutput::load(path)?);
     }
-    let text = read(path)?;
+    let text = plain_file::kernel_text(path)?;
     let options = options(profile)?;
     let cache = PlanCache::of_process()?;
     let plan = cache.plan_of_text(&text, &options);
@@ -37,16 +36,13 @@ pub(crate) fn predict(path: &Path, extents: &str) -> Result<PredictedReport> {
         is_kernel(path),
         "{name}: a plan does not say what it was made from; give the kernel's text"
     );
-    let kernel: Kernel = read(path)?.parse().with_context(|| format!("{name}"))?;
+    let kernel: Kernel =
+        plain_file::kernel_text(path)?.parse().with_context(|| format!("{name}"))?;
     PredictedReport::new(&kernel, &options(None)?, &predicted::extents(extents)?)
 }
 
 fn is_kernel(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "ir")
-}
-
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{}", path.display()))
 }
 
 fn options(profile: Option<Profile>) -> Result<CompileOptions> {

@@ -1,6 +1,7 @@
 //! A file of tensors, by the end of its name.
 
-use std::fs::{self, File};
+use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -8,7 +9,7 @@ use spyre::numerics::DType;
 use spyre::runtime::CPUTensor;
 
 use crate::safetensors_file::NamedTensors;
-use crate::{npy, safetensors_file};
+use crate::{npy, plain_file, safetensors_file};
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +52,19 @@ impl Form {
 
 /// The array of an `.npy` file.
 pub(crate) fn read_array(path: &Path) -> Result<CPUTensor> {
-    let read = || npy::read(std::io::BufReader::new(File::open(path)?));
+    let file = plain_file::open(path)?;
+    let read = || npy::read(std::io::BufReader::new(file));
     read().with_context(|| path.display().to_string())
 }
 
 /// The wanted tensors of a `.safetensors` file.
 pub(crate) fn read_named(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<NamedTensors> {
-    let read = || safetensors_file::read(&fs::read(path)?, is_wanted);
+    let mut file = plain_file::open(path)?;
+    let read = || {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        safetensors_file::read(&bytes, is_wanted)
+    };
     read().with_context(|| path.display().to_string())
 }
 

@@ -36,7 +36,7 @@ pub use ir::{
 pub use layouts::{Layouts, Restickify, Stick, Turned};
 pub use lower::{CompileError, CompileOptions};
 pub use predict::{PredictError, Prediction};
-pub use text::{ParseError, Place};
+pub use text::{MOST_TEXT_BYTES, ParseError, Place};
 
 /// The version of the compiler, and a digest of what it was built from. Plans of another one may differ.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("SPYRE_COMPILER_SOURCES"));

@@ -18,6 +18,6 @@ mod printer;
 mod token;
 mod words;
 
-pub use parser::ParseError;
+pub use parser::{MOST_TEXT_BYTES, ParseError};
 pub use place::Place;
 pub(crate) use words::is_name;

@@ -211,3 +211,33 @@ fn what_is_nested_too_deeply_is_refused() {
     let why = refused(&with(&format!("out y: float32[i, j]\ny = {signs}x")));
     assert!(why.ends_with("this is nested too deeply: give parts names"), "{why}");
 }
+
+/// Texts that are as long as they may be, or nearly, and made of one thing.
+#[test]
+fn long_texts_take_as_long_as_they_are() {
+    let started = std::time::Instant::now();
+    let calls = refused(&with(&format!("y = {}", "exp(".repeat(4_000_000))));
+    assert!(calls.starts_with("line 4, column "), "{calls}");
+    let word = refused(&with(&"a".repeat(15 << 20)));
+    assert_eq!(word, "line 4, column 1: a word of 15728640 letters; one has 1024 at most");
+    let number = refused(&with(&format!("y = {}", "1".repeat(15 << 20))));
+    assert!(number.len() < 300, "{} letters", number.len());
+    assert!(with(&format!("y = x {}", " ".repeat(15 << 20))).parse::<Kernel>().is_ok());
+    assert!(with(&format!("y = x {}", "# no code\n".repeat(1 << 20))).parse::<Kernel>().is_ok());
+    refused(&with(&format!("y = {}", "\u{e9}".repeat(7 << 20))));
+    let lines: String = (0..300_000).map(|at| format!("value{at} = x + {at}\n")).collect();
+    let whole = format!("out y: float32[i, j]\n{lines}\ny = value299999");
+    assert!(with(&whole).parse::<Kernel>().is_ok());
+    // On a busy machine too; each would be an hour if it went over what was read before.
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_text_of_more_than_16_mebibytes_is_refused_by_its_size() {
+    assert_eq!(
+        refused(&" ".repeat((16 << 20) + 1)),
+        "line 1, column 1: the text has 16777217 bytes, and a kernel's has 16777216 at most: make \
+         several kernels of it"
+    );
+    assert!(refused(&" ".repeat(16 << 20)).contains("here should be `kernel`"));
+}

@@ -49,8 +49,8 @@ impl Default for Settings {
 ///
 /// A freed block of up to 512 KiB is kept as it is for the next request of its size; the others are
 /// joined with their neighbours and found again by best fit. The cache gives back when memory runs
-/// short. A block that streams still use is given out again at once to the same stream, and to
-/// others when the uses are done.
+/// short, and when it keeps more than was ever given out at a time and 32 MiB. A block that streams
+/// still use is given out again at once to the same stream, and to others when the uses are done.
 ///
 /// Cached blocks stay charged to the [`Budget`], so that to use them again touches nothing shared.
 /// Where the budget refuses, the allocator gives its own cache back, then has the other cards of
@@ -127,6 +127,7 @@ impl FlexAllocator {
             self.pool.release_programs(&mut state);
         } else if Cache::keeps(units) || !self.pool.is_done(&state, slot) {
             state.cache.put(slot, units);
+            self.pool.trim_cache(&mut state);
         } else {
             self.pool.release(&mut state, slot);
         }

@@ -481,3 +481,54 @@ fn after_all_epochs_were_used_no_two_cards_share_one() -> Result<(), Error> {
     assert!(steady.check(last, 0, 1).is_err());
     steady.check(kept, 0, 1)
 }
+
+/// A process whose shapes are never the same: what is kept for later is not more and more.
+#[test]
+fn random_sizes_do_not_make_the_cache_grow() -> Result<(), Error> {
+    let allocator = FlexAllocator::new(
+        Arc::new(VirtualRegions::new(4, 4 << 30)),
+        Arc::new(Idle),
+        Settings { region_bytes: vec![4 << 30], ..Settings::default() },
+    );
+    let mut random = Random::new(29);
+    let mut live = std::collections::VecDeque::new();
+    let mut cached = Vec::new();
+    for _ in 0..20 {
+        let mut most = 0;
+        for _ in 0..20_000 {
+            live.push_back(allocator.allocate(1 + random.below(600 << 10), StreamIndex(0))?);
+            if live.len() > 16 {
+                allocator.free(live.pop_front().expect("some"))?;
+            }
+            most = most.max(allocator.statistics().cached_bytes);
+        }
+        cached.push(most);
+    }
+    check_snapshot(&allocator);
+    let bound = (32 << 20) + allocator.statistics().peak_allocated_bytes + (1 << 20);
+    assert!(cached.iter().all(|&most| most <= bound), "{cached:?}");
+    assert!(cached[19] <= cached[1] + cached[1] / 16, "grows: {cached:?}");
+    Ok(())
+}
+
+/// Large blocks are kept only while streams use them: later they are given back, though nothing of
+/// their size is asked for again.
+#[test]
+fn large_blocks_that_were_freed_in_use_are_given_back() -> Result<(), Error> {
+    let clock = Arc::new(Clock::default());
+    let settings = Settings { region_bytes: vec![4 << 30], ..Settings::default() };
+    let regions = Arc::new(VirtualRegions::new(4, 4 << 30));
+    let allocator = FlexAllocator::new(regions, clock.clone(), settings);
+    let mut random = Random::new(7);
+    for sequence in 1..2_000 {
+        let handle = allocator.allocate((1 << 20) + random.below(8 << 20), StreamIndex(0))?;
+        allocator.record_use(handle, LastUse { stream: StreamIndex(0), sequence })?;
+        allocator.free(handle)?;
+        clock.done[0].store(sequence.saturating_sub(2), Ordering::Relaxed);
+        let statistics = allocator.statistics();
+        // What streams use stays, and what was freed since.
+        assert!(statistics.cached_bytes <= 80 << 20, "{sequence}: {statistics:?}");
+    }
+    check_snapshot(&allocator);
+    Ok(())
+}

@@ -6,7 +6,7 @@ use spyre::numerics::Profile;
 use spyre::runtime::Priority;
 
 use super::entry;
-use crate::cards;
+use crate::{cards, variables};
 
 #[unsafe(no_mangle)]
 extern "C" fn spyre_device_count() -> i32 {
@@ -38,10 +38,7 @@ static WARNS_OF_DOWNCASTS: AtomicI8 = AtomicI8::new(-1);
 
 pub(crate) fn warns_of_downcasts() -> bool {
     match WARNS_OF_DOWNCASTS.load(Ordering::Relaxed) {
-        -1 => {
-            let value = std::env::var("TORCH_SPYRE_DOWNCAST_WARN").unwrap_or_default();
-            !matches!(value.trim().to_ascii_lowercase().as_str(), "0" | "false" | "off")
-        }
+        -1 => variables::warns_of_downcasts().unwrap_or(true),
         warns => warns != 0,
     }
 }

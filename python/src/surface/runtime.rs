@@ -8,8 +8,8 @@ use spyre::hal::MemoryMode;
 use spyre::numerics::Profile;
 
 use crate::abi::{set_warns_of_downcasts, warns_of_downcasts};
-use crate::cards;
 use crate::failure::Failure;
+use crate::{cards, variables};
 
 /// Opens the device that the calling thread has selected, if no device was opened yet.
 ///
@@ -29,7 +29,7 @@ fn check_rank() -> Result<(), Failure> {
             "there is no spyre device: SPYRE_DEVICES names none of the cards that there are",
         ));
     }
-    let rank = std::env::var("LOCAL_RANK").ok().and_then(|rank| rank.trim().parse::<usize>().ok());
+    let rank = variables::local_rank()?.and_then(|rank| usize::try_from(rank).ok());
     match rank.filter(|&rank| rank >= count && !cards::has_chosen_device()) {
         None => Ok(()),
         Some(rank) => Err(Failure::runtime(format!(
@@ -78,8 +78,9 @@ fn devices_warning() -> PyResult<Option<String>> {
 
 /// The calling thread's device.
 #[pyfunction]
-fn current_device() -> i32 {
-    cards::current_device()
+fn current_device() -> PyResult<i32> {
+    variables::local_rank()?;
+    Ok(cards::current_device())
 }
 
 /// Makes a device the calling thread's. It is not opened yet.

@@ -72,3 +72,37 @@ fn names_in_plans_do_not_lead_out_of_the_folder() -> Result<(), Box<dyn std::err
     bed.fine("run plan --fill zeros --output ../c=c.npy");
     Ok(())
 }
+
+#[cfg(unix)]
+#[test]
+fn devices_pipes_and_folders_are_no_kernels_or_tensors() {
+    let bed = Bed::with_matmul();
+    std::fs::create_dir(bed.path("folder.ir")).expect("a folder");
+    std::os::unix::fs::symlink("/dev/zero", bed.path("zero.ir")).expect("a link");
+    std::os::unix::fs::symlink("/dev/zero", bed.path("zero.safetensors")).expect("a link");
+    let made = std::process::Command::new("mkfifo").arg(bed.path("pipe.ir")).status();
+    assert!(made.expect("mkfifo runs").success());
+    for (file, expected) in [
+        ("folder.ir", "is a folder; give a plain file"),
+        ("zero.ir", "is a device, a pipe or a socket; give a plain file"),
+        ("pipe.ir", "is a device, a pipe or a socket; give a plain file"),
+    ] {
+        for command in
+            ["compile {}", "inspect {}", "run {} --fill zeros", "trace {} --output t.json"]
+        {
+            let refusal = bed.refusal(&command.replace("{}", file));
+            assert_eq!(refusal, format!("{file}: {expected}"), "{command}");
+        }
+    }
+    let refusal = bed.refusal("run matmul zero.safetensors --fill zeros");
+    assert!(refusal.ends_with("is a device, a pipe or a socket; give a plain file"), "{refusal}");
+}
+
+#[test]
+fn a_kernel_of_more_than_16_mebibytes_is_refused_unread() {
+    let bed = Bed::new();
+    let file = std::fs::File::create(bed.path("huge.ir")).expect("a file");
+    file.set_len(1 << 40).expect("holes take no room");
+    let refusal = bed.refusal("compile huge.ir");
+    assert!(refusal.starts_with("huge.ir: 1099511627776 bytes, and a kernel's text has 16777216"));
+}

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, OrderOp, ReduceOp, ScanOp, UnaryOp};
 use spyre_numerics::DType;
 
@@ -36,6 +38,8 @@ use crate::text::is_name;
 #[derive(Clone, Debug)]
 pub struct KernelBuilder {
     kernel: Kernel,
+    /// All that were given, to dims, operands, scalars and values.
+    names: HashSet<String>,
 }
 
 impl KernelBuilder {
@@ -49,7 +53,7 @@ impl KernelBuilder {
             values: Vec::new(),
             stores: Vec::new(),
         };
-        Self { kernel }
+        Self { kernel, names: HashSet::new() }
     }
 
     /// A dim, or only an extent.
@@ -58,7 +62,8 @@ impl KernelBuilder {
         if self.kernel.dims.len() >= DimSet::MOST {
             return Err(Refusal::TooManyDims { most: DimSet::MOST });
         }
-        self.kernel.dims.push(name.to_owned());
+        let name = self.take_name(name);
+        self.kernel.dims.push(name);
         Ok(DimId((self.kernel.dims.len() - 1) as u8))
     }
 
@@ -73,7 +78,7 @@ impl KernelBuilder {
         self.check_name(name)?;
         lane_of(dtype)?;
         dims.iter().try_for_each(|&dim| self.check_dim(dim))?;
-        let (name, dims) = (name.to_owned(), dims.to_vec());
+        let (name, dims) = (self.take_name(name), dims.to_vec());
         self.kernel.operands.push(Operand { name, role, dtype, dims });
         Ok(OperandId((self.kernel.operands.len() - 1) as u32))
     }
@@ -81,7 +86,8 @@ impl KernelBuilder {
     /// A number that a launch is given.
     pub fn scalar_input(&mut self, name: &str, lane: Lane) -> Result<ScalarId, Refusal> {
         self.check_name(name)?;
-        self.kernel.scalars.push(Scalar { name: name.to_owned(), lane });
+        let name = self.take_name(name);
+        self.kernel.scalars.push(Scalar { name, lane });
         Ok(ScalarId((self.kernel.scalars.len() - 1) as u32))
     }
 
@@ -89,7 +95,10 @@ impl KernelBuilder {
     pub fn name(&mut self, value: ValueId, name: &str) -> Result<(), Refusal> {
         self.check_name(name)?;
         self.value(value)?;
-        self.kernel.values[value.0 as usize].name = Some(name.to_owned());
+        let name = self.take_name(name);
+        if let Some(before) = self.kernel.values[value.0 as usize].name.replace(name) {
+            self.names.remove(&before);
+        }
         Ok(())
     }
 
@@ -309,9 +318,9 @@ impl KernelBuilder {
 
     /// The kernel, if every output is stored to.
     pub fn build(self) -> Result<Kernel, Refusal> {
-        let is_stored = |at: usize| {
-            self.kernel.stores.iter().any(|store| store.operand == OperandId(at as u32))
-        };
+        let stored: HashSet<OperandId> =
+            self.kernel.stores.iter().map(|store| store.operand).collect();
+        let is_stored = |at: usize| stored.contains(&OperandId(at as u32));
         let missing = (0..self.kernel.operands.len())
             .find(|&at| self.kernel.operands[at].role.is_written() && !is_stored(at));
         match missing {
@@ -412,12 +421,16 @@ impl KernelBuilder {
         if !is_name(name) {
             return Err(Refusal::BadName { name: name.to_owned() });
         }
-        let Kernel { dims, operands, scalars, values, .. } = &self.kernel;
-        let is_taken = dims.iter().any(|known| known == name)
-            || operands.iter().any(|known| known.name == name)
-            || scalars.iter().any(|known| known.name == name)
-            || values.iter().any(|known| known.name.as_deref() == Some(name));
-        if is_taken { Err(Refusal::NameTaken { name: name.to_owned() }) } else { Ok(()) }
+        match self.names.contains(name) {
+            true => Err(Refusal::NameTaken { name: name.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// From now on, nothing else is called so.
+    fn take_name(&mut self, name: &str) -> String {
+        self.names.insert(name.to_owned());
+        name.to_owned()
     }
 }
 

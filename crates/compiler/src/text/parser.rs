@@ -33,6 +33,14 @@ impl FromStr for Kernel {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if text.len() > MOST_TEXT_BYTES {
+            let given = text.len();
+            let why = format!(
+                "the text has {given} bytes, and a kernel's has {MOST_TEXT_BYTES} at most: make \
+                 several kernels of it"
+            );
+            return Err(ParseError::at(Place { line: 1, column: 1 }, why));
+        }
         let spots = tokens(text)?;
         let mut parser = Parser {
             spots: &spots,
@@ -49,6 +57,9 @@ impl FromStr for Kernel {
         }
     }
 }
+
+/// The most bytes of a kernel's text: 16 MiB.
+pub const MOST_TEXT_BYTES: usize = 16 << 20;
 
 /// Nested expressions: deeper ones would not fit the stack.
 const DEEPEST: usize = 200;

@@ -18,6 +18,9 @@ pub(super) struct Spot<'a> {
     pub(super) place: Place,
 }
 
+/// The most letters of a name or a number: messages show them.
+const LONGEST: usize = 1024;
+
 /// The longest come first.
 const SIGNS: [&str; 36] = [
     "min=", "max=", "<<", ">>", "<=", ">=", "==", "!=", "+=", "*=", "//", "(", ")", "{", "}", "[",
@@ -32,10 +35,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, ParseError> {
     let mut place = Place { line: 1, column: 1 };
     for (at, line) in text.lines().enumerate() {
         let code = line.split('#').next().unwrap_or_default();
-        let mut rest = code;
+        let (mut rest, mut column) = (code, 1);
         loop {
             let trimmed = rest.trim_start();
-            let column = code[..code.len() - trimmed.len()].chars().count() + 1;
+            column += rest[..rest.len() - trimmed.len()].chars().count();
             place = Place { line: at + 1, column };
             let Some(token) = first(trimmed) else { break };
             let token = token.ok_or_else(|| unknown(trimmed, place))?;
@@ -44,13 +47,18 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, ParseError> {
                 Token::Sign(sign) => sign.len(),
                 Token::Newline | Token::End => 0,
             };
+            if length > LONGEST {
+                let why = format!("a word of {length} letters; one has {LONGEST} at most");
+                return Err(ParseError::at(place, why));
+            }
             match token {
                 Token::Sign("(" | "[") => depth += 1,
                 Token::Sign(")" | "]") => depth = depth.saturating_sub(1),
                 _ => {}
             }
             spots.push(Spot { token, place });
-            rest = &trimmed[length..];
+            // All of them are ASCII: as many characters as bytes.
+            (rest, column) = (&trimmed[length..], column + length);
         }
         let is_statement = spots.last().is_some_and(|spot| spot.token != Token::Newline);
         if depth == 0 && is_statement {

@@ -11,6 +11,10 @@ const KEPT_UNITS: u64 = 4096;
 /// Blocks of one size that are looked at for one request.
 const LOOKED_AT: usize = 8;
 
+/// Units that may be kept beside as many as were ever given out at a time: 32 MiB. A process whose sizes
+/// are never the same would else keep a block of every size.
+const SPARE_UNITS: u64 = 1 << 18;
+
 /// Freed blocks by size.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
@@ -19,6 +23,10 @@ pub(super) struct Cache {
     /// Allocations for programs that streams still use: nobody else gets them before that is over.
     programs: Vec<u32>,
     units: u64,
+    /// Up to so many units it is not trimmed: streams used the rest when it was last.
+    trimmed_units: u64,
+    /// The size of small blocks that is trimmed next.
+    hand: usize,
 }
 
 impl Cache {
@@ -86,6 +94,41 @@ impl Cache {
         let at = class.len() - 1 - newest;
         self.units -= units;
         Some(class.swap_remove(at))
+    }
+
+    /// Whether it keeps too much, where so many units were given out at a time.
+    #[inline]
+    pub(super) fn is_too_large(&self, peak_units: u64) -> bool {
+        self.units > (SPARE_UNITS + peak_units).max(self.trimmed_units)
+    }
+
+    /// Takes out blocks that no stream uses, until three quarters of what it may keep are left: large
+    /// ones first, then those of one size after another.
+    pub(super) fn trim(
+        &mut self,
+        blocks: &Blocks,
+        timelines: &dyn Timelines,
+        peak_units: u64,
+    ) -> Vec<u32> {
+        let wanted = (SPARE_UNITS + peak_units) / 4 * 3;
+        let mut trimmed = Vec::new();
+        for class in self.large.values_mut() {
+            trimmed.extend(class.extract_if(.., |slot| is_done(blocks, *slot, timelines)));
+        }
+        self.large.retain(|_, class| !class.is_empty());
+        self.units -= trimmed.iter().map(|&slot| blocks.block(slot).units).sum::<u64>();
+        for _ in 0..self.small.len() {
+            if self.units <= wanted {
+                break;
+            }
+            self.hand = (self.hand + 1) % self.small.len();
+            let class = &mut self.small[self.hand];
+            let before = trimmed.len();
+            trimmed.extend(class.extract_if(.., |slot| is_done(blocks, *slot, timelines)));
+            self.units -= (trimmed.len() - before) as u64 * self.hand as u64;
+        }
+        self.trimmed_units = self.units + SPARE_UNITS / 4;
+        trimmed
     }
 
     /// Takes out every block that nobody uses.

@@ -91,9 +91,24 @@ impl Pool {
         state.blocks.take(units)
     }
 
+    /// Makes cached blocks free if there are too many of them.
+    #[inline]
+    pub(super) fn trim_cache(&self, state: &mut State) {
+        let peak_units = state.statistics.peak_allocated_bytes / BLOCK_BYTES;
+        if state.cache.is_too_large(peak_units) {
+            let slots = state.cache.trim(&state.blocks, &*self.timelines, peak_units);
+            self.give_back(state, slots);
+        }
+    }
+
     /// Makes every cached block free that no stream uses.
     pub(super) fn give_back_cached(&self, state: &mut State) {
         let slots = state.cache.drain(&state.blocks, &*self.timelines);
+        self.give_back(state, slots);
+    }
+
+    /// Makes blocks free that were cached.
+    fn give_back(&self, state: &mut State, slots: Vec<u32>) {
         slots.iter().for_each(|&slot| self.unprotect(state, slot));
         let units: u64 = slots.iter().map(|&slot| state.blocks.block(slot).units).sum();
         let pages = slots.into_iter().filter_map(|slot| state.blocks.release(slot)).collect();
