@@ -13,7 +13,9 @@
 //!
 //! Times are counted from the first event, in the host's clock. Blocks that carry the time that
 //! they would take on a real card are shown once more as the process `modelled card`, laid end to
-//! end. Handles and addresses are in no trace.
+//! end, and before each kernel what its launch takes; spans say whether their time is modelled after
+//! measured kernels or [assumed](spyre_artifact::cost::ASSUMPTIONS). Together they take what
+//! [`Trace::cost`] says. Handles and addresses are in no trace.
 //!
 //! ```
 //! use spyre::runtime::{CPUTensor, SpyreTensor};
@@ -40,6 +42,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use spyre_artifact::cost::CostBreakdown;
 use spyre_flex::{Record, RecordState};
 use spyre_hal::{BlockKind, EngineIndex, StreamIndex};
 use spyre_runtime::{Device, DeviceIndex};
@@ -101,6 +104,15 @@ impl Trace {
         &self.blocks
     }
 
+    /// What its blocks would take on a real card.
+    pub fn cost(&self) -> CostBreakdown {
+        let mut cost = CostBreakdown::default();
+        for block in &self.blocks {
+            block.add_to(&mut cost);
+        }
+        cost
+    }
+
     /// The trace event format of Chrome, which Perfetto, Speedscope and others read, too. Times are
     /// microseconds.
     pub fn chrome(&self) -> String {
@@ -131,6 +143,20 @@ impl TracedBlock {
     /// What viewers show.
     fn title(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.kind.to_string())
+    }
+
+    /// Counts what it would take on a real card. Corrections are part of launches.
+    pub fn add_to(&self, cost: &mut CostBreakdown) {
+        match self.modelled_nanoseconds {
+            Some(nanoseconds) if self.is_kernel() => cost.add_kernel(nanoseconds),
+            Some(nanoseconds) => cost.add_copy(nanoseconds),
+            None => {}
+        }
+    }
+
+    /// Whether its time on a real card is that of a kernel.
+    fn is_kernel(&self) -> bool {
+        self.kind == BlockKind::Launch && self.modelled_nanoseconds.is_some()
     }
 
     /// Whether it is known when it ran.

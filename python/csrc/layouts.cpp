@@ -3,6 +3,7 @@
 #include "spyre.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/as_strided_native.h>
@@ -72,13 +73,15 @@ Tensor empty_restickified(const Tensor& self, IntArrayRef stick_dims) {
   return new_tensor(host.sizes(), host.strides(), host.scalar_type(), self.device(), owned);
 }
 
-// The same for tensors that only have a shape.
-Tensor meta_restickified(const Tensor& self, IntArrayRef) {
+// The same for tensors of the host, and for those that only have a shape: they have no sticks.
+Tensor empty_without_sticks(const Tensor& self, IntArrayRef stick_dims) {
+  for (const int64_t dim : stick_dims) {
+    at::maybe_wrap_dim(dim, self.dim());
+  }
   return at::empty_like(self);
 }
 
 Tensor restickify(const Tensor& self, IntArrayRef stick_dims) {
-  check_device(self);
   static const auto empty = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("spyre::_empty_restickified", "")
                                 .typed<Tensor(const Tensor&, IntArrayRef)>();
@@ -146,7 +149,11 @@ TORCH_LIBRARY_IMPL(spyre, PrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(spyre, Meta, m) {
-  m.impl("_empty_restickified", TORCH_FN(meta_restickified));
+  m.impl("_empty_restickified", TORCH_FN(empty_without_sticks));
+}
+
+TORCH_LIBRARY_IMPL(spyre, CPU, m) {
+  m.impl("_empty_restickified", TORCH_FN(empty_without_sticks));
 }
 
 } // namespace

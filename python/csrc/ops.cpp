@@ -19,6 +19,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -72,8 +73,9 @@ bool has_windows(const Tensor& tensor) {
   return !all.is_non_overlapping_and_dense() && at::has_internal_overlap(all) != at::MemOverlap::No;
 }
 
-// A copy on the CPU with the same strides, or at least with the same elements repeated.
-Tensor cpu_copy(const Tensor& tensor) {
+// A copy on the CPU with the same strides, or at least with the same elements repeated. What is only written holds
+// anything.
+Tensor cpu_copy(const Tensor& tensor, bool is_read) {
   const auto options = tensor.options().device(at::kCPU);
   if (tensor.numel() == 0) {
     return at::empty_strided(tensor.sizes(), tensor.strides(), options);
@@ -87,13 +89,18 @@ Tensor cpu_copy(const Tensor& tensor) {
     return source.to(at::kCPU).expand(tensor.sizes());
   }
   Tensor host = at::empty_strided(source.sizes(), source.strides(), options);
-  host.copy_(source);
+  if (is_read) {
+    host.copy_(source);
+  }
   return at::as_strided(host, tensor.sizes(), tensor.strides());
 }
 
 // The tensors of one call, each brought to the CPU once.
 class Arguments {
  public:
+  // `is_read` is false for a call that only writes.
+  explicit Arguments(bool is_read) : is_read_(is_read) {}
+
   // Takes note of a tensor before any is copied.
   void see(const Tensor& tensor, bool is_written) {
     if (!is_spyre(tensor)) {
@@ -118,7 +125,7 @@ class Arguments {
       return known->second;
     }
     const auto& group = groups_[tensor.storage().unsafeGetStorageImpl()];
-    Tensor copy = shares_memory(group) ? shared_copy(tensor, group) : cpu_copy(tensor);
+    Tensor copy = shares_memory(group) ? shared_copy(tensor, group) : cpu_copy(tensor, is_read_);
     copies_.emplace(tensor.unsafeGetTensorImpl(), copy);
     return copy;
   }
@@ -178,6 +185,7 @@ class Arguments {
     return view;
   }
 
+  bool is_read_;
   std::unordered_map<c10::StorageImpl*, Group> groups_;
   std::unordered_map<c10::StorageImpl*, Tensor> rows_;
   std::unordered_map<const c10::TensorImpl*, Tensor> copies_;
@@ -253,6 +261,23 @@ at::Generator cpu_generator(const at::Generator& generator) {
   return at::detail::createCPUGenerator(mixed);
 }
 
+bool is_of_host(const c10::IValue& value) {
+  return value.isGenerator() && value.toGenerator().device().type() == at::kCPU;
+}
+
+// Whether a call draws from a generator of the host. The CPU's own kernel does that, since it is asked for.
+bool draws_on_host(c10::ArrayRef<c10::IValue> given) {
+  return std::any_of(given.begin(), given.end(), is_of_host);
+}
+
+// Whether an op fills its tensor with random numbers, whatever that held.
+bool fills(const std::string& name) {
+  static const std::unordered_set<std::string> names{
+      "aten::uniform_", "aten::normal_", "aten::random_", "aten::exponential_", "aten::geometric_",
+      "aten::cauchy_", "aten::log_normal_"};
+  return names.count(name) != 0;
+}
+
 // While it lives, the CPU's default generator is another.
 class DefaultGenerator {
  public:
@@ -301,6 +326,9 @@ c10::IValue value_on_cpu(const c10::IValue& value, const c10::Argument& argument
   if (value.isGenerator()) {
     has_generator = true;
     const auto& generator = value.toGenerator();
+    if (is_of_host(value)) {
+      return value;
+    }
     TORCH_CHECK(generator.device().type() == kSpyre, "Expected a 'spyre' device type for generator but found '",
                 generator.device().type(), "'");
     return cpu_generator(generator);
@@ -377,14 +405,17 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
     refuse_foreign_tensors(given);
   }
   refuse_views(op);
-  if (decompose(op, stack)) {
+  const bool is_hosts = draws_on_host(given);
+  if (!is_hosts && decompose(op, stack)) {
     return;
   }
-  const auto name = c10::toString(schema.operator_name());
-  check(spyre_fallback(name.c_str()));
+  if (!is_hosts) {
+    const auto name = c10::toString(schema.operator_name());
+    check(spyre_fallback(name.c_str()));
+  }
 
   const c10::OptionalDeviceGuard guard(*device);
-  Arguments tensors;
+  Arguments tensors(!(is_hosts && fills(schema.name())));
   for (size_t at = 0; at < count; ++at) {
     const bool written = is_written(schema.arguments()[at]);
     each_tensor(given[at], [&](const Tensor& tensor) { tensors.see(tensor, written); });

@@ -75,6 +75,9 @@ Tensor& multinomial_out(const Tensor& self, int64_t samples, bool replacement, M
   at::native::resize_output(out, sizes);
   if (out.numel() > 0) {
     const auto& from = generator.has_value() ? *generator : default_generator(self.device());
+    if (from.device().type() == at::kCPU) {
+      return out.copy_(self.to(at::kCPU).multinomial(samples, replacement, from));
+    }
     TORCH_CHECK(from.device().type() == kSpyre, "Expected a 'spyre' device type for generator but found '",
                 from.device().type(), "'");
     const auto sample = replacement && samples > 1 ? sample_anew : sample_once;

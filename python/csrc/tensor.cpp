@@ -151,7 +151,8 @@ Tensor empty(IntArrayRef sizes, c10::optional<c10::ScalarType> dtype_or_none,
       sizes, c10::elementSize(dtype)));
   const auto format = format_or_none.value_or(c10::MemoryFormat::Contiguous);
   c10::SmallVector<int64_t, 8> strides(sizes.size());
-  if (C10_LIKELY(format == c10::MemoryFormat::Contiguous)) {
+  // There is nothing to preserve of a tensor that is made.
+  if (C10_LIKELY(format == c10::MemoryFormat::Contiguous || format == c10::MemoryFormat::Preserve)) {
     int64_t stride = 1;
     for (size_t dim = sizes.size(); dim-- > 0;) {
       strides[dim] = stride;
@@ -160,7 +161,6 @@ Tensor empty(IntArrayRef sizes, c10::optional<c10::ScalarType> dtype_or_none,
   } else {
     TORCH_CHECK(spyre_is_card_profile() == 0,
                 "Spyre backend only supports contiguous memory format");
-    TORCH_CHECK(format != c10::MemoryFormat::Preserve, "unsupported memory format option ", format);
     const auto given = format == c10::MemoryFormat::ChannelsLast
         ? c10::get_channels_last_strides_2d(sizes)
         : c10::get_channels_last_strides_3d(sizes);

@@ -48,7 +48,7 @@ fn _function_with_keywords<'py>(
     original: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let definition = definition(name, original, FUNCTIONS[wrap(original, other)?])?;
+    let definition = definition(name, "$module", original, FUNCTIONS[wrap(original, other)?])?;
     // SAFETY: the definition lives for ever; the module is alive, and it takes a count of its own.
     unsafe {
         let made = ffi::PyCFunction_NewEx(definition, module.as_ptr(), module.name()?.as_ptr());
@@ -64,7 +64,7 @@ fn _method_with_keywords<'py>(
     original: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let definition = definition(name, original, METHODS[wrap(original, other)?])?;
+    let definition = definition(name, "$self", original, METHODS[wrap(original, other)?])?;
     // SAFETY: the definition lives for ever, and the class is a type.
     unsafe {
         let made = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
@@ -83,19 +83,23 @@ fn wrap(original: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<usize
     place.ok_or_else(|| PyRuntimeError::new_err("too many functions are wrapped"))
 }
 
-/// What CPython keeps of a function, for ever.
+/// What CPython keeps of a function, for ever. `owner` is what `inspect.signature` leaves out of functions, and
+/// shows first of methods.
 fn definition(
     name: &str,
+    owner: &str,
     original: &Bound<'_, PyAny>,
     call: ffi::PyCFunctionFastWithKeywords,
 ) -> PyResult<*mut ffi::PyMethodDef> {
     let about: Option<String> = original.getattr("__doc__")?.extract()?;
+    let keywords = "*args, device_layout=None, stick_dims=None, **kwargs";
+    let about = format!("{name}({owner}, /, {keywords})\n--\n\n{}", about.unwrap_or_default());
     let text = |text: String| CString::new(text.replace('\0', "")).unwrap_or_default().into_raw();
     Ok(Box::into_raw(Box::new(ffi::PyMethodDef {
         ml_name: text(name.to_owned()),
         ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: about.map_or(ptr::null(), |about| text(about).cast_const()),
+        ml_doc: text(about).cast_const(),
     })))
 }
 

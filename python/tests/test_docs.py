@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pytorch.md").read_text()
 KERNELS = (ROOT / "docs" / "kernels.md").read_text()
 README = (ROOT / "README.md").read_text()
+OF_THE_WHEEL = (ROOT / "python" / "README.md").read_text()
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
 
 
@@ -49,6 +50,12 @@ def test_the_readme(tmp_path):
     (code,) = blocks("python", README)
     (tmp_path / "readme.py").write_text(code)
     assert "Memory of spyre:0" in run([sys.executable, "readme.py"], tmp_path)
+
+
+def test_the_readme_of_the_wheel(tmp_path):
+    (code,) = blocks("python", OF_THE_WHEEL)
+    (tmp_path / "readme.py").write_text(f"{code}\nprint(y.shape)")
+    assert "torch.Size([4, 8])" in run([sys.executable, "readme.py"], tmp_path)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from layout_cases import CARD, contiguous, halves
+from torch_spyre import layouts
 from torch_spyre._C import DataFormats, SpyreTensorLayout, get_device_dtype
 
 FP16 = DataFormats.SEN169_FP16 if CARD else DataFormats.IEEE_FP16
@@ -128,7 +130,6 @@ def test_layouts_are_refused_where_they_make_no_sense():
         lambda t: torch.spyre.set_spyre_tensor_layout(t, layout),
         lambda t: torch.spyre.restickify(t, [0]),
         lambda t: t.set_stick_dims([0]),
-        lambda t: torch.ops.spyre.restickify(t, [0]),
     ):
         with pytest.raises(RuntimeError, match="expected a tensor on 'spyre', not on 'cpu'"):
             ask(x)
@@ -454,3 +455,53 @@ def test_modes_and_subclasses_see_the_functions():
     assert seen == ["empty", "ones", "to", "ones", "zeros_like"]
     own = torch.ones(3).as_subclass(Own)
     assert all(type(made) is Own for made in (own.to(torch.float64), torch.zeros_like(own), own.new_zeros(3)))
+
+
+@pytest.mark.parametrize("name", ["empty", "empty_like", "zeros_like", "full_like", "rand_like", "to"])
+def test_a_layout_goes_with_the_format_that_is_kept(name):
+    makers = FACTORIES | {"to": lambda **k: torch.ones(6, 10).to("spyre", **k)}
+    for memory_format in (torch.preserve_format, torch.contiguous_format):
+        made = makers[name](device_layout=LAYOUT, memory_format=memory_format)
+        assert made.device.type == "spyre"
+        assert (made.stride(), made.device_tensor_layout()) == ((10, 1), LAYOUT)
+    with_sticks = makers[name](stick_dims=[0], memory_format=torch.preserve_format)
+    assert with_sticks.get_stick_dims() == [0]
+
+
+def test_memory_without_a_layout_takes_that_format_too():
+    made = torch.empty(6, 10, device="spyre", memory_format=torch.preserve_format)
+    assert made.stride() == (10, 1)
+    assert made.fill_(2).sum().item() == 120
+
+
+def test_empty_with_layout_takes_that_format():
+    made = torch.spyre.empty_with_layout((6, 10), LAYOUT, torch.float32, memory_format=torch.preserve_format)
+    assert made.device_tensor_layout() == LAYOUT
+
+
+REPLACED = [(torch, name) for name in layouts._EMPTY + layouts._MADE + layouts._EMPTY_LIKE + layouts._MADE_LIKE]
+REPLACED += [(torch, name) for name in layouts._FILLED | layouts._FILLED_LIKE]
+REPLACED += [(Tensor, name) for name in (*layouts._METHODS, "to")]
+
+
+@pytest.mark.parametrize("owner, name", REPLACED, ids=lambda value: getattr(value, "__name__", value))
+def test_a_replaced_function_tells_its_signature(owner, name):
+    function = getattr(owner, name)
+    parameters = inspect.signature(function).parameters
+    kinds = [parameter.kind.name for parameter in parameters.values() if parameter.name != "self"]
+    assert kinds == ["VAR_POSITIONAL", "KEYWORD_ONLY", "KEYWORD_ONLY", "VAR_KEYWORD"]
+    assert [parameters[keyword].default for keyword in ("device_layout", "stick_dims")] == [None, None]
+    inspect.signature(function).bind(torch.ones(2), 3, dtype=torch.int8, stick_dims=[0])
+
+
+def test_replaced_functions_keep_pytorchs_words(python):
+    code = """
+        import inspect, sys, torch
+        for name in ["empty", "zeros", "randn_like", "scalar_tensor"]:
+            print(repr(getattr(torch, name).__doc__), getattr(torch, name).__name__)
+        print(repr(torch.Tensor.to.__doc__), torch.Tensor.to.__name__)
+        for function in (torch.nn.Module.to, torch.Tensor.__repr__):
+            print(inspect.signature(function), repr(function.__doc__), function.__name__)
+    """
+    plain, ours = (python(code, TORCH_DEVICE_BACKEND_AUTOLOAD=value).stdout for value in ("0", "1"))
+    assert ours == plain

@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from contextlib import nullcontext
 
 import pytest
 import torch
+
+from torch_spyre.ops.fallbacks import fallback_stats
 
 DEVICE = torch.device("spyre:0")
 
@@ -117,9 +120,54 @@ def test_generators_of_ones_own():
     assert torch.equal(draw(generator=mine.clone_state()), draw(generator=mine))
 
 
-def test_a_generator_of_the_host_is_refused():
+# What draws, on a device and with a generator.
+DRAWS = {
+    "rand": lambda device, g: torch.rand(5, 33, generator=g, device=device),
+    "randn": lambda device, g: torch.randn(5, 33, generator=g, device=device),
+    "randn of few": lambda device, g: torch.randn(7, generator=g, device=device),
+    "randn float16": lambda device, g: torch.randn(40, dtype=torch.float16, generator=g, device=device),
+    "randn transposed": lambda device, g: torch.empty(5, 33, device=device).t().normal_(generator=g),
+    "randn of a slice": lambda device, g: torch.zeros(9, 70, device=device)[1::2, 3:50].normal_(2, 3, generator=g),
+    "randint": lambda device, g: torch.randint(-9, 1000, (64,), generator=g, device=device),
+    "randperm": lambda device, g: torch.randperm(77, generator=g, device=device),
+    "rand_like": lambda device, g: torch.rand_like(torch.ones(40, device=device), generator=g),
+    "random_": lambda device, g: torch.empty(64, dtype=torch.int32, device=device).random_(generator=g),
+    "random_ to": lambda device, g: torch.empty(64, device=device).random_(50, generator=g),
+    "random_ from": lambda device, g: torch.empty(64, dtype=torch.uint8, device=device).random_(3, 90, generator=g),
+    "uniform_": lambda device, g: torch.empty(3, 50, device=device).uniform_(-4, 9, generator=g),
+    "exponential_": lambda device, g: torch.empty(64, device=device).exponential_(2, generator=g),
+    "geometric_": lambda device, g: torch.empty(64, device=device).geometric_(0.3, generator=g),
+    "cauchy_": lambda device, g: torch.empty(64, device=device).cauchy_(generator=g),
+    "log_normal_": lambda device, g: torch.empty(64, device=device).log_normal_(generator=g),
+    "bernoulli_": lambda device, g: torch.empty(64, device=device).bernoulli_(0.4, generator=g),
+    "bernoulli": lambda device, g: torch.bernoulli(torch.full((64,), 0.4, device=device), generator=g),
+    "normal": lambda device, g: torch.normal(torch.arange(64.0).to(device), 2.0, generator=g),
+    "poisson": lambda device, g: torch.poisson(torch.full((64,), 3.0, device=device), generator=g),
+    "multinomial": lambda device, g: torch.multinomial(torch.arange(1.0, 9).to(device), 5, generator=g),
+    "out": lambda device, g: torch.rand(40, generator=g, out=torch.empty(0, device=device)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("stream", ["default", "another"])
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_generator_of_the_host_gives_the_hosts_numbers(name, stream, no_fallback):
+    make = DRAWS[name]
+    ours, theirs = (torch.Generator().manual_seed(31) for _ in range(2))
+    counted, default = fallback_stats(), torch.spyre.get_rng_state()
+    with torch.spyre.Stream() if stream == "another" else nullcontext():
+        for _ in range(2):
+            drawn = make("spyre", ours)
+            assert drawn.device.type == "spyre"
+            assert torch.equal(drawn.cpu(), make("cpu", theirs))
+    assert torch.equal(ours.get_state(), theirs.get_state()), "it has moved on as on the CPU"
+    assert torch.equal(torch.spyre.get_rng_state(), default), "the device's own has not"
+    assert fallback_stats() == counted, "the CPU was asked for"
+
+
+def test_a_generator_of_no_device_here_is_refused():
     with pytest.raises(RuntimeError, match="(?i)generator"):
-        torch.rand(3, device="spyre", generator=torch.Generator())
+        torch.rand(3, device="cpu", generator=torch.Generator(device="spyre"))
 
 
 def test_offsets():

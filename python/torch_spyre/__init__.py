@@ -6,7 +6,7 @@ device. Nothing is started until a tensor, a stream or a device is asked for.
 
 import threading
 
-__all__ = ["_autoload"]
+__all__ = ["__version__", "_autoload"]
 
 _lock = threading.Lock()
 
@@ -52,6 +52,16 @@ def _register() -> None:
     model_utils.patch_module_to_for_spyre()
     neighbours.install()
     atexit.register(_C._flush_autograd)
+
+
+def __getattr__(name: str) -> str:
+    """The version is the extension's: to import this package does not load that."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .version import __version__
+
+    globals()[name] = __version__
+    return __version__
 
 
 import torch  # noqa: E402, F401  loads the libraries that the extension needs, and finds us above

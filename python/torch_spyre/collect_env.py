@@ -96,7 +96,7 @@ def _device(torch, index: int) -> Iterator[tuple[str, str]]:
     yield "emulated", str(properties.is_emulated)
     yield "profile", properties.profile
     yield "memory mode", properties.memory_mode
-    yield "memory", f"{properties.total_memory} bytes in {properties.regions} regions"
+    yield "memory", f"{properties.nominal_memory} bytes in {properties.regions} regions, nominally"
     free, total = torch.spyre.mem_get_info(index)
     yield "usable", f"{free} of {total} bytes free"
     x = torch.arange(6, dtype=torch.float32).reshape(2, 3)

@@ -263,6 +263,8 @@ def _factory(original: Callable[..., torch.Tensor], fill: Any) -> Callable[..., 
             kwargs = kwargs | {"requires_grad": True} if requires_grad else kwargs
             return original(*args, **kwargs)
         _check_options(original, kwargs)
+        if kwargs.get("memory_format") == torch.preserve_format and _first_tensor(args) is None:
+            del kwargs["memory_format"]  # of nothing: PyTorch refuses it on its own devices
         kwargs["device"] = device = _device(kwargs.get("device"), _first_tensor(args))
         if fill is ...:
             made = _to(original(*args, **kwargs), device_layout=device_layout, stick_dims=stick_dims)

@@ -23,7 +23,9 @@ class DeviceProperties:
     name: str
     index: int
     total_memory: int
-    """Bytes of all regions. What of it this process may use is told by ``mem_get_info``."""
+    """Bytes that this process may use, as ``mem_get_info`` tells them."""
+    nominal_memory: int
+    """Bytes of all regions: what the card would have if the host gave it as much."""
     regions: int
     region_bytes: int
     memory_mode: str

@@ -37,7 +37,14 @@ class trace:
     lost: int = 0
     """Blocks that there was no room for: 2,097,152 of each card are kept."""
     modelled_seconds: float = 0.0
-    """How long a real card would compute. Copies to and from it, and launches, are not modelled."""
+    """How long all of it would take on a real card: kernels, copies and launches, one after the other."""
+    modelled_kernel_seconds: float = 0.0
+    """How long kernels would, by a model that was fitted to measured ones."""
+    modelled_copy_seconds: float = 0.0
+    """How long copies and fills would. Rates and latencies are assumed: none are published."""
+    modelled_launch_seconds: float = 0.0
+    """How long launches would, without their kernels: 20 us each, which is assumed."""
+    _modelled: str = ""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else os.fspath(path)
@@ -65,9 +72,13 @@ class trace:
         self.blocks, self.kernels = numbers["blocks"], numbers["kernels"]
         self.copies, self.lost = numbers["copies"], numbers["lost"]
         self.modelled_seconds = numbers["modelled_nanoseconds"] / 1e9
+        self.modelled_kernel_seconds = numbers["modelled_kernels_nanoseconds"] / 1e9
+        self.modelled_copy_seconds = numbers["modelled_copies_nanoseconds"] / 1e9
+        self.modelled_launch_seconds = numbers["modelled_launches_nanoseconds"] / 1e9
+        self._modelled = numbers["modelled_text"]
 
     def __repr__(self) -> str:
         if self._number is not None:
             return f"<trace {self.path!r}, being recorded>"
-        modelled = f"{self.modelled_seconds * 1e3:.3f} ms on a real card"
-        return f"<trace {self.path!r}: {self.kernels} kernels, {self.copies} copies, {modelled}>"
+        done = f"{self.kernels} kernels, {self.copies} copies"
+        return f"<trace {self.path!r}: {done}; on a real card {self._modelled or 'nothing'}>"

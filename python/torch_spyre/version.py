@@ -1,3 +1,5 @@
-"""The version of this package."""
+"""The version of this package: that of its wheel, of the extension and of the ``spyre`` command."""
 
-__version__ = "0.0.1"
+from ._C import __version__
+
+__all__ = ["__version__"]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use spyre_artifact::cost;
 use spyre_flex::RecordState;
+use spyre_hal::BlockKind;
 
 use super::{Trace, TracedBlock};
 
@@ -100,20 +102,38 @@ fn run(block: &TracedBlock, clock: &Clock) -> Span {
     span(block, clock.at(block.started_at), clock.at(end.max(block.started_at)))
 }
 
-/// The blocks of each stream, one behind the other.
+/// The blocks of each stream, one behind the other, and before each kernel its launch.
 fn modelled(blocks: &[TracedBlock]) -> Option<Process> {
     let timed = |block: &TracedBlock| block.modelled_nanoseconds.map(|_| block.stream.0);
     let rows = by_key(blocks, timed).into_iter().map(|(stream, blocks)| {
-        let mut now = 0;
-        let spans = blocks.into_iter().map(|block| {
-            let start = now;
-            now += block.modelled_nanoseconds.unwrap_or(0);
-            span(block, start, now)
-        });
-        Row { name: format!("stream {stream}"), category: "modelled", spans: spans.collect() }
+        let (mut now, mut spans) = (0, Vec::new());
+        for block in blocks {
+            if block.is_kernel() {
+                spans.push(launch(block, now));
+                now += cost::launch();
+            }
+            let end = now + block.modelled_nanoseconds.unwrap_or(0);
+            let is_assumed = !block.is_kernel() && block.kind != BlockKind::CopyDevice;
+            spans.push(with_basis(span(block, now, end), is_assumed));
+            now = end;
+        }
+        Row { name: format!("stream {stream}"), category: "modelled", spans }
     });
     let rows: Vec<Row> = rows.collect();
     (!rows.is_empty()).then(|| Process { name: "modelled card".to_owned(), rows })
+}
+
+/// What comes before a kernel runs.
+fn launch(block: &TracedBlock, start: u64) -> Span {
+    let mut span = span(block, start, start + cost::launch());
+    span.name = format!("launch of {}", span.name);
+    with_basis(span, true)
+}
+
+fn with_basis(mut span: Span, is_assumed: bool) -> Span {
+    let basis = if is_assumed { "assumed" } else { "modelled after measured kernels" };
+    span.arguments.push(("basis", Argument::Text(basis.to_owned())));
+    span
 }
 
 fn span(block: &TracedBlock, start: u64, end: u64) -> Span {

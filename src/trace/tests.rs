@@ -95,20 +95,30 @@ fn engines_and_modelled_times_are_shown_where_they_are_known() {
         block.engine = Some(EngineIndex(block.stream.0 / 4));
         block.modelled_nanoseconds = Some(nanoseconds);
     }
-    let spans = chrome_spans(&trace(blocks));
+    blocks[1].kind = BlockKind::CopyToDevice;
+    let trace = trace(blocks);
+    let spans = chrome_spans(&trace);
     let engines = spans.iter().filter(|span| span.1.starts_with("engine")).count();
     let modelled: Vec<_> = spans.iter().filter(|span| span.0 == "modelled card").collect();
     assert_eq!(engines, 4);
-    let ends: Vec<_> = modelled.iter().map(|span| (span.1.as_str(), span.4, span.5)).collect();
+    let ends: Vec<_> = modelled.iter().map(|span| (span.3.as_str(), span.4, span.5)).collect();
     assert_eq!(
         ends,
         [
-            ("stream 0", 0.0, 0.01),
-            ("stream 0", 0.01, 0.02),
-            ("stream 0", 0.03, 0.03),
-            ("stream 4", 0.0, 0.007)
+            ("first \"quoted\"", 0.0, 0.01),
+            ("launch of second", 0.01, 20.0),
+            ("second", 20.01, 0.02),
+            ("launch of third", 20.03, 20.0),
+            ("third", 40.03, 0.03),
+            ("launch of other", 0.0, 20.0),
+            ("other", 20.0, 0.007)
         ]
     );
+    let cost = trace.cost();
+    assert_eq!((cost.kernels, cost.copies, cost.launches), (57, 10, 60_000));
+    let json = trace.chrome();
+    let basis = |basis: &str| json.matches(&format!("\"basis\":\"{basis}")).count();
+    assert_eq!((basis("assumed"), basis("modelled")), (4, 3));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! Kernels follow a model that was fitted to measured ones; it says how far off it is for each kind of
 //! kernel. Time is that of the products or of device memory, whichever is longer, and that of the ring
 //! between the cores. Where a front end would choose, such as how rows are divided among cores, the
-//! model takes its usual choice. Transfers are an assumption: nobody has published them.
+//! model takes its usual choice. Transfers and launches are an assumption: no one has published them. A
+//! [`CostBreakdown`] keeps the two kinds apart.
 //!
 //! ```
 //! use spyre_artifact::cost::{Pattern, Work};
@@ -16,14 +17,16 @@
 //! assert_eq!(pattern.error().to_string(), "+-21 %");
 //! ```
 
+mod breakdown;
 mod error_band;
 mod pattern;
 mod transfers;
 mod work;
 
+pub use breakdown::CostBreakdown;
 pub use error_band::ErrorBand;
 pub use pattern::{Batch, Pattern};
-pub use transfers::{ASSUMPTIONS, copy, fill, transfer};
+pub use transfers::{ASSUMPTIONS, copy, fill, launch, transfer};
 pub use work::{CardTime, Work};
 
 /// Cores of a card.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use spyre_artifact::cost;
 use spyre_hal::{
     CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, DeviceRange, Fault, Outcome, Pattern,
 };
@@ -16,7 +17,8 @@ use crate::work::Work;
 const PEER_BYTES: usize = 256 << 10;
 
 impl Work<'_> {
-    pub(crate) fn copy_to_device(&self, copy: &CopyToDevice) -> Outcome {
+    /// What it takes on a real card comes back.
+    pub(crate) fn copy_to_device(&self, copy: &CopyToDevice) -> Result<u64, Fault> {
         let source = copy.source.bytes();
         match &copy.nest {
             None => self.load(copy.target, source.get(..length(copy.target)).unwrap_or(source)),
@@ -27,18 +29,19 @@ impl Work<'_> {
         }
     }
 
-    /// Writes as many bytes to a range, which may hold programs.
-    pub(crate) fn load(&self, target: DeviceRange, source: &[u8]) -> Outcome {
+    /// Writes as many bytes to a range, which may hold programs. What it takes on a real card comes back.
+    pub(crate) fn load(&self, target: DeviceRange, source: &[u8]) -> Result<u64, Fault> {
         self.noted(target, || self.write(target, source))
     }
 
-    /// Has what was decoded from a range forgotten, before and after it is written.
-    fn noted(&self, target: DeviceRange, write: impl FnOnce() -> Outcome) -> Outcome {
+    /// Has what was decoded from a range forgotten, before and after it is written. What is written to programs is
+    /// part of what a launch takes, and takes nothing of its own.
+    fn noted(&self, target: DeviceRange, write: impl FnOnce() -> Outcome) -> Result<u64, Fault> {
         let place = self.memory.place(&target)?;
-        self.programs.note_write(place, target.bytes);
+        let is_for_programs = self.programs.note_write(place, target.bytes);
         let outcome = write();
         self.programs.note_write(place, target.bytes);
-        outcome
+        outcome.map(|()| if is_for_programs { 0 } else { cost::transfer(target.bytes) })
     }
 
     pub(crate) fn copy_from_device(&self, copy: &mut CopyFromDevice) -> Outcome {

@@ -59,7 +59,6 @@ mod vector;
 
 use std::sync::Arc;
 
-use spyre_artifact::cost::Pattern;
 use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
 use spyre_hal::{DeviceHandle, DeviceRange, Fault, Vouched};
 use zerocopy::IntoBytes;
@@ -76,11 +75,12 @@ pub(crate) use spaces::Programs;
 use stop::Stop;
 
 impl Work<'_> {
-    /// Runs the program that lies at a handle. What that would take on a real card comes back.
+    /// Runs the program that lies at a handle. What that would take on a real card comes back: nothing for a
+    /// correction, which is part of what a launch takes.
     pub(crate) fn launch(&self, program: DeviceHandle, vouched: Vouched) -> Result<u64, Fault> {
         let run = || match self.loaded(program)?.image() {
             LoadedImage::Entry(instance) => self.compute(program, instance, vouched),
-            LoadedImage::Correction(corrector) => self.correct(program, corrector),
+            LoadedImage::Correction(corrector) => self.correct(program, corrector).map(|()| 0),
             LoadedImage::Code(_) => {
                 Err(Stop::refused("it is shared code: launch an entry image of it"))
             }
@@ -116,7 +116,7 @@ impl Work<'_> {
     }
 
     /// Patches the word table of the entry image that a correction names, where it lies.
-    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<u64, Stop> {
+    fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<(), Stop> {
         let target = named(corrector.target, "entry image")?;
         let Patching { entry, words } = &mut *corrector.patching.lock();
         if !entry.as_ref().is_some_and(|entry| entry.is_current()) {
@@ -133,7 +133,7 @@ impl Work<'_> {
             let at = patch.target_word as usize * size_of::<u64>();
             table.write(at, words.as_bytes(), Way::Cached);
         }
-        Ok(corrector.traffic.nanoseconds(Pattern::default()))
+        Ok(())
     }
 
     /// The entry image that a correction patches.

@@ -20,13 +20,8 @@ impl Work<'_> {
     /// Carries a block out, and drops it. Says how long it would have taken on a real card.
     pub(crate) fn carry_out(&self, block: ControlBlock) -> Result<u64, Fault> {
         match block {
-            ControlBlock::CopyToDevice(copy) => {
-                self.copy_to_device(&copy).map(|()| cost::transfer(copy.target.bytes))
-            }
-            ControlBlock::CopyStaged(copy) => {
-                let target = copy.target();
-                self.load(target, copy.bytes()).map(|()| cost::transfer(target.bytes))
-            }
+            ControlBlock::CopyToDevice(copy) => self.copy_to_device(&copy),
+            ControlBlock::CopyStaged(copy) => self.load(copy.target(), copy.bytes()),
             ControlBlock::CopyFromDevice(mut copy) => {
                 self.copy_from_device(&mut copy).map(|()| cost::transfer(copy.source.bytes))
             }

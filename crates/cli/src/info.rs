@@ -15,6 +15,7 @@ pub(crate) fn report() -> Result<Report> {
     let settings = OpenSettings::from_environment()?;
     let budget = Budget::of_process()?;
     let OpenSettings { devices, regions, region_bytes, .. } = &settings;
+    let nominal_memory_bytes = u64::from(*regions) * region_bytes;
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
         devices: devices.visible.len(),
@@ -23,7 +24,8 @@ pub(crate) fn report() -> Result<Report> {
         mode: text::mode(devices.mode),
         regions: *regions,
         region_bytes: *region_bytes,
-        total_memory_bytes: u64::from(*regions) * region_bytes,
+        nominal_memory_bytes,
+        total_memory_bytes: budget.limit_bytes().min(nominal_memory_bytes),
         limit_bytes: budget.limit_bytes(),
         committed_bytes: budget.committed_bytes(),
         profile: text::profile(settings.profile),
@@ -60,6 +62,7 @@ pub(crate) struct Report {
     mode: &'static str,
     regions: u16,
     region_bytes: u64,
+    nominal_memory_bytes: u64,
     total_memory_bytes: u64,
     limit_bytes: u64,
     committed_bytes: u64,
@@ -96,11 +99,11 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "memory    {}, {} regions of {} each, {} in all",
+            "memory    {}, {} regions of {} each, {} nominally",
             self.mode,
             self.regions,
             text::bytes(self.region_bytes),
-            text::bytes(self.total_memory_bytes)
+            text::bytes(self.nominal_memory_bytes)
         )?;
         let (limit, committed) = (text::bytes(self.limit_bytes), text::bytes(self.committed_bytes));
         writeln!(f, "budget    {committed} committed of {limit}")?;

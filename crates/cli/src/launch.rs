@@ -10,14 +10,16 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use spyre::OpenSettings;
+use spyre::artifact::cost::CostBreakdown;
 use spyre::artifact::{CompilerOutput, Role, TensorMetadata};
-use spyre::flex::Record;
 use spyre::hal::{DeviceRange, MemoryMode, Pattern};
 use spyre::numerics::Profile;
 use spyre::runtime::{
     CPUTensor, Device, ExecutionPlan, SpyreStream, SpyreTensor, launch_kernel_with,
 };
+use spyre::trace::Trace;
 
+use crate::cost_report::CostReport;
 use crate::fill::Fill;
 use crate::given::{self, Given};
 use crate::npy::element_bytes;
@@ -119,6 +121,10 @@ pub(crate) struct Summary {
     pub(crate) fastest_nanoseconds: u64,
     /// Of one launch; `None` where nothing is modelled, or the recorder did not keep all of it.
     pub(crate) modelled_nanoseconds: Option<u64>,
+    /// The same, by what it goes for.
+    pub(crate) modelled: Option<CostReport>,
+    /// Of tensors that were brought there for the launches, and of their results.
+    pub(crate) modelled_tensor_copies_nanoseconds: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -222,7 +228,7 @@ impl LaunchArguments {
         stream.synchronize()?;
 
         let mut times = Vec::new();
-        let (mut blocks_per_launch, mut modelled_nanoseconds) = (0, None);
+        let (mut blocks_per_launch, mut modelled_launch) = (0, None);
         let bar = ProgressBar::new(self.repeat.get().into()); // drawn on terminals only
         for nth in 0..self.repeat.get() {
             if nth > 0 {
@@ -235,7 +241,7 @@ impl LaunchArguments {
             times.push(start.elapsed());
             blocks_per_launch = point.sequence - before;
             if nth + 1 == self.repeat.get() {
-                modelled_nanoseconds = modelled(&stream, before + 1..=point.sequence);
+                modelled_launch = modelled(&stream, before + 1..=point.sequence);
             }
             bar.inc(1);
         }
@@ -249,7 +255,11 @@ impl LaunchArguments {
         }
         stream.synchronize()?;
         let blocks_queued = last_sequence(&stream);
-        let summary = self.summary(prepared, blocks_per_launch, modelled_nanoseconds, times);
+        let copies = modelled(&stream, 1..=blocks_queued).map(|all| all.copies);
+        let mut summary = self.summary(prepared, blocks_per_launch, times);
+        summary.modelled_nanoseconds = modelled_launch.map(CostBreakdown::total);
+        summary.modelled = modelled_launch.map(CostReport::from);
+        summary.modelled_tensor_copies_nanoseconds = copies;
         Ok(Launched { device, outputs, blocks_queued, summary })
     }
 
@@ -257,7 +267,6 @@ impl LaunchArguments {
         &self,
         prepared: &Prepared,
         blocks_per_launch: u64,
-        modelled_nanoseconds: Option<u64>,
         mut times: Vec<Duration>,
     ) -> Summary {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -281,7 +290,9 @@ impl LaunchArguments {
             first_nanoseconds,
             median_nanoseconds: nanoseconds(times[times.len() / 2]),
             fastest_nanoseconds: nanoseconds(times[0]),
-            modelled_nanoseconds,
+            modelled_nanoseconds: None,
+            modelled: None,
+            modelled_tensor_copies_nanoseconds: None,
         }
     }
 }
@@ -326,15 +337,15 @@ fn last_sequence(stream: &SpyreStream) -> u64 {
 }
 
 /// What these blocks would take on a real card, one after the other.
-fn modelled(stream: &SpyreStream, blocks: RangeInclusive<u64>) -> Option<u64> {
-    let records = stream.device().context().scheduler().flight_record();
-    let is_one = |record: &&Record| {
+fn modelled(stream: &SpyreStream, blocks: RangeInclusive<u64>) -> Option<CostBreakdown> {
+    let device = stream.device();
+    let mut records = device.context().scheduler().flight_record();
+    records.retain(|record| {
         record.stream == stream.flex().index() && blocks.contains(&record.sequence)
-    };
-    let times: Vec<u64> =
-        records.iter().filter(is_one).map(|record| record.modelled_nanoseconds).collect();
-    let is_whole = times.len() as u64 == blocks.end() + 1 - blocks.start();
-    Some(times.iter().sum()).filter(|&time| is_whole && time > 0)
+    });
+    let is_whole = records.len() as u64 == blocks.end() + 1 - blocks.start();
+    let cost = Trace::new(device.index(), records).cost();
+    Some(cost).filter(|cost| is_whole && cost.total() > 0)
 }
 
 /// Refuses shapes that no memory holds, before any is taken.

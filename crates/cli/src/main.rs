@@ -8,6 +8,7 @@ mod bench;
 mod bundle;
 mod cache;
 mod compile;
+mod cost_report;
 mod fill;
 mod given;
 mod info;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use spyre::artifact::cost::ASSUMPTIONS;
 use spyre::compiler::{CompileOptions, Kernel};
 
+use crate::cost_report::CostReport;
 use crate::text;
 
 /// Extents as in `m=512,n=4096`.
@@ -26,6 +27,11 @@ pub(crate) fn extents(given: &str) -> Result<Vec<(&str, u64)>> {
 #[derive(Debug, Serialize)]
 pub(crate) struct PredictedReport {
     pattern: &'static str,
+    /// Of one launch.
+    cost: CostReport,
+    /// Programs that it runs: one for each step and tile.
+    launches: u64,
+    /// Of the kernel alone, and its parts.
     nanoseconds: f64,
     memory_nanoseconds: f64,
     products_nanoseconds: f64,
@@ -38,7 +44,7 @@ pub(crate) struct PredictedReport {
     read_bytes: u64,
     written_bytes: u64,
     products: u64,
-    /// What is not counted, since nobody has published it.
+    /// What copies and launches are assumed to take, since no one has published it.
     assumed: &'static str,
 }
 
@@ -53,6 +59,8 @@ impl PredictedReport {
         let [least, most] = error.around(time.total());
         Ok(Self {
             pattern: work.pattern.name(),
+            cost: predicted.cost().into(),
+            launches: predicted.launches,
             nanoseconds: time.total(),
             memory_nanoseconds: time.memory,
             products_nanoseconds: time.products,
@@ -73,13 +81,15 @@ impl fmt::Display for PredictedReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time =
             |nanoseconds: f64| text::duration(Duration::from_nanos(nanoseconds.ceil() as u64));
-        let (total, pattern, error) = (time(self.nanoseconds), self.pattern, &self.error);
-        writeln!(f, "predicted on a real card: {total} ({pattern}, {error})")?;
+        writeln!(f, "predicted on a real card: {}", self.cost)?;
+        let (kernel, pattern, error) = (time(self.nanoseconds), self.pattern, &self.error);
+        writeln!(f, "  kernel    {kernel} ({pattern}, {error})")?;
         let bytes = [self.read_bytes, self.written_bytes].map(text::bytes);
         let (memory, products) = (time(self.memory_nanoseconds), time(self.products_nanoseconds));
         writeln!(f, "  memory    {memory}: {} read, {} written", bytes[0], bytes[1])?;
         writeln!(f, "  products  {products}: {} multiplications", self.products)?;
         writeln!(f, "  ring      {}", time(self.ring_nanoseconds))?;
-        writeln!(f, "  assumed, and not counted: {}", self.assumed)
+        let launches = text::count(self.launches as usize, "launch").replace("launchs", "launches");
+        writeln!(f, "  {launches}, no copies; assumed: {}", self.assumed)
     }
 }

@@ -160,9 +160,12 @@ impl fmt::Display for Summary {
                 time(self.fastest_nanoseconds)
             )?,
         }
-        match self.modelled_nanoseconds {
-            Some(modelled) => writeln!(f, "; on a real card {} (modelled)", time(modelled))?,
-            None => writeln!(f)?,
+        writeln!(f)?;
+        if let Some(modelled) = &self.modelled {
+            writeln!(f, "a launch on a real card: {modelled}")?;
+        }
+        if let Some(copies) = self.modelled_tensor_copies_nanoseconds.filter(|&copies| copies > 0) {
+            writeln!(f, "tensors there and back: {} (assumed)", time(copies))?;
         }
         let row = |input: &InputReport| {
             let shape = text::shape(&input.shape);

@@ -21,15 +21,13 @@ pub enum CardNote {
     Narrowed { operand: String, dtype: DType, format: DataFormat },
     /// More dims than the card's layouts have.
     Rank { operand: String, rank: usize },
-    /// An operation that the card lacks and nobody replaces.
-    Missing { operation: String },
     /// An operation that a front end makes from others.
     Decomposed { operation: String, into: &'static str },
     /// An operation that a front end leaves to the host.
     OnHost { operation: String },
-    /// An operation that the card does with 16-bit numbers only.
+    /// An operation that the card does with 16-bit numbers only: others are left to the host.
     SinglePrecision { operation: String },
-    /// Arithmetic with integers, or with doubles.
+    /// Arithmetic with integers, or with doubles, which is left to the host.
     Arithmetic { operation: String, lane: Lane },
     /// A reduction along the sticks that goes over other dims, too.
     ReducedTogether { operation: String, dims: Vec<String> },
@@ -45,16 +43,17 @@ pub enum CardNote {
     Scratchpad { dims: Vec<String>, bytes: u64 },
 }
 
-/// What becomes of it.
+/// What becomes of it. Where the software card has the profile `card`, it refuses what is refused here and
+/// computes all else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The card does not do it.
+    /// It is an error: the card has no form for such tensors.
     Refused,
     /// It is done by the host, between kernels.
     OnHost,
-    /// It is done in another way.
-    Replaced,
+    /// It is done as other operations, or as several.
+    Decomposed,
     /// It is done, and numbers may change.
     Narrowed,
 }
@@ -63,12 +62,18 @@ impl CardNote {
     /// What becomes of it.
     pub fn verdict(&self) -> Verdict {
         match self {
-            Self::Decomposed { .. } | Self::ReducedTogether { .. } | Self::Turned { .. } => {
-                Verdict::Replaced
-            }
-            Self::OnHost { .. } => Verdict::OnHost,
+            Self::DType { .. } | Self::Rank { .. } => Verdict::Refused,
+            Self::OnHost { .. }
+            | Self::SinglePrecision { .. }
+            | Self::Arithmetic { .. }
+            | Self::Access { .. } => Verdict::OnHost,
+            Self::Decomposed { .. }
+            | Self::ReducedTogether { .. }
+            | Self::Turned { .. }
+            | Self::Segments { .. }
+            | Self::Span { .. }
+            | Self::Scratchpad { .. } => Verdict::Decomposed,
             Self::Narrowed { .. } => Verdict::Narrowed,
-            _ => Verdict::Refused,
         }
     }
 }
@@ -78,8 +83,8 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
-            Self::OnHost => "on the host",
-            Self::Replaced => "replaced",
+            Self::OnHost => "host",
+            Self::Decomposed => "decomposed",
             Self::Narrowed => "narrowed",
         }
     }
@@ -98,7 +103,7 @@ impl Kernel {
     ///     y = sin(x)
     /// }".parse()?;
     /// let notes: Vec<String> = kernel.card_report(&[]).iter().map(ToString::to_string).collect();
-    /// assert_eq!(notes, ["on the host: `sin` is none of the card's operations"]);
+    /// assert_eq!(notes, ["host: `sin` is none of the card's operations"]);
     /// # Ok::<(), spyre_compiler::ParseError>(())
     /// ```
     pub fn card_report(&self, extents: &[(&str, u64)]) -> Vec<CardNote> {
@@ -143,7 +148,6 @@ impl fmt::Display for CardNote {
                     limits::RANK
                 )
             }
-            Self::Missing { operation } => write!(f, "the card has no `{operation}`"),
             Self::Decomposed { operation, into } => write!(f, "`{operation}` becomes {into}"),
             Self::OnHost { operation } => {
                 write!(f, "`{operation}` is none of the card's operations")
@@ -176,7 +180,7 @@ impl fmt::Display for CardNote {
             Self::Segments { tensors } => {
                 write!(
                     f,
-                    "{tensors} tensors in one kernel, and a job has {} segments for them",
+                    "{tensors} tensors in one kernel take several, as a job has {} segments for them",
                     limits::SEGMENTS
                 )
             }
@@ -184,14 +188,16 @@ impl fmt::Display for CardNote {
                 let most = limits::SPAN_BYTES;
                 write!(
                     f,
-                    "`{operand}` is {bytes_per_core} bytes for each core, which reaches over {most}"
+                    "`{operand}` is cut into parts: it is {bytes_per_core} bytes for each core, which \
+                     reaches over {most}"
                 )
             }
             Self::Scratchpad { dims, bytes } => {
                 let (dims, most) = (dims.join(", "), limits::SCRATCHPAD_BYTES);
                 write!(
                     f,
-                    "all of {dims} at once is {bytes} bytes, and a core's scratchpad holds {most}"
+                    "all of {dims} at once takes several kernels: it is {bytes} bytes, and a core's \
+                     scratchpad holds {most}"
                 )
             }
         }

@@ -2,7 +2,7 @@
 
 mod pattern;
 
-use spyre_artifact::cost::{CardTime, ErrorBand, Work};
+use spyre_artifact::cost::{self, CardTime, CostBreakdown, ErrorBand, Work};
 use spyre_artifact::{Intermediate, IntermediateDim};
 use thiserror::Error;
 
@@ -18,6 +18,16 @@ pub struct Prediction {
     pub time: CardTime,
     /// How far off that may be.
     pub error: ErrorBand,
+    /// How many programs run: one for each step and tile.
+    pub launches: u64,
+}
+
+impl Prediction {
+    /// What one launch takes of a card whose memory the tensors are in.
+    pub fn cost(&self) -> CostBreakdown {
+        let launches = self.launches.saturating_mul(cost::launch());
+        CostBreakdown { kernels: self.work.nanoseconds(), copies: 0, launches }
+    }
 }
 
 /// Why nothing is predicted.
@@ -34,8 +44,8 @@ pub enum PredictError {
 }
 
 impl Kernel {
-    /// What the kernel would take on a real card, with dims of these extents. No transfer is counted,
-    /// and no launch: of those only assumptions are known.
+    /// What the kernel would take on a real card, with dims of these extents. Its tensors are there: no
+    /// transfer is counted. [`Prediction::cost`] counts launches, of which only assumptions are known.
     ///
     /// ```
     /// use spyre_compiler::{CompileOptions, Kernel};
@@ -70,12 +80,14 @@ impl Kernel {
                     add(work.written_bytes, bytes.min(sizes.stored(OperandId(at))));
             }
         }
-        for kept in self.compile(options)?.intermediates {
-            let bytes = sizes.of(&kept)?;
+        let plan = self.compile(options)?;
+        for kept in &plan.intermediates {
+            let bytes = sizes.of(kept)?;
             work.read_bytes = add(work.read_bytes, bytes);
             work.written_bytes = add(work.written_bytes, bytes);
         }
-        Ok(Prediction { work, time: work.time(), error: pattern.error() })
+        let launches = plan.launches(|name| sizes.extent(name));
+        Ok(Prediction { work, time: work.time(), error: pattern.error(), launches })
     }
 }
 
@@ -128,12 +140,13 @@ impl<'a> Sizes<'a> {
         })
     }
 
+    fn extent(&self, name: &str) -> Option<u64> {
+        let at = self.kernel.dims().iter().position(|dim| dim == name)?;
+        Some(self.extents[at])
+    }
+
     fn of(&self, tensor: &Intermediate) -> Result<u64, PredictError> {
-        let extent = |name: &str| {
-            let at = self.kernel.dims().iter().position(|dim| dim == name)?;
-            Some(self.extents[at])
-        };
-        Ok(tensor.bytes(extent).map_err(CompileError::from)?)
+        Ok(tensor.bytes(|name| self.extent(name)).map_err(CompileError::from)?)
     }
 
     /// The most bytes that loads bring: those at coordinates of their own bring one element each.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use spyre::artifact::cost::CostBreakdown;
 use spyre::hal::BlockKind;
 use spyre::trace::{Trace, TracedBlock};
 
@@ -101,17 +102,26 @@ fn summary<'py>(py: Python<'py>, recording: &Recording) -> PyResult<Bound<'py, P
     let is_kernel =
         |block: &&RecordedBlock| block.record.kind == BlockKind::Launch && !block.is_correction();
     let kernels = recording.blocks.iter().filter(is_kernel);
-    let copies = recording
-        .blocks
-        .iter()
-        .filter(|block| is_copy(block.record.kind) && !block.is_correction());
-    let modelled: u64 = kernels.clone().map(|block| block.record.modelled_nanoseconds).sum();
+    // Copies of programs take nothing of their own.
+    let is_own_copy = |block: &&RecordedBlock| {
+        let RecordedBlock { record, .. } = block;
+        is_copy(record.kind) && record.modelled_nanoseconds > 0
+    };
+    let copies = recording.blocks.iter().filter(is_own_copy);
+    let mut cost = CostBreakdown::default();
+    for trace in traces(recording) {
+        cost += trace.cost();
+    }
     let summary = PyDict::new(py);
     summary.set_item("blocks", recording.blocks.len())?;
     summary.set_item("kernels", kernels.count())?;
     summary.set_item("copies", copies.count())?;
     summary.set_item("lost", recording.lost)?;
-    summary.set_item("modelled_nanoseconds", modelled)?;
+    summary.set_item("modelled_nanoseconds", cost.total())?;
+    summary.set_item("modelled_kernels_nanoseconds", cost.kernels)?;
+    summary.set_item("modelled_copies_nanoseconds", cost.copies)?;
+    summary.set_item("modelled_launches_nanoseconds", cost.launches)?;
+    summary.set_item("modelled_text", cost.to_string())?;
     Ok(summary)
 }
 

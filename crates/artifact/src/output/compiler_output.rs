@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use super::{
-    Binding, CompilerOptions, CorrectionMetadata, ImageId, InitPacket, Intermediate, Step,
-    TensorMetadata, check, files, folder,
+    Binding, CompilerOptions, CorrectionMetadata, ExpectedSize, ImageId, InitPacket, Intermediate,
+    Step, TensorMetadata, check, files, folder,
 };
 use crate::{Code, CodeImage, CorrectionProgram, Error, Program};
 
@@ -127,6 +127,22 @@ impl CompilerOutput {
     /// ```
     pub fn from_files<B: AsRef<[u8]>>(file: impl Fn(&str) -> Option<B>) -> Result<Self, Error> {
         files::from_files(file)
+    }
+
+    /// How many programs run for tensors of these extents: each step once, or once for every tile.
+    pub fn launches(&self, extent: impl Fn(&str) -> Option<u64>) -> u64 {
+        let tiles = |dim: &String| {
+            let mut sizes = self.tensor_input_metadata.iter().flat_map(|tensor| &tensor.dims);
+            let expected = sizes.find(|expected| expected.name == *dim);
+            match (expected.map(|expected| expected.size), extent(dim)) {
+                (Some(ExpectedSize::Fixed(tile)), Some(extent)) => {
+                    extent.div_ceil(tile.get()).max(1)
+                }
+                _ => 1,
+            }
+        };
+        let of_step = |step: &Step| step.dims.iter().map(tiles).fold(1, u64::saturating_mul);
+        self.steps.iter().map(of_step).fold(0, u64::saturating_add)
     }
 
     /// The compute program in an image.

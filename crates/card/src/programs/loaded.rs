@@ -8,7 +8,6 @@ use spyre_artifact::{CorrectionImage, CorrectionProgram, EntryHeader, HEADER_BYT
 
 use super::bound::Bound;
 use super::code::LoadedCode;
-use crate::model::Traffic;
 
 /// An image as it was decoded from device memory.
 pub(super) struct Loaded {
@@ -38,7 +37,6 @@ pub(super) struct Corrector {
     pub(super) target: HandleWords,
     pub(super) program: CorrectionProgram,
     pub(super) input_offset: u64,
-    pub(super) traffic: Traffic,
     pub(super) patching: Mutex<Patching>,
 }
 
@@ -53,14 +51,10 @@ pub(super) struct Patching {
 
 impl Corrector {
     fn new(image: &CorrectionImage) -> Self {
-        let bytes = |words: u64| words * size_of::<u64>() as u64;
         let program = image.program().clone();
-        let patched = program.patches().iter().map(|patch| u64::from(patch.words)).sum();
-        let read_bytes = bytes(image.input().len() as u64);
-        let traffic = Traffic { read_bytes, written_bytes: bytes(patched), products: 0 };
         let input_offset = image.input_offset() as u64;
         let (target, patching) = (image.target(), Mutex::default());
-        Self { target, program, input_offset, traffic, patching }
+        Self { target, program, input_offset, patching }
     }
 
     /// Of the table that it patches.

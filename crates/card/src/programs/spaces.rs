@@ -127,17 +127,20 @@ impl Programs {
         touching(&self.spaces.read(), place.region, &range).next().is_none()
     }
 
-    /// Forgets what was decoded from these bytes: call it before and after a copy writes them.
-    pub(crate) fn note_write(&self, place: Place, bytes: u64) {
+    /// Forgets what was decoded from these bytes: call it before and after a copy writes them. Says whether they
+    /// are in an allocation for programs.
+    pub(crate) fn note_write(&self, place: Place, bytes: u64) -> bool {
         let range = place.start..place.start.saturating_add(bytes);
-        let mut is_kept = false;
+        let (mut is_for_programs, mut is_kept) = (false, false);
         for space in touching(&self.spaces.read(), place.region, &range) {
             space.writes.fetch_add(1, Ordering::AcqRel);
+            is_for_programs = true;
             is_kept |= space.images.iter().any(|image| image.was_read_from(&range));
         }
         if is_kept {
             self.forget_images(place.region, &range);
         }
+        is_for_programs
     }
 
     #[cold]

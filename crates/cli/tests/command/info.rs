@@ -6,7 +6,7 @@ fn it_tells_what_the_devices_are_made_of() {
     let text = bed.fine("info");
     for line in [
         "devices   1: card 0",
-        "memory    VF, 8 regions of 12 GiB each, 96 GiB in all",
+        "memory    VF, 8 regions of 12 GiB each, 96 GiB nominally",
         "profile   open",
         "streams   65: 1 default, 32 low, 32 high",
         "engines   1, round robin",
@@ -15,7 +15,9 @@ fn it_tells_what_the_devices_are_made_of() {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
     let json = bed.json("info");
-    assert_eq!(json["total_memory_bytes"], 96_u64 << 30);
+    assert_eq!(json["nominal_memory_bytes"], 96_u64 << 30);
+    let usable = json["limit_bytes"].as_u64().map(|limit| limit.min(96 << 30));
+    assert_eq!(json["total_memory_bytes"].as_u64(), usable, "what can be used");
     assert_eq!(json["streams"]["high"], 32);
     assert_eq!(json["committed_bytes"], 0);
     assert_eq!(json["warning"], serde_json::Value::Null);

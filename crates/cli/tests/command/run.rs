@@ -107,6 +107,31 @@ fn it_tells_what_ran_and_what_came_of_it() {
 }
 
 #[test]
+fn a_launch_costs_what_was_predicted() {
+    let bed = Bed::new();
+    let text = "kernel double(i, j) {\n in x: float32[i, j]\n out y: float32[i, j]\n y = x + x\n}";
+    bed.write("double.ir", text.as_bytes());
+    let predicted = bed.json("compile double.ir --predict i=64,j=96")["predicted"]["cost"].clone();
+    let ran = bed.json("run double.ir --shape i=64 --shape j=96 --fill random --repeat 3");
+    assert_eq!(ran["modelled"], predicted);
+    assert_eq!(predicted["launch_nanoseconds"], 20_000);
+    assert_eq!(predicted["assumed"], serde_json::json!(["copy_nanoseconds", "launch_nanoseconds"]));
+    // 24 KiB are brought there once, filled once for the result, and brought back once.
+    let bytes = 64 * 96 * 4_u64;
+    let copies = 2 * (10_000 + bytes.div_ceil(25)) + 20_000 + bytes.div_ceil(150);
+    assert_eq!(ran["modelled_tensor_copies_nanoseconds"], copies);
+
+    let command = "compile double.ir --max-tile 32 --predict i=64,j=96 -o tiled";
+    let tiled = bed.json(command)["predicted"].clone();
+    let ran = bed.json("run tiled --shape i=64 --shape j=96 --fill random");
+    assert_eq!(
+        (&tiled["launches"], &tiled["cost"]["launch_nanoseconds"]),
+        (&6.into(), &120_000.into())
+    );
+    assert_eq!(ran["modelled"]["launch_nanoseconds"], tiled["cost"]["launch_nanoseconds"]);
+}
+
+#[test]
 fn what_is_not_given_is_made_up_and_sized_by_what_is() {
     let bed = Bed::with_matmul();
     let shape = |arguments: &str| bed.json(arguments)["outputs"][0]["shape"].clone();

@@ -14,13 +14,14 @@ use crate::{Expression, Kernel, Stick, StoreMode, Value, ValueId};
 enum Support {
     /// For 16-bit floats, and for 32-bit ones.
     Both,
-    /// For 16-bit floats.
+    /// For 16-bit floats; the host does it for others.
     Half,
+    /// For 16-bit floats; others by others.
+    HalfOrMade(&'static str),
     /// By others.
     Made(&'static str),
     /// By the host.
     Host,
-    None,
 }
 
 pub(super) fn of(kernel: &Kernel) -> Vec<CardNote> {
@@ -87,7 +88,7 @@ impl Finder<'_> {
             Expression::Reduce(op, ..) => self.reduction(*op, value, known, is_single),
             Expression::Scan(op, ..) => vec![on_host(op.name())],
             Expression::Seek(seek, ..) => vec![on_host(seek.name())],
-            Expression::Sort(..) => vec![missing("sort")],
+            Expression::Sort(..) => vec![on_host("sort")],
             Expression::Random { .. } => vec![on_host("random")],
             _ => Vec::new(),
         }
@@ -127,7 +128,7 @@ impl Finder<'_> {
         }
         let support = match op {
             ReduceOp::Sum | ReduceOp::Min | ReduceOp::Max => Support::Both,
-            _ => Support::None,
+            _ => Support::Host,
         };
         let mut notes = note(op.name(), self.lane(source), support, is_single);
         let along_sticks = self.stick_of(value).is_some_and(|stick| match stick {
@@ -187,19 +188,15 @@ fn note(operation: &str, lane: Lane, support: Support, is_single: bool) -> Vec<C
     }
     match support {
         Support::Half if is_single => vec![CardNote::SinglePrecision { operation }],
-        Support::Both | Support::Half => Vec::new(),
+        Support::HalfOrMade(into) if is_single => vec![CardNote::Decomposed { operation, into }],
+        Support::Both | Support::Half | Support::HalfOrMade(_) => Vec::new(),
         Support::Made(into) => vec![CardNote::Decomposed { operation, into }],
         Support::Host => vec![CardNote::OnHost { operation }],
-        Support::None => vec![CardNote::Missing { operation }],
     }
 }
 
 fn on_host(operation: &str) -> CardNote {
     CardNote::OnHost { operation: operation.to_owned() }
-}
-
-fn missing(operation: &str) -> CardNote {
-    CardNote::Missing { operation: operation.to_owned() }
 }
 
 fn unary(op: UnaryOp) -> Support {
@@ -214,7 +211,8 @@ fn unary(op: UnaryOp) -> Support {
         | Op::Floor
         | Op::Relu
         | Op::Sigmoid => Support::Both,
-        Op::Log | Op::Tanh => Support::Half,
+        Op::Log | Op::Tanh | Op::Gelu | Op::GeluTanh | Op::Softplus => Support::Half,
+        Op::Silu => Support::HalfOrMade("sigmoid and mul"),
         Op::Ceil => Support::Made("neg, floor and neg"),
         Op::Trunc => Support::Made("floor, where, and ceil below zero"),
         Op::Sign => Support::Made("greaterthan minus lesserthan"),
@@ -223,8 +221,7 @@ fn unary(op: UnaryOp) -> Support {
         Op::Expm1 => Support::Made("exp and sub"),
         Op::Log2 | Op::Log10 => Support::Made("log and mul"),
         Op::Log1p => Support::Made("add and log"),
-        Op::Sin | Op::Cos => Support::Host,
-        _ => Support::None,
+        _ => Support::Host,
     }
 }
 
@@ -233,11 +230,10 @@ fn binary(op: BinaryOp, lane: Lane) -> Support {
     match op {
         Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Min | Op::Max => Support::Both,
         Op::And if lane == Lane::Bool => Support::Made("mul"),
-        Op::Or | Op::Xor => Support::Host,
         Op::Pow => Support::Made("products, or log, mul and exp"),
         Op::FloorDiv => Support::Made("realdiv and floor"),
         Op::Modulo | Op::Rem => Support::Made("realdiv, floor, mul and sub"),
-        _ => Support::None,
+        _ => Support::Host,
     }
 }
 

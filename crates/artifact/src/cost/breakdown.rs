@@ -1,0 +1,95 @@
+use std::fmt;
+use std::ops::AddAssign;
+
+use super::launch;
+
+/// What work takes on a real card, in nanoseconds, by what it goes for.
+///
+/// Kernels follow the model that was fitted to measured ones. Copies between host and card, fills and
+/// launches are [assumed](super::ASSUMPTIONS).
+///
+/// ```
+/// use spyre_artifact::cost::{CostBreakdown, transfer};
+///
+/// let mut cost = CostBreakdown::default();
+/// cost.add_copy(transfer(25_000));
+/// cost.add_kernel(320_000);
+/// let said = "351.0 us: kernels 320.0 us, copies 11.0 us (assumed), launches 20.0 us (assumed)";
+/// assert_eq!(cost.to_string(), said);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CostBreakdown {
+    /// Of kernels.
+    pub kernels: u64,
+    /// Of copies and fills.
+    pub copies: u64,
+    /// Of what comes before kernels run: each launch takes the same.
+    pub launches: u64,
+}
+
+impl CostBreakdown {
+    /// Counts a kernel that is launched once.
+    pub fn add_kernel(&mut self, nanoseconds: u64) {
+        self.kernels = self.kernels.saturating_add(nanoseconds);
+        self.launches = self.launches.saturating_add(launch());
+    }
+
+    /// Counts a copy or a fill.
+    pub fn add_copy(&mut self, nanoseconds: u64) {
+        self.copies = self.copies.saturating_add(nanoseconds);
+    }
+
+    /// All of it, one after the other.
+    pub fn total(self) -> u64 {
+        self.kernels.saturating_add(self.copies).saturating_add(self.launches)
+    }
+}
+
+impl AddAssign for CostBreakdown {
+    fn add_assign(&mut self, other: Self) {
+        self.kernels = self.kernels.saturating_add(other.kernels);
+        self.copies = self.copies.saturating_add(other.copies);
+        self.launches = self.launches.saturating_add(other.launches);
+    }
+}
+
+impl fmt::Display for CostBreakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [total, kernels, copies, launches] =
+            [self.total(), self.kernels, self.copies, self.launches].map(Nanoseconds);
+        write!(
+            f,
+            "{total}: kernels {kernels}, copies {copies} (assumed), launches {launches} (assumed)"
+        )
+    }
+}
+
+/// A time as people read it.
+struct Nanoseconds(u64);
+
+impl fmt::Display for Nanoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} ns", self.0),
+            1_000..1_000_000 => write!(f, "{:.1} us", time / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.2} ms", time / 1e6),
+            _ => write!(f, "{:.2} s", time / 1e9),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_launch_takes_the_same() {
+        let mut cost = CostBreakdown::default();
+        cost.add_kernel(5);
+        cost.add_kernel(7);
+        assert_eq!(cost, CostBreakdown { kernels: 12, copies: 0, launches: 2 * launch() });
+        cost += cost;
+        assert_eq!(cost.total(), 24 + 4 * launch());
+    }
+}
