@@ -284,3 +284,25 @@ def test_a_residual_network_is_trained_as_on_the_cpu():
     expected, given = trained("cpu"), trained("spyre")
     assert expected[-1] < 0.2 * expected[0]
     torch.testing.assert_close(given, expected, rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(
+    "settings",
+    [{"size": (5, 9)}, {"size": (40, 31)}, {"scale_factor": (0.3, 1.7)}, {"size": (7, 3), "align_corners": True}],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_antialiased_resizes_run_on_the_device(device, no_fallback, mode, settings, dtype):
+    make = torch.Generator().manual_seed(4)
+    host = torch.randn(2, 3, 17, 23, generator=make).to(dtype)
+    ours, theirs = host.to(device).requires_grad_(), host.float().requires_grad_()
+
+    result = F.interpolate(ours, mode=mode, antialias=True, **settings)
+    expected = F.interpolate(theirs, mode=mode, antialias=True, **settings)
+    weights = torch.randn(expected.shape, generator=make).to(dtype)
+    result.backward(weights.to(device))
+    expected.backward(weights.float())
+
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 4e-3, "atol": 4e-3}
+    torch.testing.assert_close(result.detach().cpu().float(), expected.detach(), **close)
+    torch.testing.assert_close(ours.grad.cpu().float(), theirs.grad, **close)
