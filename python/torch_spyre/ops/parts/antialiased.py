@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .bytes_images import bits_of_weights
 from .table import Declined, part
 
 _CUBIC = -0.5
@@ -56,13 +57,27 @@ def _scale(size: int, count: int, given: float | None, aligns_corners: bool) -> 
 
 def _tables(kind: str, x: Tensor, sizes: list[int], counts: list[int], aligns: bool, scales: list) -> list[Tensor]:
     if not x.is_floating_point():
-        raise Declined("images of whole numbers are rounded by rules of their own")
+        raise Declined("images are of floats or of bytes")
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     tables = (_weights(kind, size, count, scale, aligns) for size, count, scale in zip(sizes, counts, scales))
     return [table.to(wide).to(x.device) for table in tables]
 
 
+def _resize_bytes(kind: str, x: Tensor, counts: list[int], aligns: bool, scales: list) -> Tensor:
+    """Bytes have whole weights, and are rounded after each dim: columns first, as on the host."""
+    for dim in (3, 2):
+        table = _weights(kind, x.size(dim), counts[dim - 2], scales[dim - 2], aligns)
+        bits = bits_of_weights(float(table.max()))
+        whole = (table * (1 << bits) + torch.where(table < 0, -0.5, 0.5)).trunc().to(torch.int32).to(x.device)
+        wide = x.to(torch.int32)
+        total = (wide @ whole.t() if dim == 3 else whole @ wide) + (1 << (bits - 1))
+        x = (total >> bits).clamp(0, 255).to(torch.uint8)
+    return x
+
+
 def _resize(kind: str, x: Tensor, counts: list[int], aligns: bool, scales: list) -> Tensor:
+    if x.dtype == torch.uint8:
+        return _resize_bytes(kind, x, counts, aligns, scales)
     rows, columns = _tables(kind, x, list(x.shape[-2:]), counts, aligns, scales)
     return (rows @ (x.to(rows.dtype) @ columns.t())).to(x.dtype)
 

@@ -39,14 +39,18 @@ def _first_come(boxes: Tensor, free: Tensor, threshold: float) -> Tensor:
     Each round is right for one more box at least, and usually for all after a few; the answer is the one that does
     not change.
     """
-    overlaps = _overlap(boxes, boxes, threshold).to(torch.float32).triu(1)
+    overlaps = _ones(_overlap(boxes, boxes, threshold)).triu(1)
     kept = free
     for _ in range(boxes.size(0)):
-        left = free & ((kept.to(torch.float32) @ overlaps) == 0)
+        left = free & ((_ones(kept) @ overlaps) == 0)
         if bool((left == kept).all()):
             break
         kept = left
     return kept
+
+
+def _ones(marks: Tensor) -> Tensor:
+    return torch.where(marks, 1.0, 0.0)
 
 
 def _overlap(first: Tensor, second: Tensor, threshold: float) -> Tensor:
