@@ -58,7 +58,9 @@ def apply(kernel: Kernel, inputs: dict[str, torch.Tensor], scalars: dict[str, An
 
 class _Launch(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernel: Kernel, names: tuple[str, ...], scalars: dict[str, Any], site: Any, *inputs: Any) -> Any:
+    def forward(
+        ctx: Any, kernel: Kernel, names: tuple[str, ...], scalars: dict[str, Any], site: Any, *inputs: torch.Tensor
+    ) -> Any:
         results = kernel._launch_on(dict(zip(names, inputs)), scalars, site)
         ctx.kernel, ctx.names, ctx.scalars = kernel, names, scalars
         ctx.save_for_backward(*inputs, *results)
