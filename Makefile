@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel bench bench-torch bench-peers simulate faults interrupts soak fuzz report
+.PHONY: run test wheel neighbours bench bench-torch bench-peers simulate faults interrupts soak fuzz report
 
 # The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
 # on it, and a tiled launch.
@@ -24,6 +24,11 @@ test:
 # A .venv with PyTorch and the device "spyre".
 wheel:
 	tools/python-env
+
+# Packages beside PyTorch: installs all of them, prints their versions and runs tiny models of each.
+neighbours:
+	tools/python-env
+	tools/neighbours
 
 # Every benchmark against its peer; fails if a ratio misses its bar.
 bench:

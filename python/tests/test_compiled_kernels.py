@@ -227,3 +227,110 @@ def test_large_tensors_that_lie_otherwise_are_met_element_by_element():
         assert torch.equal(z.cpu(), 2 * x + y)
     part = numbers(1024, 256).to("spyre")[256:768]
     assert torch.equal(axpy(part, x.to("spyre"), a=1).cpu(), part.cpu() + x)
+
+
+DOUBLE = """
+kernel double_exp(i) {
+    in x: float64[i]
+    out y: float64[i]
+    y = 2f64 * exp(x)
+}
+"""
+DOUBLE_BACKWARD = """
+kernel double_exp_backward(i) {
+    in grad_y: float64[i]
+    in y: float64[i]
+    out grad_x: float64[i]
+    grad_x = grad_y * y
+}
+"""
+AXPY_BACKWARD = """
+kernel axpy_backward(i, j) {
+    in grad_z: float32[i, j]
+    out grad_x: float32[i, j]
+    out grad_y: float32[j]
+    scalar a: f32
+    grad_x = a * grad_z
+    grad_y = sum<i>(grad_z)
+}
+"""
+
+
+def test_a_kernel_without_a_gradient_refuses_inputs_that_require_one():
+    axpy = torch.spyre.compile(AXPY)
+    x = numbers(3, 4).to("spyre").requires_grad_()
+    y = numbers(4).to("spyre")
+
+    for stream in (torch.spyre.default_stream(), torch.spyre.Stream()):
+        with stream, pytest.raises(RuntimeError, match=r"axpy.*'x' requires grad.*backward=.*detach.*no_grad"):
+            axpy(x, y, a=2)
+    with torch.no_grad():
+        assert not axpy(x, y, a=2).requires_grad
+    assert torch.equal(axpy(x.detach(), y, a=2).cpu(), 2 * x.detach().cpu() + y.cpu())
+    with pytest.raises(RuntimeError, match="'y' requires grad"):
+        axpy(x.detach(), y.clone().requires_grad_(), a=2)
+
+
+def test_a_launch_from_a_folder_refuses_tensors_that_require_grad(tmp_path):
+    x = torch.ones(3, device="spyre", requires_grad=True)
+    with pytest.raises(RuntimeError, match="tensor 0 requires grad.*autograd.Function"):
+        torch.spyre.launch_kernel(tmp_path, [x, torch.empty(3, device="spyre")])
+
+
+def test_a_kernel_with_a_function_for_its_gradient_is_differentiated():
+    axpy = torch.spyre.compile(AXPY, backward=lambda grad_z, a: (a * grad_z, grad_z.sum(0)))
+    w = torch.ones(2, 3, device="spyre", requires_grad=True)
+    y = torch.ones(3, device="spyre", requires_grad=True)
+
+    for _ in range(3):
+        w.grad = y.grad = None
+        (axpy(w, y, a=2) + w).sum().backward()
+        assert torch.equal(w.grad.cpu(), torch.full((2, 3), 3.0))
+        assert torch.equal(y.grad.cpu(), torch.full((3,), 2.0))
+
+
+def test_a_kernel_with_a_kernel_for_its_gradient_is_differentiated():
+    axpy = torch.spyre.compile(AXPY, backward=torch.spyre.compile(AXPY_BACKWARD))
+    x, y = numbers(5, 6), numbers(6)
+    ours = [part.to("spyre").requires_grad_() for part in (x, y)]
+    theirs = [part.clone().requires_grad_() for part in (x, y)]
+    weights = numbers(5, 6)
+
+    (axpy(*ours, a=-3) * weights.to("spyre")).sum().backward()
+    ((-3 * theirs[0] + theirs[1]) * weights).sum().backward()
+
+    for our, their in zip(ours, theirs, strict=True):
+        assert torch.equal(our.grad.cpu(), their.grad)
+
+
+@pytest.mark.skipif(CARD, reason="the card has no float64")
+def test_gradients_of_kernels_are_those_of_finite_differences():
+    twice = torch.spyre.compile(DOUBLE, backward=lambda grad_y, x: grad_y * 2 * x.exp())
+    kernel = torch.spyre.compile(DOUBLE, backward=torch.spyre.compile(DOUBLE_BACKWARD))
+    x = torch.linspace(-1, 1, 7, dtype=torch.float64, device="spyre").requires_grad_()
+
+    assert torch.autograd.gradcheck(twice, (x,)) and torch.autograd.gradcheck(kernel, (x,))
+    assert torch.autograd.gradgradcheck(twice, (x,))
+    with pytest.raises(RuntimeError, match="double_exp_backward.*requires grad"):
+        torch.autograd.grad(kernel(x).sum(), x, create_graph=True)
+
+
+def test_a_gradient_for_one_of_two_outputs_counts_the_other_as_zero():
+    moments = torch.spyre.compile(
+        MOMENTS, backward=lambda grad_total, grad_largest, x: (grad_total[:, None] + 0 * x + grad_largest[:, None] * 5,)
+    )
+    x = numbers(4, 5).to("spyre").requires_grad_()
+    total, _ = moments(x)
+    total.sum().backward()
+    assert torch.equal(x.grad.cpu(), torch.ones(4, 5))
+
+
+def test_what_a_gradient_cannot_have_is_refused_in_words():
+    with pytest.raises(TypeError, match=r"its backward takes 'grad_w', which is none of a, grad_z"):
+        torch.spyre.compile(AXPY, backward=lambda grad_w: grad_w)
+    short = torch.spyre.compile(AXPY, backward=lambda grad_z: (grad_z,))
+    x, y = numbers(3, 4).to("spyre").requires_grad_(), numbers(4).to("spyre")
+    with pytest.raises(RuntimeError, match="gave 1 gradients, not one for each of x, y"):
+        short(x, y, a=1).sum().backward()
+    with pytest.raises(RuntimeError, match="'z' would be written in place"):
+        short(x, y, torch.empty(3, 4, device="spyre"), a=1)

@@ -1,5 +1,7 @@
 """Convolutions, pools, norms and sizes of images on the card: as the CPU does, and without it."""
 
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -239,8 +241,6 @@ def sampled(op, sample, device):
 @pytest.mark.parametrize("op", [op for op in op_db if op.name in SAMPLED], ids=lambda op: op.full_name)
 def test_pytorchs_samples_are_the_cpus(op):
     for sample in op.sample_inputs("cpu", torch.float32, requires_grad=True):
-        if sample.kwargs.get("antialias"):
-            continue
         expected = sampled(op, sample, "cpu")
         given = sampled(op, sample, "spyre")
         torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-4, msg=lambda text: f"{sample}\n{text}")
@@ -284,3 +284,34 @@ def test_a_residual_network_is_trained_as_on_the_cpu():
     expected, given = trained("cpu"), trained("spyre")
     assert expected[-1] < 0.2 * expected[0]
     torch.testing.assert_close(given, expected, rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(
+    "settings",
+    [{"size": (5, 9)}, {"size": (40, 31)}, {"scale_factor": (0.3, 1.7)}, {"size": (7, 3), "align_corners": True}],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_antialiased_resizes_run_on_the_device(device, no_fallback, mode, settings, dtype):
+    make = torch.Generator().manual_seed(4)
+    host = torch.randn(2, 3, 17, 23, generator=make).to(dtype)
+    ours, theirs = host.to(device).requires_grad_(), host.float().requires_grad_()
+
+    result = F.interpolate(ours, mode=mode, antialias=True, **settings)
+    expected = F.interpolate(theirs, mode=mode, antialias=True, **settings)
+    weights = torch.randn(expected.shape, generator=make).to(dtype)
+    result.backward(weights.to(device))
+    expected.backward(weights.float())
+
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 4e-3, "atol": 4e-3}
+    torch.testing.assert_close(result.detach().cpu().float(), expected.detach(), **close)
+    torch.testing.assert_close(ours.grad.cpu().float(), theirs.grad, **close)
+
+
+@pytest.mark.skipif(os.environ.get("SPYRE_PROFILE", "open") == "card", reason="the card does not cast bytes")
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(5, 9), (40, 31), (17, 11)])
+def test_antialiased_resizes_of_bytes_give_the_bytes_of_the_cpu(device, no_fallback, mode, size):
+    host = torch.randint(256, (2, 3, 17, 23), dtype=torch.uint8, generator=torch.Generator().manual_seed(5))
+    ours = F.interpolate(host.to(device), size=size, mode=mode, antialias=True)
+    assert torch.equal(ours.cpu(), F.interpolate(host, size=size, mode=mode, antialias=True))

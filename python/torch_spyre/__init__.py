@@ -44,13 +44,16 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from . import kernels, layouts, model_utils, neighbours, printing
+    from . import interchange, kernels, layouts, model_utils, neighbours, printing
+    from .profiler import legacy
 
     layouts.install()
     kernels.install()
     printing.install()
     model_utils.patch_module_to_for_spyre()
     neighbours.install()
+    interchange.install()
+    legacy.install()
     atexit.register(_C._flush_autograd)
 
 

@@ -20,22 +20,25 @@ from collections.abc import Sequence
 
 import torch
 
-from . import _C
+from . import _C, kernel_gradients
 from ._C import JobPlan
 
 __all__ = ["JobPlan", "Kernel", "compile", "launch_jobplan", "launch_kernel", "prepare_kernel"]
 
 _launch = torch.ops.spyre._launch
+_OWN_FUNCTION = "launch it in a torch.autograd.Function"
 
 
 @functools.lru_cache(maxsize=1024)
-def compile(text: str) -> Kernel:  # noqa: A001  as torch.compile
+def compile(text: str, *, backward: kernel_gradients.Backward | None = None) -> Kernel:  # noqa: A001  as torch.compile
     """Compiles a kernel from its text; docs/kernels.md is the guide to it.
 
     What is no kernel is a :class:`ValueError`, with the line and the column. The same text gives the same
     kernel, and its plan is kept in memory and on disk as those of PyTorch's operators are.
+
+    A kernel whose inputs may require grad needs ``backward``, a kernel or a function that computes their gradients.
     """
-    return Kernel(_C._compile_kernel(text))
+    return Kernel(_C._compile_kernel(text), backward)
 
 
 class Kernel:
@@ -45,32 +48,82 @@ class Kernel:
     that are not given are made, and returned: one as it is, several as a tuple.
     """
 
-    def __init__(self, compiled: _C.CompiledKernel) -> None:
+    def __init__(self, compiled: _C.CompiledKernel, backward: kernel_gradients.Backward | None = None) -> None:
         self._compiled = compiled
         self._operands = compiled.operands()
         self._scalars = compiled.scalars()
         self._names = [name for name, *_ in self._operands]
         self.__name__ = compiled.name
+        self.backward = backward
+        self.backward_names = None if backward is None else kernel_gradients.asked_for(self, backward)
 
     @property
     def text(self) -> str:
         """The kernel's text, as the compiler spells it."""
         return self._compiled.text
 
+    @property
+    def operand_names(self) -> list[str]:
+        """The names of its tensors, in the order that a launch takes."""
+        return list(self._names)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the tensors that it reads."""
+        return [name for name, _, _, role in self._operands if role != "out"]
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the tensors that it writes and does not read."""
+        return [name for name, _, _, role in self._operands if role == "out"]
+
+    @property
+    def scalar_names(self) -> list[str]:
+        """The names of its scalars."""
+        return [name for name, _ in self._scalars]
+
     def __call__(
         self, *tensors: torch.Tensor, **named: torch.Tensor | int | float
     ) -> torch.Tensor | tuple[torch.Tensor, ...] | None:
         """Launches it on the current stream of the tensors' device."""
         caller = sys._getframe(1)
-        scalars = [self._scalar(name, kind, named) for name, kind in self._scalars]
+        site = (caller.f_code.co_filename, caller.f_lineno)
+        scalars = {name: self._taken(name, named) for name in self.scalar_names}
         given = self._given(tensors, named)
+        if kernel_gradients.records(list(given.values())):
+            self._check_differentiable(given)
+            return kernel_gradients.apply(self, given, scalars, site)
+        made = self._launch_on(given, scalars, site)
+        return made[0] if len(made) == 1 else tuple(made) or None
+
+    def _launch_on(
+        self, given: dict[str, torch.Tensor], scalars: dict[str, int | float], site: tuple[str, int]
+    ) -> list[torch.Tensor]:
+        """Launches it, and gives the outputs that were not given."""
+        words = [self._scalar(name, kind, scalars[name]) for name, kind in self._scalars]
+        given = dict(given)
         made = self._make_outputs(given)
         args = [given[name] for name in self._names]
         device = next((tensor.device for tensor in args if tensor.device.type == "spyre"), None)
         index = torch.spyre.current_device() if device is None else device.index
         number = self._compiled._number(index)
-        _launch("", number, args, scalars, caller.f_code.co_filename, caller.f_lineno)
-        return made[0] if len(made) == 1 else tuple(made) or None
+        _launch("", number, args, words, *site)
+        return made
+
+    def _check_differentiable(self, given: dict[str, torch.Tensor]) -> None:
+        """Refuses a launch whose gradients would be lost."""
+        name = next(name for name, tensor in given.items() if tensor.requires_grad)
+        if self.backward is None:
+            raise RuntimeError(
+                f"{self.signature}: {name!r} requires grad, and the kernel has no gradient: compile it with backward=, "
+                f"launch it on {name}.detach(), or under torch.no_grad()"
+            )
+        written = next((other for other, _, _, role in self._operands if role != "in" and other in given), None)
+        if written is not None:
+            raise RuntimeError(
+                f"{self.signature}: {name!r} requires grad, and {written!r} would be written in place: "
+                f"leave outputs to be made, launch it on {name}.detach(), or under torch.no_grad()"
+            )
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature}>"
@@ -120,11 +173,14 @@ class Kernel:
             made.append(given[name])
         return made
 
-    def _scalar(self, name: str, kind: str, named: dict) -> int:
-        """Takes a scalar out of what was given by name: as programs are given it."""
+    def _taken(self, name: str, named: dict) -> int | float:
+        """Takes a scalar out of what was given by name."""
         if name not in named:
             raise TypeError(f"{self.signature} was not given {name!r}")
-        value = named.pop(name)
+        return named.pop(name)
+
+    def _scalar(self, name: str, kind: str, value: int | float) -> int:
+        """A scalar as programs are given it."""
         try:
             return _bits(float(value)) if kind == "float" else _whole(value, kind)
         except (TypeError, ValueError):
@@ -148,6 +204,7 @@ def launch_kernel(
     """Launches the kernel in a folder on tensors. It is prepared when it is first launched on a device."""
     caller = sys._getframe(1)
     folder = os.fspath(code_dir)
+    kernel_gradients.refuse(f"launch_kernel({folder!r})", args, _OWN_FUNCTION)
     _launch(folder, 0, args, _words(scalars), caller.f_code.co_filename, caller.f_lineno)
 
 
@@ -156,6 +213,7 @@ def launch_jobplan(
 ) -> None:
     """Launches a kernel that was prepared."""
     caller = sys._getframe(1)
+    kernel_gradients.refuse("launch_jobplan", args, _OWN_FUNCTION)
     _launch("", plan._number, args, _words(scalars), caller.f_code.co_filename, caller.f_lineno)
 
 

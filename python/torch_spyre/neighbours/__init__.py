@@ -1,6 +1,7 @@
 """Packages that keep a list of the devices that they know, and are told of this one.
 
-Each is changed when it is imported, and not before: ``import torch`` imports none of them.
+Each is changed when it is imported, and not before: ``import torch`` imports none of them. A package may also be
+the one that imports torch, in the middle of its own import: its modules are changed when they are complete.
 """
 
 from __future__ import annotations
@@ -11,15 +12,33 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
-from . import accelerate, safetensors
+from . import accelerate, default_device, lightning, safetensors, transformers
 
 __all__ = ["install"]
 
 _CHANGES: dict[str, Callable[[ModuleType], None]] = {
+    "accelerate.accelerator": accelerate.change_accelerator,
+    "accelerate.checkpointing": accelerate.change_checkpointing,
     "accelerate.state": accelerate.change_state,
     "accelerate.utils.modeling": accelerate.change_modeling,
+    "lightning.fabric.accelerators": lightning.change_accelerators,
+    "lightning.fabric.connector": lightning.change_fabric,
+    "lightning.fabric.utilities.device_parser": lightning.change_parser,
+    "lightning.pytorch.accelerators": lightning.change_accelerators,
+    "lightning.pytorch.trainer.connectors.accelerator_connector": lightning.change_trainer,
+    "lightning_fabric.accelerators": lightning.change_accelerators,
+    "lightning_fabric.connector": lightning.change_fabric,
+    "lightning_fabric.utilities.device_parser": lightning.change_parser,
+    "peft.utils.other": default_device.change_peft,
+    "pytorch_lightning.accelerators": lightning.change_accelerators,
+    "pytorch_lightning.trainer.connectors.accelerator_connector": lightning.change_trainer,
     "safetensors": safetensors.change,
+    "sentence_transformers.util.environment": default_device.change_sentence_transformers,
+    "transformers.trainer": transformers.change_trainer,
+    "transformers.training_args": transformers.change_arguments,
+    "transformers.utils.import_utils": transformers.change_imports,
 }
 
 
@@ -27,8 +46,38 @@ def install() -> None:
     """Changes what has been imported, and has the rest changed when it is."""
     for name, change in _CHANGES.items():
         if name in sys.modules:
-            change(sys.modules[name])
+            _change_when_complete(sys.modules[name], change)
     sys.meta_path.insert(0, _Finder())
+
+
+def _change_when_complete(module: ModuleType, change: Callable[[ModuleType], None]) -> None:
+    spec = module.__spec__
+    if getattr(spec, "_initializing", False):
+        _WatchedSpec.watch(module, change)
+    else:
+        change(module)
+
+
+class _WatchedSpec(importlib.machinery.ModuleSpec):
+    """The spec of a module that is being imported: the import system tells it when that is done."""
+
+    @classmethod
+    def watch(cls, module: ModuleType, change: Callable[[ModuleType], None]) -> None:
+        spec: Any = module.__spec__
+        is_running = spec.__dict__.pop("_initializing")
+        spec.__class__ = cls
+        spec.__dict__.update(_is_running=is_running, _change=lambda: change(module))
+
+    @property
+    def _initializing(self) -> bool:
+        return self.__dict__.get("_is_running", False)
+
+    @_initializing.setter
+    def _initializing(self, is_running: bool) -> None:
+        self.__dict__["_is_running"] = is_running
+        is_loaded = self.name in sys.modules
+        if not is_running and is_loaded and "_change" in self.__dict__:
+            self.__dict__.pop("_change")()
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -5,7 +5,9 @@ Each function computes anew, from tensors of the device; forms that write are ma
 """
 
 from . import (
+    antialiased,
     bags,
+    boxes,
     bytes_images,
     complex_functions,
     complexes,
@@ -27,7 +29,7 @@ from . import (
 from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
-    "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "bytes_images", "complex_functions", "complexes", "counting", "distances",
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "antialiased", "bags", "boxes", "bytes_images", "complex_functions", "complexes", "counting", "distances",
     "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "reflections", "sampling", "scans",
     "triangles", "unique",
 ]  # fmt: skip

@@ -33,7 +33,7 @@ def _neighbours(size: int, count: int, scale: float, aligns_corners: bool) -> tu
     return firsts, weights
 
 
-def _bits(largest: float) -> int:
+def bits_of_weights(largest: float) -> int:
     """How many bits of weights fit into 16 with a sign."""
     return next((bits for bits in range(_MOST_BITS) if int(0.5 + largest * (1 << (bits + 1))) >= 1 << 15), _MOST_BITS)
 
@@ -43,7 +43,7 @@ def _along(x: Tensor, dim: int, count: int, scale: float, aligns_corners: bool) 
     if size == count:
         return x
     firsts, seconds = _neighbours(size, count, scale, aligns_corners)
-    bits = _bits(max(max(weight, 1 - weight) for weight in seconds))
+    bits = bits_of_weights(max(max(weight, 1 - weight) for weight in seconds))
     shape = [-1 if at == dim else 1 for at in range(x.dim())]
     total: Tensor | int = 1 << (bits - 1)
     for step, weights in ((0, [1 - weight for weight in seconds]), (1, seconds)):

@@ -18,11 +18,11 @@ class Declined(NotImplementedError):
     """A function does not take what it was given: the CPU is to be asked."""
 
 
-def part(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Has a function do these overloads of ``aten``."""
+def part(*names: str, namespace: str = "aten") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Has a function do these overloads of ``aten``, or of another package's operators."""
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
-        FUNCTIONS.update({f"aten::{name}": function for name in names})
+        FUNCTIONS.update({f"{namespace}::{name}": function for name in names})
         return function
 
     return keep
