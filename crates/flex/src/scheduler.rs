@@ -9,8 +9,8 @@ use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
-    Completions, ControlBlock, EngineIndex, Fault, Hardware, Label, Outcome, StreamIndex, StreamPoint,
-    Token, Vouched,
+    Completions, ControlBlock, EngineIndex, Fault, Hardware, Label, Outcome, StreamIndex,
+    StreamPoint, Token, Vouched,
 };
 
 use crate::allocator::{UsedWith, Uses};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use spyre_layout::DmaNest;
 
 use crate::{
-    DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, Loan, StagedCopy,
-    StreamPoint, Vouched,
+    DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, Loan,
+    StagedCopy, StreamPoint, Vouched,
 };
 
 /// More bytes than can be copied in a few milliseconds.

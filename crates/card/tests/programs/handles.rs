@@ -22,7 +22,10 @@ impl Allocations for Nobody {
 }
 
 fn launch(bed: &Bed, program: DeviceHandle, vouched: Vouched) -> Outcome {
-    bed.start(LAUNCHES, ControlBlock::Launch { program, label: Label::default(), vouched, is_long: false })
+    bed.start(
+        LAUNCHES,
+        ControlBlock::Launch { program, label: Label::default(), vouched, is_long: false },
+    )
 }
 
 #[test]

@@ -4,9 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use spyre_hal::{
-    BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Loan, Started, Token,
-};
+use spyre_hal::{BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Loan, Started, Token};
 
 use super::{Drive, Scheduler};
 use crate::core::{End, Note, Only, Picked, Run};

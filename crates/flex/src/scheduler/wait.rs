@@ -82,9 +82,9 @@ impl Scheduler {
     /// cannot wait, and goes on without.
     pub(crate) fn drain(&self) -> Result<(), Error> {
         for lane in self.lanes() {
-            match self.wait(&lane, lane.ring.reserved()) {
-                Err(interrupted @ Error::Interrupted { .. }) => return Err(interrupted),
-                Ok(()) | Err(_) => {}
+            let waited = self.wait(&lane, lane.ring.reserved());
+            if matches!(waited, Err(Error::Interrupted { .. })) {
+                return waited;
             }
         }
         Ok(())
@@ -201,9 +201,8 @@ impl Scheduler {
             return;
         }
         let before = self.interrupted.lock().replace(point);
-        let is_second = before.and_then(|before| {
-            Some(!self.table.get(before.stream)?.is_done(before.sequence))
-        });
+        let is_second = before
+            .and_then(|before| Some(!self.table.get(before.stream)?.is_done(before.sequence)));
         if is_second == Some(true) {
             self.cancel_queued();
         }

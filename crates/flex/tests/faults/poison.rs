@@ -106,8 +106,7 @@ fn what_a_launch_was_to_write_is_poisoned_and_a_launch_heals_it() {
             MemoryUse { range: input, access: MemoryAccess::Read },
             MemoryUse { range: result, access: MemoryAccess::WriteAll },
         ];
-        let cause =
-            failing(card, &stream, || stream.submit_using(&mut launch(), &uses).map(drop))?;
+        let cause = failing(card, &stream, || stream.submit_using(&mut launch(), &uses).map(drop))?;
         assert_eq!(poison(read(&stream, result)), cause);
         assert_eq!(read(&stream, input)?, [2; 512], "what was only read is sound");
 

@@ -93,9 +93,10 @@ impl Oracle {
         for id in reads {
             let poison = self.allocations.get(id).poison.clone();
             let lanes = &self.lanes;
-            let unreported = poison.writes.iter().filter_map(|&(writer, sequence)| {
-                lanes[usize::from(writer.0)].doom_of(sequence)
-            });
+            let unreported = poison
+                .writes
+                .iter()
+                .filter_map(|&(writer, sequence)| lanes[usize::from(writer.0)].doom_of(sequence));
             let mut causes = poison.causes.iter().copied().chain(unreported);
             if poison.is_unsure || causes.any(|cause| self.causes[cause].is(told)) {
                 return Ok(());
