@@ -18,6 +18,7 @@ from . import (
     making,
     matrices,
     ordering,
+    pools,
     reflections,
     sampling,
     scans,
@@ -28,6 +29,6 @@ from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
     "FUNCTIONS", "LEFT_TO_THE_CPU", "bags", "bytes_images", "complex_functions", "complexes", "counting", "distances",
-    "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "reflections", "sampling", "scans",
-    "triangles", "unique",
+    "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "pools", "reflections", "sampling",
+    "scans", "triangles", "unique",
 ]  # fmt: skip
