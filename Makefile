@@ -3,18 +3,18 @@
 .PHONY: run test wheel neighbours bench bench-torch bench-peers simulate faults interrupts soak fuzz report
 
 # The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
-# on it, and a tiled launch.
+# on it, and a tiled launch. All of it is compiled once, optimised.
 run:
 	tools/python-env
 	mkdir -p target/tour
 	.venv/bin/python examples/python/04-llama.py --trace target/tour/llama.pftrace
 	.venv/bin/python examples/python/01-first-tensor.py
 	.venv/bin/python examples/python/02-streams-and-events.py
-	cargo run --quiet --example 01-layout
+	cargo run --quiet --release --example 01-layout -- --svg target/tour/layout.svg
 	rm -rf target/tour/matmul
-	cargo run --quiet -p spyre-cli -- plan matmul --output target/tour/matmul --tile 64,64,64
-	cargo run --quiet -p spyre-cli -- run target/tour/matmul --shape m=256 --fill random --repeat 5
-	cargo run --quiet -p spyre-cli -- trace target/tour/matmul --shape m=256 --fill random \
+	target/release/spyre plan matmul --output target/tour/matmul --tile 64,64,64
+	target/release/spyre run target/tour/matmul --shape m=256 --fill random --repeat 5
+	target/release/spyre trace target/tour/matmul --shape m=256 --fill random \
 		--output target/tour/trace.json
 
 # Every check: format, lints, docs, tests, doc-tests, examples, a look at the benchmarks.

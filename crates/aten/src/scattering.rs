@@ -232,8 +232,13 @@ fn write_put(kernel: &Generated) -> String {
             "value"
         }
     };
+    // Rows that are filled are counted from the end too, as PyTorch has it for `index_fill` alone.
+    let is_counted_back = is_of_rows == 1 && values == "value";
     let mut axes = own;
-    axes[dim] = "index".to_owned();
+    axes[dim] = match is_counted_back {
+        true => format!("where(index < 0, index + size({}), index)", of_y[dim]),
+        false => "index".to_owned(),
+    };
     text.line(format_args!("y[{}] {} {values}", axes.join(", "), Mode::SIGNS[mode]));
     text.kernel(kernel.name)
 }

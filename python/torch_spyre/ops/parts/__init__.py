@@ -20,6 +20,7 @@ from . import (
     making,
     matrices,
     ordering,
+    pools,
     reflections,
     sampling,
     scans,
@@ -29,7 +30,7 @@ from . import (
 from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
-    "FUNCTIONS", "LEFT_TO_THE_CPU", "antialiased", "bags", "boxes", "bytes_images", "complex_functions", "complexes", "counting", "distances",
-    "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "reflections", "sampling", "scans",
-    "triangles", "unique",
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "antialiased", "bags", "boxes", "bytes_images", "complex_functions", "complexes",
+    "counting", "distances", "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "pools",
+    "reflections", "sampling", "scans", "triangles", "unique",
 ]  # fmt: skip

@@ -43,7 +43,10 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
         raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor")
     shape = list(x.shape) or [1]
     shape[dim] = index.numel()
-    return x.index_copy(dim, index.reshape(-1), value.to(x.dtype).expand(shape if x.dim() else []))
+    # Counted from the end too: what is copied is not.
+    at = index.reshape(-1)
+    at = torch.where(at < 0, at + (x.shape[dim] if x.dim() else 1), at)
+    return x.index_copy(dim, at, value.to(x.dtype).expand(shape if x.dim() else []))
 
 
 @part("take")
