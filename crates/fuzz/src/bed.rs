@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use spyre_card::SoftwareCard;
-use spyre_flex::{Budget, Drive, FlexStream, SchedulerSettings, Settings};
-use spyre_hal::{DeviceHandle, DeviceRange, Fault, HostBuffer, MemoryMode, Severity};
+use spyre_flex::{Budget, Drive, FlexStream, MemoryAccess, MemoryUse, SchedulerSettings, Settings};
+use spyre_hal::{ControlBlock, DeviceHandle, DeviceRange, Fault, HostBuffer, MemoryMode, Severity};
 use spyre_layout::View;
 use spyre_runtime::{Device, DeviceSettings, Error, SpyreStream, SpyreTensor};
 
@@ -164,7 +164,11 @@ impl Slot {
         flex.copy_to_device(self.known.clone(), self.range()).map(drop)
     }
 
+    /// Reads all bytes, also where a launch that failed should have written: a use that says that all of
+    /// it is written, and writes nothing, heals what is poisoned.
     fn read(&self, flex: &FlexStream) -> Result<(), spyre_flex::Error> {
+        let all = MemoryUse { range: self.range(), access: MemoryAccess::WriteAll };
+        flex.submit_using(&mut vec![ControlBlock::RecordEvent(None)], &[all])?;
         flex.copy_from_device(self.range(), &self.host).map(drop)
     }
 }

@@ -66,6 +66,7 @@ impl SpyreCompute {
     /// Reads its entry image back from device memory, with the words that correction wrote last.
     pub fn read_entry(&self, stream: &SpyreStream) -> Result<EntryImage, Error> {
         let loaded = self.definition.loaded_for(stream, self.name())?;
+        let loaded = self.definition.ready_on(stream, loaded)?;
         let entry = loaded.instance(stream)?.steps()[self.step].entry().handle();
         let blank = EntryImage::new(HandleWords::NONE, self.recipe().table, 0)?;
         let bytes = blank.header().image_bytes();

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -24,12 +24,13 @@ class Wrong(AssertionError):
 
 @dataclass
 class Pair:
-    """A tensor of the device, what it must hold, and the stream that wrote it last."""
+    """A tensor of the device, what it must hold, the stream that wrote it last, and those that read it since."""
 
     there: torch.Tensor
     here: torch.Tensor
     stream: int
     is_poisoned: bool = False
+    readers: set[int] = field(default_factory=set)
 
 
 class Program:
@@ -87,7 +88,7 @@ class Program:
         pair = self.draw.choice(self.pairs)
         stream = self.stream()
         in_place = self.draw.random() < 0.3
-        self.order(stream, pair)
+        self.order(stream, pair, is_written=in_place)
         with torch.spyre.stream(self.streams[stream]):
             try:
                 result = there_op(pair.there)
@@ -109,7 +110,7 @@ class Program:
         """A write of all of a tensor, which heals it."""
         pair, stream = self.draw.choice(self.pairs), self.stream()
         value = float(self.draw.randint(-8, 8))
-        self.order(stream, pair)
+        self.order(stream, pair, is_written=True)
         with torch.spyre.stream(self.streams[stream]):
             if self.draw.random() < 0.5:
                 pair.there.fill_(value)
@@ -125,7 +126,7 @@ class Program:
         """A write of a part, which heals nothing."""
         pair, stream = self.draw.choice(self.pairs), self.stream()
         value = float(self.draw.randint(-8, 8))
-        self.order(stream, pair)
+        self.order(stream, pair, is_written=True)
         with torch.spyre.stream(self.streams[stream]):
             pair.there[1:].fill_(value)
         pair.stream = stream
@@ -179,7 +180,10 @@ class Program:
                 raise Wrong(f"a sound tensor raised {error}") from error
             if CAUSE not in str(error):
                 raise Wrong(f"the first cause is not named: {error}") from error
-            self.failing.discard(stream)
+            if POISONED not in str(error):  # else it was refused, and the stream's own fault is still to come
+                self.failing.discard(stream)
+            elif not pair.is_poisoned:
+                raise Wrong(f"a sound tensor was refused: {error}") from error
             return
         if is_failing or pair.is_poisoned:
             raise Wrong("a poisoned tensor was read without a word")
@@ -203,13 +207,14 @@ class Program:
     def stream(self) -> int:
         return self.draw.randrange(len(self.streams))
 
-    def order(self, stream: int, pair: Pair) -> None:
-        """Has a stream wait for the one that wrote a tensor; if that one fails, it fails, too."""
-        if pair.stream == stream:
-            return
-        self.streams[stream].wait_stream(self.streams[pair.stream])
-        if pair.stream in self.failing:
-            self.failing.add(stream)
+    def order(self, stream: int, pair: Pair, is_written: bool) -> None:
+        """Has a stream wait for those that wrote a tensor, or still read it; if one fails, it fails, too."""
+        before = {pair.stream} | (pair.readers if is_written else set())
+        for other in sorted(before - {stream}):
+            self.streams[stream].wait_stream(self.streams[other])
+            if other in self.failing:
+                self.failing.add(stream)
+        pair.readers = set() if is_written else pair.readers | {stream}
 
     def refused(self, pair: Pair, stream: int, error: RuntimeError) -> None:
         """An op was refused at the call: only where it reads what is poisoned, or what a failing stream wrote."""

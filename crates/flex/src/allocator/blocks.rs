@@ -34,6 +34,8 @@ pub(super) struct Block {
     /// Units of 128 bytes from the start of the region.
     pub(super) offset: u64,
     pub(super) units: u64,
+    /// The bytes that were asked for, while it is live.
+    pub(super) requested: u64,
     /// The neighbours by address.
     before: u32,
     after: u32,
@@ -243,6 +245,7 @@ impl Blocks {
             generation,
             offset,
             units,
+            requested: 0,
             before: NONE,
             after: NONE,
             previous: NONE,

@@ -14,7 +14,7 @@ use super::{FlexAllocator, Uses};
 use crate::failures::cause_of;
 use crate::poison::PoisonWatch;
 use crate::stream_table::Lane;
-use crate::{BLOCK_BYTES, Error, LastUse, MemoryAccess, StreamFault};
+use crate::{Error, LastUse, MemoryAccess, StreamFault};
 
 impl FlexAllocator {
     /// Calls `report`, which may end a stream's failure; if it does, all that the stream's cancelled
@@ -95,8 +95,8 @@ impl Pool {
         }
         uses.each(|_, range, access| {
             let slot = range.handle.tag().slot;
-            let units = range.bytes.div_ceil(BLOCK_BYTES);
-            let is_whole = range.offset == 0 && units >= state.blocks.block(slot).units;
+            let requested = state.blocks.block(slot).requested;
+            let is_whole = range.offset == 0 && range.bytes >= requested;
             if access == MemoryAccess::WriteAll && is_whole {
                 state.heal(slot);
                 // A failure of another stream that is reported only later came before this write.

@@ -47,6 +47,7 @@ impl Pool {
             Some(slot) => state.reuse(slot),
             None => self.carve(state, units, bytes)?,
         };
+        state.blocks.block_mut(slot).requested = bytes;
         state.statistics.allocate(units * BLOCK_BYTES);
         Ok(self.handle(state, slot))
     }

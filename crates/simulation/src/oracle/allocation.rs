@@ -9,6 +9,8 @@ pub(crate) struct Allocation {
     pub(crate) handle: DeviceHandle,
     pub(crate) place: Place,
     pub(crate) bytes: u64,
+    /// The bytes that were asked for: to write these is to write all of it.
+    pub(crate) requested: u64,
     pub(crate) window: Window,
     /// The stream that it was allocated for.
     pub(crate) home: StreamIndex,
@@ -27,10 +29,10 @@ pub(crate) struct Place {
 }
 
 impl Allocation {
-    pub(crate) fn new(handle: DeviceHandle, bytes: u64, home: StreamIndex) -> Self {
+    pub(crate) fn new(handle: DeviceHandle, bytes: u64, requested: u64, home: StreamIndex) -> Self {
         let place = Place::of(handle);
         let (window, uses, poison) = (Window::unknown(), Vec::new(), Poison::default());
-        Self { handle, place, bytes, window, home, behind: 0, uses, poison }
+        Self { handle, place, bytes, requested, window, home, behind: 0, uses, poison }
     }
 
     /// Bytes that blocks are made for.

@@ -53,7 +53,7 @@ impl Oracle {
         let is_failing = self.lane(stream).open_for_certain().is_some();
         let is_unsure = self.lane(stream).is_open_uncertain();
         let allocation = self.allocations.get_mut(to.allocation);
-        let is_whole = to.offset == 0 && to.bytes as u64 == allocation.bytes;
+        let is_whole = to.offset == 0 && to.bytes as u64 >= allocation.requested;
         let poison = &mut allocation.poison;
         if is_whole && !is_failing {
             *poison = Poison { is_unsure: is_unsure || poison.is_unsure, ..Poison::default() };
