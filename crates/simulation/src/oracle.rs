@@ -5,7 +5,6 @@ mod allocations;
 mod block;
 mod cause;
 mod lane;
-mod poison;
 mod records;
 mod window;
 
@@ -83,8 +82,10 @@ impl Oracle {
 
     /// A stream was dropped, and with it a fault that nobody asked about.
     pub(crate) fn close(&mut self, stream: StreamIndex) {
-        if !self.is_lost() {
-            self.clear(stream);
+        let is_lost = self.is_lost();
+        let lane = self.lane(stream);
+        if !is_lost {
+            lane.clear();
         }
     }
 
@@ -113,9 +114,8 @@ impl Oracle {
         let Some((_, blocks)) = self.submitting.take() else { return Ok(()) };
         let last = self.lane(stream).reserved;
         for sequence in last + 1 - blocks..=last {
-            let Some(block) = self.lane(stream).get(sequence) else { continue };
-            let (allocations, effect) = (block.allocations(), block.effect);
-            self.note_writes(stream, sequence, effect);
+            let block = self.lane(stream).get(sequence);
+            let allocations = block.map(Block::allocations).unwrap_or_default();
             for allocation in allocations.into_iter().flatten() {
                 self.allocations.get_mut(allocation).note_use(stream, sequence);
             }
@@ -268,7 +268,7 @@ impl Oracle {
         let cause = self.outcome(point).and_then(State::cause);
         let lane = self.lane(point.stream);
         if lane.open_for_certain().is_some_and(|doom| Some(doom.cause) == cause) {
-            self.tell(point.stream);
+            lane.tell();
         }
     }
 
@@ -303,6 +303,14 @@ impl Oracle {
                 broken(Promise::RightFault, format!("expected {expected:?}, was told {told:?}"))
             }
         }
+    }
+
+    /// Memory is poisoned by failures that there were, and by no others.
+    pub(crate) fn check_known(&self, told: &StreamFault) -> Checked {
+        if self.causes.iter().any(|cause| cause.is(told)) {
+            return Ok(());
+        }
+        broken(Promise::RightFault, format!("nothing failed with {told}"))
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = StreamIndex> + use<> {

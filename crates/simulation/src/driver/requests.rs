@@ -172,7 +172,6 @@ impl Driver {
         let mut state = self.world.state();
         match (result, refusal) {
             (Ok(given), None) if given.is_none_or(|given| given == point) => {
-                state.oracle.check_sound(stream, models)?;
                 state.report.blocks += models.len() as u64;
                 state.unverified += models.len() as u64;
                 state.oracle.accept(stream)?;
@@ -202,7 +201,7 @@ impl Driver {
             }
             (Err(Error::Poisoned { cause, .. }), None) => {
                 state.report.poisoned += 1;
-                state.oracle.check_poisoned(stream, models, &cause)?;
+                state.oracle.check_known(&cause)?;
                 state.oracle.retract(stream)?;
                 Ok(None)
             }
