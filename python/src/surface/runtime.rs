@@ -105,7 +105,7 @@ fn device_properties(py: Python<'_>, device: i32) -> PyResult<Bound<'_, PyDict>>
     };
     let properties = PyDict::new(py);
     properties.set_item("name", format!("IBM Spyre ({})", description.name))?;
-    let (_, usable_bytes) = crate::abi::memory_info(&card);
+    let (_, usable_bytes) = crate::abi::memory_info(card);
     properties.set_item("total_memory", usable_bytes)?;
     let nominal_bytes = u64::from(settings.regions) * settings.region_bytes;
     properties.set_item("nominal_memory", nominal_bytes)?;
