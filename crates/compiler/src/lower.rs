@@ -11,7 +11,6 @@ mod online;
 mod product;
 mod registers;
 mod scope;
-mod short_scalars;
 mod tileable;
 mod tiles;
 mod turned;
@@ -64,8 +63,7 @@ impl Kernel {
     /// ```
     pub fn compile(&self, options: &CompileOptions) -> Result<CompilerOutput, CompileError> {
         check_plain(self)?;
-        let is_card = options.profile == Profile::Card;
-        let merged = if is_card { self.with_card_constants().merged() } else { self.merged() };
+        let merged = self.merged();
         let mut keep = access::overtaken(&merged);
         loop {
             match merged.compile_keeping(options, &keep) {
