@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -33,6 +34,11 @@ class Pair:
     readers: set[int] = field(default_factory=set)
 
 
+def part_of(tensor: torch.Tensor) -> torch.Tensor:
+    """All but the first row, or all but the first column where there is one row only."""
+    return tensor[1:] if len(tensor) > 1 else tensor[..., 1:]
+
+
 class Program:
     """A seed's program: `run` carries it out and compares everything with the model."""
 
@@ -52,11 +58,14 @@ class Program:
                 [self.make, self.pointwise, self.cold, self.write, self.write_part, self.fault, self.report, self.read],
                 [3, 8, 3, 3, 2, 2, 2, 2],
             )[0]  # fmt: skip
-            try:
-                kind()
-            except Wrong as wrong:
-                raise Wrong(f"seed {self.seed}, step {step}, {kind.__name__}: {wrong}") from wrong
-        self.finish()
+            self.do(step, kind)
+        self.do(steps, self.finish)
+
+    def do(self, step: int, kind: Callable[[], None]) -> None:
+        try:
+            kind()
+        except Wrong as wrong:
+            raise Wrong(f"seed {self.seed}, step {step}, {kind.__name__}: {wrong}") from wrong
 
     def make(self) -> None:
         """A new tensor: filled on the device, or copied there."""
@@ -88,6 +97,7 @@ class Program:
         pair = self.draw.choice(self.pairs)
         stream = self.stream()
         in_place = self.draw.random() < 0.3
+        readers = set(pair.readers)
         self.order(stream, pair, is_written=in_place)
         with torch.spyre.stream(self.streams[stream]):
             try:
@@ -95,6 +105,7 @@ class Program:
                 if in_place:
                     pair.there.copy_(result)
             except RuntimeError as error:
+                pair.readers = readers
                 return self.refused(pair, stream, error)
         if pair.is_poisoned and stream not in self.failing:
             raise Wrong("a poisoned tensor was read without a word")
@@ -128,12 +139,12 @@ class Program:
         value = float(self.draw.randint(-8, 8))
         self.order(stream, pair, is_written=True)
         with torch.spyre.stream(self.streams[stream]):
-            pair.there[1:].fill_(value)
+            part_of(pair.there).fill_(value)
         pair.stream = stream
         if stream in self.failing:
             pair.is_poisoned = True
         elif not pair.is_poisoned:
-            pair.here[1:].fill_(value)
+            part_of(pair.here).fill_(value)
 
     def fault(self) -> None:
         """An index that is out of range."""
