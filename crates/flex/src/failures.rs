@@ -14,14 +14,16 @@ pub(crate) struct Failures {
 
 #[derive(Debug, Default)]
 struct Noted {
-    open: Vec<(u64, Arc<StreamFault>)>,
-    ended: Vec<EndedFailure>,
+    /// Since the stream was let go on last. One that has no end yet is the last.
+    open: Vec<Cancelled>,
+    ended: Vec<Cancelled>,
 }
 
-/// Blocks that were cancelled, or will be.
+/// Blocks that were cancelled, or will be, and why.
 #[derive(Clone, Debug)]
-pub(crate) struct EndedFailure {
+pub(crate) struct Cancelled {
     from: u64,
+    /// The last one, or [`NONE`].
     until: u64,
     cause: Arc<StreamFault>,
 }
@@ -37,8 +39,23 @@ impl Default for Failures {
 impl Failures {
     /// Notes that blocks are cancelled from this one on.
     pub(crate) fn note(&self, from: u64, cause: &Arc<StreamFault>) {
-        let mut noted = self.noted.lock();
-        noted.open.push((from, Arc::clone(cause)));
+        self.add(&mut self.noted.lock(), from, NONE, cause);
+    }
+
+    /// Notes that blocks are cancelled for a cause of their own, in front of those that are already.
+    pub(crate) fn note_earlier(&self, from: u64, until: u64, cause: &Arc<StreamFault>) {
+        self.add(&mut self.noted.lock(), from, until, cause);
+    }
+
+    /// Notes that blocks behind this one are cancelled for a worse cause than those before it.
+    pub(crate) fn worsen(&self, until: u64, from: u64, cause: &Arc<StreamFault>) {
+        let noted = &mut *self.noted.lock();
+        noted.end_open(until);
+        self.add(noted, from, NONE, cause);
+    }
+
+    fn add(&self, noted: &mut Noted, from: u64, until: u64, cause: &Arc<StreamFault>) {
+        noted.open.push(Cancelled { from, until, cause: Arc::clone(cause) });
         let first = self.from.load(Ordering::Relaxed).min(from);
         self.from.store(first, Ordering::SeqCst);
     }
@@ -46,8 +63,8 @@ impl Failures {
     /// Notes that blocks behind this one run again.
     pub(crate) fn end(&self, until: u64) {
         let noted = &mut *self.noted.lock();
-        let ended = noted.open.drain(..).map(|(from, cause)| EndedFailure { from, until, cause });
-        noted.ended.extend(ended);
+        noted.end_open(until);
+        noted.ended.append(&mut noted.open);
         self.from.store(NONE, Ordering::SeqCst);
     }
 
@@ -62,19 +79,24 @@ impl Failures {
         if sequence < self.from.load(Ordering::SeqCst) {
             return None;
         }
-        let noted = self.noted.lock();
-        let cause = noted.open.iter().find(|(from, _)| sequence >= *from);
-        cause.map(|(_, cause)| Arc::clone(cause))
+        cause_of(&self.noted.lock().open, sequence).map(Arc::clone)
     }
 
     /// The failures that ended since this was asked last, the first one first.
-    pub(crate) fn take_ended(&self) -> Vec<EndedFailure> {
+    pub(crate) fn take_ended(&self) -> Vec<Cancelled> {
         std::mem::take(&mut self.noted.lock().ended)
     }
 }
 
+impl Noted {
+    fn end_open(&mut self, until: u64) {
+        let open = self.open.iter_mut().filter(|cancelled| cancelled.until == NONE);
+        open.for_each(|cancelled| cancelled.until = until);
+    }
+}
+
 /// The first cause for which a block was cancelled, if it was.
-pub(crate) fn cause_of(ended: &[EndedFailure], sequence: u64) -> Option<&Arc<StreamFault>> {
-    let failure = ended.iter().find(|failure| (failure.from..=failure.until).contains(&sequence));
-    failure.map(|failure| &failure.cause)
+pub(crate) fn cause_of(cancelled: &[Cancelled], sequence: u64) -> Option<&Arc<StreamFault>> {
+    let cancelled = cancelled.iter().find(|c| (c.from..=c.until).contains(&sequence));
+    cancelled.map(|cancelled| &cancelled.cause)
 }

@@ -59,7 +59,7 @@ fn run(arguments: &Arguments) -> Result<(String, u64), Box<Violation>> {
         0 => format!("replay identical ({seeds} seeds twice)"),
         _ => format!("{different} of {seeds} seeds DIFFER when they are replayed"),
     };
-    let found = "0 use after free, 0 lost, 0 doubled, 0 reordered";
+    let found = "0 use after free, 0 lost, 0 doubled, 0 reordered, 0 silent results";
     Ok((format!("{report}: {found}, {replay} ({rate} operations/s)"), different))
 }
 

@@ -5,6 +5,7 @@ mod allocations;
 mod block;
 mod cause;
 mod lane;
+mod poison;
 mod records;
 mod window;
 
@@ -21,6 +22,7 @@ use allocations::Allocations;
 pub(crate) use block::{Block, Effect, Span, State, payload};
 pub(crate) use cause::{Cause, CauseId, GIVEN_UP};
 use lane::Lane;
+use poison::Before;
 
 /// Failures that a stream is certain to remember, for tickets that are asked late.
 const REMEMBERED_FAILURES: u64 = 200;
@@ -34,8 +36,15 @@ pub(crate) struct Oracle {
     identities: HashMap<u64, (StreamIndex, u32), BuildHasherDefault<Fingerprint>>,
     causes: Vec<Cause>,
     lost: Option<CauseId>,
-    /// Blocks that wait for room, and are not in the queue yet.
-    submitting: Option<(StreamIndex, u64)>,
+    submitting: Option<Submission>,
+}
+
+/// Blocks that are being queued.
+#[derive(Debug)]
+struct Submission {
+    stream: StreamIndex,
+    blocks: u64,
+    before: Vec<Before>,
 }
 
 type Checked<T = ()> = Result<T, Violation>;
@@ -82,10 +91,8 @@ impl Oracle {
 
     /// A stream was dropped, and with it a fault that nobody asked about.
     pub(crate) fn close(&mut self, stream: StreamIndex) {
-        let is_lost = self.is_lost();
-        let lane = self.lane(stream);
-        if !is_lost {
-            lane.clear();
+        if !self.is_lost() {
+            self.clear(stream);
         }
     }
 
@@ -105,17 +112,20 @@ impl Oracle {
             }
             self.lane(stream).push(block.clone());
         }
-        self.submitting = Some((stream, blocks.len() as u64));
-        Some(self.lane(stream).reserved)
+        let reserved = self.lane(stream).reserved;
+        let (blocks, before) = (blocks.len() as u64, self.before());
+        self.submitting = Some(Submission { stream, blocks, before });
+        Some(reserved)
     }
 
     /// The submission was accepted.
     pub(crate) fn accept(&mut self, stream: StreamIndex) -> Checked {
-        let Some((_, blocks)) = self.submitting.take() else { return Ok(()) };
+        let Some(Submission { blocks, before, .. }) = self.submitting.take() else { return Ok(()) };
         let last = self.lane(stream).reserved;
         for sequence in last + 1 - blocks..=last {
-            let block = self.lane(stream).get(sequence);
-            let allocations = block.map(Block::allocations).unwrap_or_default();
+            let Some(block) = self.lane(stream).get(sequence) else { continue };
+            let (allocations, effect) = (block.allocations(), block.effect);
+            self.note_write((stream, sequence), effect, &before);
             for allocation in allocations.into_iter().flatten() {
                 self.allocations.get_mut(allocation).note_use(stream, sequence);
             }
@@ -125,7 +135,7 @@ impl Oracle {
 
     /// The submission was refused: nothing may be left of it.
     pub(crate) fn retract(&mut self, stream: StreamIndex) -> Checked {
-        let Some((_, blocks)) = self.submitting.take() else { return Ok(()) };
+        let Some(Submission { blocks, .. }) = self.submitting.take() else { return Ok(()) };
         for _ in 0..blocks {
             let block = self.lane(stream).pop();
             let Some(block) = block else { continue };
@@ -139,11 +149,15 @@ impl Oracle {
 
     /// While somebody waits for room, what is to be submitted is not queued.
     pub(crate) fn set_waiting_for_room(&mut self, is_waiting: bool) {
-        let Some((stream, blocks)) = self.submitting else { return };
+        let before = self.before();
+        let Some(submission) = &mut self.submitting else { return };
+        submission.before = before;
+        let (stream, blocks) = (submission.stream, submission.blocks);
         let lane = self.lane(stream);
-        match is_waiting {
-            true => lane.reserved -= blocks,
-            false => lane.reserved += blocks,
+        if is_waiting {
+            lane.reserved -= blocks;
+        } else {
+            lane.reserved += blocks;
         }
     }
 
@@ -268,7 +282,7 @@ impl Oracle {
         let cause = self.outcome(point).and_then(State::cause);
         let lane = self.lane(point.stream);
         if lane.open_for_certain().is_some_and(|doom| Some(doom.cause) == cause) {
-            lane.tell();
+            self.tell(point.stream);
         }
     }
 
@@ -303,14 +317,6 @@ impl Oracle {
                 broken(Promise::RightFault, format!("expected {expected:?}, was told {told:?}"))
             }
         }
-    }
-
-    /// Memory is poisoned by failures that there were, and by no others.
-    pub(crate) fn check_known(&self, told: &StreamFault) -> Checked {
-        if self.causes.iter().any(|cause| cause.is(told)) {
-            return Ok(());
-        }
-        broken(Promise::RightFault, format!("nothing failed with {told}"))
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = StreamIndex> + use<> {

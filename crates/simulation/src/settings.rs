@@ -48,6 +48,8 @@ pub enum Sabotage {
     SwapOrder,
     /// The driver claims that memory was given out that a stream still uses.
     ReuseEarly,
+    /// The driver claims that poisoned memory was read.
+    ReadPoisoned,
 }
 
 impl Settings {

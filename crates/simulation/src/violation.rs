@@ -32,6 +32,8 @@ pub enum Promise {
     RightFault,
     /// What a caller gets wrong is refused, and nothing else is.
     RightRefusal,
+    /// Memory that cancelled work was to write is refused to readers.
+    NoSilentResult,
     /// Memory numbers add up.
     RightNumbers,
     /// Only blocks that hang are aborted.

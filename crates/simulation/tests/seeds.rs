@@ -18,6 +18,7 @@ fn no_promise_is_broken_in_the_first_hundred_seeds() -> Result<(), Box<Violation
     assert!(report.faults > 2000 && report.told > 2000, "{report:?}");
     assert!(report.resets > 100 && report.losses > 20 && report.hangs > 100, "{report:?}");
     assert!(report.reused > 1000 && report.compared_bytes > 100_000, "{report:?}");
+    assert!(report.poisoned > 10_000, "{report:?}");
     Ok(())
 }
 
@@ -88,6 +89,11 @@ fn blocks_out_of_order_are_noticed() {
 #[test]
 fn memory_that_is_given_out_too_early_is_noticed() {
     assert!(found(Sabotage::ReuseEarly).contains(&Promise::NoUseAfterFree));
+}
+
+#[test]
+fn poisoned_memory_that_is_read_is_noticed() {
+    assert!(found(Sabotage::ReadPoisoned).contains(&Promise::NoSilentResult));
 }
 
 #[test]

@@ -150,8 +150,6 @@ impl StreamState {
     /// Notes a failure from a block on; the first cause stays.
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
-        self.lane.failures.note(from, &cause);
-        self.lane.poison_watch.set();
         self.lane.has_failed.store(true, Ordering::Release);
         self.lane.upsets.fetch_add(1, Ordering::AcqRel);
         if severity > Severity::Data {
@@ -160,21 +158,26 @@ impl StreamState {
         match &mut self.failure {
             // It was under way when the stream failed, and keeps a fault of its own.
             Some(known) if known.is_open() && from < known.from => {
-                let until = Some(known.from - 1);
-                self.remember(Failure { cause, from, until });
+                let until = known.from - 1;
+                self.lane.failures.note_earlier(from, until, &cause);
+                self.remember(Failure { cause, from, until: Some(until) });
             }
             Some(known) if known.is_open() && known.is_worsened_by(severity) => {
                 // What is queued behind a data fault so far has that one; the worse is told next.
-                known.until = Some(self.lane.upset());
+                let until = self.lane.upset();
+                self.lane.failures.worsen(until, from, &cause);
+                known.until = Some(until);
                 self.retire();
                 self.failure = Some(Failure { cause, from, until: None });
             }
             Some(known) if known.is_open() => {}
             _ => {
+                self.lane.failures.note(from, &cause);
                 self.retire();
                 self.failure = Some(Failure { cause, from, until: None });
             }
         }
+        self.lane.poison_watch.set();
     }
 
     /// Whether a block with this number is to be cancelled. Numbers only grow.

@@ -57,7 +57,7 @@ impl Driver {
         if self.world.settings.sabotage == Some(Sabotage::ReuseEarly) {
             handle = state.oracle.allocations.still_used(stream, front).unwrap_or(handle);
         }
-        let allocation = Allocation::new(handle, rounded(bytes), stream);
+        let allocation = Allocation::new(handle, rounded(bytes), bytes, stream);
         let place = allocation.place.number();
         let (id, is_reused) = state.oracle.allocations.add(allocation, front)?;
         state.report.allocations += 1;

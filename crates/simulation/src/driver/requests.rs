@@ -168,10 +168,15 @@ impl Driver {
         let kind = models.last().map_or(BlockKind::Launch, |model| model.kind);
         state.log.add(self.world.now(), Step::Queued { kind, point });
         drop(state);
-        let result = call(&self.streams[at]);
+        let sabotage = self.world.settings.sabotage;
+        let result = match call(&self.streams[at]) {
+            Err(Error::Poisoned { .. }) if sabotage == Some(Sabotage::ReadPoisoned) => Ok(None),
+            other => other,
+        };
         let mut state = self.world.state();
         match (result, refusal) {
             (Ok(given), None) if given.is_none_or(|given| given == point) => {
+                state.oracle.check_sound(stream, models)?;
                 state.report.blocks += models.len() as u64;
                 state.unverified += models.len() as u64;
                 state.oracle.accept(stream)?;
@@ -201,7 +206,7 @@ impl Driver {
             }
             (Err(Error::Poisoned { cause, .. }), None) => {
                 state.report.poisoned += 1;
-                state.oracle.check_known(&cause)?;
+                state.oracle.check_poisoned(stream, models, &cause)?;
                 state.oracle.retract(stream)?;
                 Ok(None)
             }

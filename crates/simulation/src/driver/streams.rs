@@ -46,7 +46,7 @@ impl Driver {
             let mut state = self.world.state();
             let cause = state.oracle.lost();
             if cause.is_none() {
-                state.oracle.lane(index).clear();
+                state.oracle.clear(index);
             }
             cause
         };

@@ -38,7 +38,7 @@ impl Driver {
         let result = told("synchronize", self.streams[at].synchronize())?;
         let state = &mut *self.world.state();
         state.oracle.check_all_ended(stream)?;
-        let expected = state.oracle.lane(stream).tell();
+        let expected = state.oracle.tell(stream);
         state.report.told += u64::from(expected.is_some());
         state.oracle.check_told(expected, result.err().as_deref())
     }
@@ -51,7 +51,7 @@ impl Driver {
         let expected = {
             let mut state = self.world.state();
             let is_open = state.oracle.lane(stream).open_for_certain().is_some();
-            is_open.then(|| state.oracle.lane(stream).tell()).flatten()
+            is_open.then(|| state.oracle.tell(stream)).flatten()
         };
         let result = told("query", self.streams[at].query())?;
         let state = &mut *self.world.state();
@@ -177,7 +177,7 @@ impl Driver {
             state.oracle.check_all_ended(lane)?;
         }
         // The first that it finds; what the other streams have to tell, they still do.
-        let expected = lanes.into_iter().find_map(|lane| state.oracle.lane(lane).tell());
+        let expected = lanes.into_iter().find_map(|lane| state.oracle.tell(lane));
         state.report.told += u64::from(expected.is_some());
         let told = result.err();
         state.oracle.check_told(expected, told.as_deref())?;

@@ -1,5 +1,6 @@
 use spyre_hal::{DeviceHandle, Location, StreamIndex};
 
+use super::poison::Poison;
 use super::window::{WINDOW_BYTES, Window};
 
 /// An allocation: live, or freed and still used by blocks that are queued.
@@ -8,6 +9,8 @@ pub(crate) struct Allocation {
     pub(crate) handle: DeviceHandle,
     pub(crate) place: Place,
     pub(crate) bytes: u64,
+    /// The bytes that were asked for: to write these is to write all of it.
+    pub(crate) requested: u64,
     pub(crate) window: Window,
     /// The stream that it was allocated for.
     pub(crate) home: StreamIndex,
@@ -15,6 +18,7 @@ pub(crate) struct Allocation {
     pub(crate) behind: u64,
     /// The last block of every stream that names it.
     pub(crate) uses: Vec<(StreamIndex, u64)>,
+    pub(super) poison: Poison,
 }
 
 /// Where memory lies, in either mode.
@@ -25,10 +29,10 @@ pub(crate) struct Place {
 }
 
 impl Allocation {
-    pub(crate) fn new(handle: DeviceHandle, bytes: u64, home: StreamIndex) -> Self {
+    pub(crate) fn new(handle: DeviceHandle, bytes: u64, requested: u64, home: StreamIndex) -> Self {
         let place = Place::of(handle);
-        let (window, uses) = (Window::unknown(), Vec::new());
-        Self { handle, place, bytes, window, home, behind: 0, uses }
+        let (window, uses, poison) = (Window::unknown(), Vec::new(), Poison::default());
+        Self { handle, place, bytes, requested, window, home, behind: 0, uses, poison }
     }
 
     /// Bytes that blocks are made for.

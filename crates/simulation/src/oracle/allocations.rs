@@ -29,6 +29,10 @@ impl Allocations {
         self.all.get_mut(&id).expect("an allocation is kept while a block names it")
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Allocation> {
+        self.all.values_mut().map(|allocation| &mut **allocation)
+    }
+
     pub(crate) fn live(&self) -> usize {
         self.by_place.len()
     }

@@ -38,6 +38,8 @@ pub(crate) struct Doom {
     pub(crate) until: Option<u64>,
     /// It came by waiting for another stream.
     is_inherited: bool,
+    /// A caller was told, or the stream was reset: what it cancelled is poisoned by now.
+    is_over: bool,
 }
 
 impl Lane {
@@ -72,6 +74,12 @@ impl Lane {
         self.dooms.iter().find(|doom| doom.covers(sequence)).map(|doom| doom.cause)
     }
 
+    /// The cause for which a block did not do its work, or will not.
+    pub(crate) fn failure_of(&self, sequence: u64) -> Option<CauseId> {
+        let ended = self.get(sequence).and_then(|block| block.state.cause());
+        ended.or_else(|| self.doom_of(sequence))
+    }
+
     /// The failure that nobody was told, or that stays until a reset.
     pub(crate) fn open(&self) -> Option<&Doom> {
         self.dooms.back().filter(|doom| doom.until.is_none())
@@ -93,7 +101,8 @@ impl Lane {
 
     pub(crate) fn fail(&mut self, cause: &Cause, from: u64, is_inherited: bool) {
         let (reserved, severity) = (self.reserved, cause.fault.severity());
-        let doom = Doom { cause: cause.id, severity, from, until: None, is_inherited };
+        let id = cause.id;
+        let doom = Doom { cause: id, severity, from, until: None, is_inherited, is_over: false };
         match self.dooms.back_mut().filter(|doom| doom.until.is_none()) {
             None => self.doom(doom),
             // It was running when the device was lost: its own fault, and nobody else's.
@@ -110,19 +119,26 @@ impl Lane {
     pub(crate) fn tell(&mut self) -> Option<CauseId> {
         let reserved = self.reserved;
         let open = self.dooms.back_mut().filter(|doom| doom.until.is_none())?;
-        if open.severity == Severity::Data {
-            open.until = Some(reserved);
+        let (cause, severity) = (open.cause, open.severity);
+        if severity == Severity::Data {
+            self.end_doom(reserved);
         }
-        Some(open.cause)
+        Some(cause)
     }
 
     /// The stream was reset: it goes on behind what is queued. A failure that the scheduler does
     /// not know of yet is still to come.
     pub(crate) fn clear(&mut self) {
-        let (reserved, pinned) = (self.reserved, self.pinned);
-        let open = self.dooms.back_mut().filter(|doom| doom.until.is_none());
-        if let Some(open) = open.filter(|doom| doom.is_certain(pinned)) {
-            open.until = Some(reserved);
+        if self.open_for_certain().is_some() {
+            self.end_doom(self.reserved);
+        }
+    }
+
+    /// Ends the open failure, and those that it made worse.
+    fn end_doom(&mut self, until: u64) {
+        for doom in &mut self.dooms {
+            doom.until.get_or_insert(until);
+            doom.is_over = true;
         }
     }
 
@@ -147,7 +163,7 @@ impl Lane {
 
     fn doom(&mut self, doom: Doom) {
         let front = self.pinned.min(self.front);
-        self.dooms.retain(|doom| doom.until.is_none_or(|until| until > front));
+        self.dooms.retain(|doom| !doom.is_over || doom.until.is_none_or(|until| until > front));
         self.dooms.push_back(doom);
         self.doomed_times += 1;
     }
