@@ -208,8 +208,9 @@ impl FlexStream {
         Ok(point)
     }
 
-    /// Has what is queued from now on wait for what the event stands for now. An event that was
-    /// never recorded, or that has been reached, is not waited for.
+    /// Has what is queued from now on wait for what the event stands for now: if that fails, so does it.
+    /// An event that was never recorded, or that has been reached, is not waited for, nor is one whose
+    /// failure was reported: no stream reports another one's fault of the past.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
@@ -217,7 +218,7 @@ impl FlexStream {
         if !event.is_of(scheduler) {
             return Err(Error::ForeignEvent);
         }
-        if scheduler.is_reached(point) {
+        if scheduler.is_settled(point) {
             return Ok(());
         }
         self.submit([ControlBlock::WaitEvent(point)]).map(drop)

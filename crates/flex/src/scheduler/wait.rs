@@ -118,10 +118,12 @@ impl Scheduler {
         Ok(is_done)
     }
 
-    /// Whether a block has ended well, as far as can be told without a lock.
-    pub(crate) fn is_reached(&self, point: StreamPoint) -> bool {
+    /// Whether a block has ended well, or badly for a fault that was reported, or whose stream was let go
+    /// on. What it was to write is poisoned then, and is refused to readers before they are queued.
+    pub(crate) fn is_settled(&self, point: StreamPoint) -> bool {
         let lane = self.table.get(point.stream);
-        lane.is_some_and(|l| l.is_done(point.sequence) && !l.has_failed.load(Ordering::Acquire))
+        let is_failing = |lane: &Lane| lane.failures.cause_of(point.sequence).is_some();
+        lane.is_some_and(|lane| lane.is_done(point.sequence) && !is_failing(lane))
     }
 
     fn raise_at(&self, lane: &Lane, point: StreamPoint) -> Result<(), Error> {

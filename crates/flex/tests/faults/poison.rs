@@ -43,6 +43,39 @@ fn poison(result: Result<impl std::fmt::Debug, Error>) -> Arc<StreamFault> {
 }
 
 #[test]
+fn a_fault_that_was_reported_fails_no_stream_that_waits_for_it_later() {
+    on_each_card(|card| {
+        let (stream, other) = (card.stream(), card.stream());
+        let (written, event) = (memory(&stream, 1)?, Event::new());
+        let cause = failing(card, &stream, || {
+            stream.fill(written, 7)?;
+            stream.record(&event).map(drop)
+        })?;
+
+        other.wait(&event)?;
+        let sound = memory(&other, 3)?;
+        assert_eq!(read(&other, sound)?, [3; 512]);
+        assert_eq!(poison(read(&other, written)), cause);
+        other.synchronize()
+    });
+}
+
+#[test]
+fn a_stream_that_waited_before_the_fault_was_reported_fails_with_it() {
+    on_each_card(|card| {
+        let (stream, other) = (card.stream(), card.stream());
+        let (written, event) = (memory(&stream, 1)?, Event::new());
+        let cause = failing(card, &stream, || {
+            stream.fill(written, 7)?;
+            stream.record(&event)?;
+            other.wait(&event)
+        })?;
+        assert_eq!(fault(other.synchronize()), cause);
+        other.synchronize()
+    });
+}
+
+#[test]
 fn what_a_cancelled_block_was_to_write_cannot_be_read() {
     on_each_card(|card| {
         let stream = card.stream();
