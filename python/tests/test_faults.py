@@ -178,3 +178,27 @@ def test_random_programs_with_faults_leave_no_dead_stream_and_no_silent_result()
     faults, wrong = run(PROGRAMS, first=0, steps=24)
     assert not wrong, "\n".join(wrong)
     assert faults > PROGRAMS
+
+
+def test_a_copy_from_another_card_heals_a_poisoned_tensor(python):
+    python(
+        """
+        import torch
+        here = torch.full((4, 64), 3.0, device="spyre:0")
+        with torch.spyre.device(1):
+            bad = torch.zeros(4, 64, device="spyre").index_select(0, torch.tensor([99]).to("spyre"))
+            late = torch.full((4, 64), 5.0, device="spyre")
+            try:
+                torch.spyre.synchronize()
+            except IndexError:
+                pass
+        try:
+            late.cpu()
+            raise AssertionError("it was read")
+        except RuntimeError as error:
+            assert "holds no result" in str(error), error
+        late.copy_(here)
+        assert late.cpu().eq(3).all()
+        """,
+        AIU_WORLD_SIZE="2",
+    )

@@ -53,7 +53,11 @@ impl Hardware for Peer {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         let DeviceRange { handle, offset, bytes: length } = target;
         match self.allocator.check(handle, offset, length) {
-            Ok(()) => self.hardware.accept(target, bytes),
+            Ok(()) => {
+                self.hardware.accept(target, bytes)?;
+                self.allocator.heal(&target);
+                Ok(())
+            }
             Err(_) => Err(Fault::IllegalAccess { range: target }),
         }
     }

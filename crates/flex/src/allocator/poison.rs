@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use spyre_hal::DeviceHandle;
+use spyre_hal::{DeviceHandle, DeviceRange};
 
 use super::blocks::BlockState;
 use super::pool::{Pool, State};
@@ -56,6 +56,16 @@ impl FlexAllocator {
         }
     }
 
+    /// Heals an allocation that another card has written, if it was all of it.
+    pub(crate) fn heal(&self, written: &DeviceRange) {
+        let state = &mut *self.pool.state.lock();
+        if let Ok(slot) = self.pool.live_slot(state, written.handle)
+            && state.is_whole(slot, written)
+        {
+            state.heal(slot);
+        }
+    }
+
     /// The first cause of why an allocation is poisoned, if it is: a block that was to write it failed,
     /// or was cancelled, and no write of all of it has been queued since.
     pub fn poison_of(&self, handle: DeviceHandle) -> Result<Option<Arc<StreamFault>>, Error> {
@@ -95,9 +105,7 @@ impl Pool {
         }
         uses.each(|_, range, access| {
             let slot = range.handle.tag().slot;
-            let requested = state.blocks.block(slot).requested;
-            let is_whole = range.offset == 0 && range.bytes >= requested;
-            if access == MemoryAccess::WriteAll && is_whole {
+            if access == MemoryAccess::WriteAll && state.is_whole(slot, range) {
                 state.heal(slot);
                 // A failure of another stream that is reported only later came before this write.
                 state.estrange(slot);
@@ -125,6 +133,11 @@ impl Pool {
 }
 
 impl State {
+    /// Whether a range is all that was asked for.
+    fn is_whole(&self, slot: u32, range: &DeviceRange) -> bool {
+        range.offset == 0 && range.bytes >= self.blocks.block(slot).requested
+    }
+
     /// The first cause stays. Programs are loaded and corrected anew instead.
     fn poison(&mut self, slot: u32, cause: &Arc<StreamFault>) {
         let block = self.blocks.block_mut(slot);

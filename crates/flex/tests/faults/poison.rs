@@ -61,6 +61,26 @@ fn a_fault_that_was_reported_fails_no_stream_that_waits_for_it_later() {
 }
 
 #[test]
+fn a_copy_from_another_card_heals_what_it_writes_wholly() {
+    on_each_card(|card| {
+        let (stream, home) = (card.stream(), card.kind.open());
+        let source = memory(&home.stream(), 5)?;
+        let written = memory(&stream, 1)?;
+        let cause = failing(card, &stream, || stream.fill(written, 7).map(drop))?;
+
+        let there = home.stream();
+        let half = |range: DeviceRange| DeviceRange { bytes: 256, ..range };
+        there.copy_to_peer(half(source), &card.context, half(written))?;
+        there.synchronize()?;
+        assert_eq!(poison(read(&stream, written)), cause, "a part of it heals nothing");
+        there.copy_to_peer(source, &card.context, written)?;
+        there.synchronize()?;
+        assert_eq!(read(&stream, written)?, [5; 512]);
+        Ok(())
+    });
+}
+
+#[test]
 fn a_stream_that_waited_before_the_fault_was_reported_fails_with_it() {
     on_each_card(|card| {
         let (stream, other) = (card.stream(), card.stream());
