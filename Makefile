@@ -58,7 +58,7 @@ interrupts:
 	tools/python-env
 	cd python/tests && ../../.venv/bin/python -m interrupts.run --tries 200 --check
 
-# 30 minutes of training and generating; fails if the process grows.
+# 30 minutes of training, generating, random shapes and faults; fails if the process grows.
 soak:
 	tools/python-env
 	.venv/bin/python tools/soak.py --minutes 30
