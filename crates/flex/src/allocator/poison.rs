@@ -87,13 +87,16 @@ impl Pool {
         if lane.failures.are_open() {
             return Ok(());
         }
-        uses.try_each(|_, range, access| {
+        uses.try_each(|nth, range, access| {
             if !access.reads() {
                 return Ok(());
             }
-            match self.poison_of(state, range.handle.tag().slot) {
-                Some(cause) => Err(Error::Poisoned { handle: range.handle, cause }),
-                None => Ok(()),
+            let slot = range.handle.tag().slot;
+            match self.poison_of(state, slot) {
+                Some(cause) if !state.is_healed_before(nth, slot, uses) => {
+                    Err(Error::Poisoned { handle: range.handle, cause })
+                }
+                _ => Ok(()),
             }
         })
     }
@@ -133,6 +136,16 @@ impl Pool {
 }
 
 impl State {
+    /// Whether a block in front of the nth of the same submission writes all of an allocation.
+    fn is_healed_before(&self, nth: u64, slot: u32, uses: &(impl Uses + ?Sized)) -> bool {
+        let mut is_healed = false;
+        uses.each(|earlier, range, access| {
+            let is_here = earlier < nth && range.handle.tag().slot == slot;
+            is_healed |= is_here && access == MemoryAccess::WriteAll && self.is_whole(slot, range);
+        });
+        is_healed
+    }
+
     /// Whether a range is all that was asked for.
     fn is_whole(&self, slot: u32, range: &DeviceRange) -> bool {
         range.offset == 0 && range.bytes >= self.blocks.block(slot).requested

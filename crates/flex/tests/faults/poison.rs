@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spyre_flex::{Error, Event, FlexStream, MemoryAccess, MemoryUse, Priority, StreamFault};
 use spyre_hal::{
-    Behaviour, BlockKind, ControlBlock, DeviceRange, Fault, HostBuffer, Label, Trigger,
+    Behaviour, BlockKind, ControlBlock, CopyDevice, DeviceRange, Fault, HostBuffer, Label, Trigger,
 };
 
 use super::data_fault;
@@ -57,6 +57,27 @@ fn a_fault_that_was_reported_fails_no_stream_that_waits_for_it_later() {
         assert_eq!(read(&other, sound)?, [3; 512]);
         assert_eq!(poison(read(&other, written)), cause);
         other.synchronize()
+    });
+}
+
+#[test]
+fn a_block_may_read_what_one_before_it_in_the_same_submission_heals() {
+    on_each_card(|card| {
+        let stream = card.stream();
+        let written = memory(&stream, 1)?;
+        let cause = failing(card, &stream, || stream.fill(written, 7).map(drop))?;
+        let (host, target) = (HostBuffer::zeroed(512), memory(&stream, 2)?);
+        let fill = || ControlBlock::Fill { pattern: 9_u8.into(), target: written };
+        let copy = || {
+            let copy = CopyDevice { source: written, target, nest: None };
+            ControlBlock::CopyDevice(Box::new(copy))
+        };
+        assert_eq!(poison(stream.submit([copy(), fill()])), cause, "it reads before it heals");
+        stream.submit([fill(), copy()])?;
+        stream.copy_from_device(target, &host)?;
+        stream.synchronize()?;
+        assert_eq!(*host.read().expect("the copy is done"), [9; 512]);
+        Ok(())
     });
 }
 

@@ -40,6 +40,16 @@ pub(crate) enum Effect {
     WaitFor(StreamPoint),
 }
 
+impl Effect {
+    /// The bytes that it writes, but for those that programs count in.
+    pub(crate) fn target(self) -> Option<Span> {
+        match self {
+            Self::Write { to, .. } | Self::Fill { to, .. } | Self::Copy { to, .. } => Some(to),
+            Self::None | Self::Read { .. } | Self::Count { .. } | Self::WaitFor(_) => None,
+        }
+    }
+}
+
 /// Some bytes of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {

@@ -4,7 +4,7 @@ use spyre_flex::StreamFault;
 use spyre_hal::StreamIndex;
 
 use super::lane::Lane;
-use super::{Block, CauseId, Checked, Effect, Oracle, broken};
+use super::{Allocation, Block, CauseId, Checked, Effect, Oracle, Span, broken};
 use crate::violation::Promise;
 
 /// What is known of an allocation's poison.
@@ -85,17 +85,14 @@ impl Oracle {
         effect: Effect,
         before: &[Before],
     ) {
-        let (Effect::Write { to, .. } | Effect::Fill { to, .. } | Effect::Copy { to, .. }) = effect
-        else {
-            return;
-        };
+        let Some(to) = effect.target() else { return };
         let Before { is_failing, is_unsure, .. } = before[usize::from(stream.0)];
         let allocation = self.allocations.get_mut(to.allocation);
+        let is_whole = is_whole(to, allocation);
         let poison = &mut allocation.poison;
         let own = poison.writes.iter().position(|write| write.stream == stream);
         let own = own.map(|at| poison.writes.swap_remove(at));
         let mut is_raced = own.is_some_and(|own| own.is_raced);
-        let is_whole = to.offset == 0 && to.bytes as u64 >= allocation.requested;
         if is_whole && !is_failing {
             poison.causes.clear();
             poison.writes.retain_mut(|other| {
@@ -113,8 +110,12 @@ impl Oracle {
         if self.lane(stream).open().is_some() {
             return Ok(()); // it will be cancelled
         }
-        for id in reads(models) {
+        for (nth, id) in reads(models) {
             let allocation = self.allocations.get(id);
+            let is_healed = |to: Span| to.allocation == id && is_whole(to, allocation);
+            if models[..nth].iter().filter_map(|model| model.effect.target()).any(is_healed) {
+                continue;
+            }
             if !allocation.poison.causes.is_empty() && !allocation.poison.is_unsure() {
                 let message = format!("{:?} is poisoned, and was read", allocation.place);
                 return broken(Promise::NoSilentResult, message);
@@ -135,7 +136,7 @@ impl Oracle {
             return broken(Promise::RightRefusal, "a failing stream refused what is poisoned");
         }
         let is_told = |cause: CauseId| self.causes[cause].is(told);
-        let is_right = reads(models).any(|id| {
+        let is_right = reads(models).any(|(_, id)| {
             let poison = &self.allocations.get(id).poison;
             let lane = |stream: StreamIndex| &self.lanes[usize::from(stream.0)];
             let failure = |write: &Write| lane(write.stream).failure_of(write.sequence);
@@ -150,6 +151,13 @@ impl Oracle {
     }
 }
 
-fn reads(models: &[Block]) -> impl Iterator<Item = usize> + '_ {
-    models.iter().filter_map(|model| model.allocations()[0])
+/// Whether bytes of an allocation are all that was asked for.
+fn is_whole(span: Span, allocation: &Allocation) -> bool {
+    span.offset == 0 && span.bytes as u64 >= allocation.requested
+}
+
+/// The allocations that blocks read, each with the place of its block.
+fn reads(models: &[Block]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let read = |(nth, model): (usize, &Block)| Some((nth, model.allocations()[0]?));
+    models.iter().enumerate().filter_map(read)
 }
