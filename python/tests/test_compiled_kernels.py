@@ -83,8 +83,8 @@ def test_scalars_are_whole_numbers_and_truths_too():
         }
         """
     )
-    x = torch.arange(100)
-    assert torch.equal(shift(x.to("spyre"), by=2**40, negates=True).cpu(), 2**40 - x)
+    x, far = torch.arange(100), 2**20 if CARD else 2**40  # the card has 32 bits
+    assert torch.equal(shift(x.to("spyre"), by=far, negates=True).cpu(), far - x)
     assert torch.equal(shift(x.to("spyre"), by=-7, negates=False).cpu(), x - 7)
     with pytest.raises(TypeError, match="'by' is 1.5, which is no int"):
         shift(x.to("spyre"), by=1.5, negates=False)

@@ -44,7 +44,7 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from . import interchange, kernels, layouts, model_utils, neighbours, printing
+    from . import grad_scaler, interchange, kernels, layouts, model_utils, neighbours, printing
     from .profiler import legacy
 
     layouts.install()
@@ -54,6 +54,7 @@ def _register() -> None:
     neighbours.install()
     interchange.install()
     legacy.install()
+    grad_scaler.install()
     atexit.register(_C._flush_autograd)
 
 

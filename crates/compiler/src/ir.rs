@@ -9,6 +9,7 @@ mod kernel;
 mod merge;
 mod refusal;
 mod scalar_math;
+mod short_constants;
 
 pub use builder::KernelBuilder;
 pub(crate) use builder::sort_name;
@@ -18,3 +19,4 @@ pub use interpret::{Array, InterpretError};
 pub use kernel::{Kernel, Operand, Role, Scalar, Store, StoreMode, Value};
 pub use refusal::Refusal;
 pub(crate) use scalar_math::neutral;
+pub(crate) use short_constants::{INFINITE, LARGEST};

@@ -11,6 +11,7 @@ mod online;
 mod product;
 mod registers;
 mod scope;
+mod short_scalars;
 mod tileable;
 mod tiles;
 mod turned;
@@ -63,7 +64,8 @@ impl Kernel {
     /// ```
     pub fn compile(&self, options: &CompileOptions) -> Result<CompilerOutput, CompileError> {
         check_plain(self)?;
-        let merged = self.merged();
+        let is_card = options.profile == Profile::Card;
+        let merged = if is_card { self.with_card_constants().merged() } else { self.merged() };
         let mut keep = access::overtaken(&merged);
         loop {
             match merged.compile_keeping(options, &keep) {

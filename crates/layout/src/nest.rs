@@ -6,7 +6,7 @@ pub(crate) mod split;
 
 use std::fmt;
 
-use spyre_numerics::{Converter, DataFormat, Overflow, STICK_BYTES};
+use spyre_numerics::{Converter, DataFormat, Overflow, STICK_BYTES, Specials};
 
 use crate::digits::Digits;
 use crate::{Error, SpyreTensorLayout, View};
@@ -161,7 +161,8 @@ impl DmaNest {
     }
 
     fn empty(source: Endpoint<'_>, target: Endpoint<'_>) -> Result<Self, Error> {
-        let converter = Converter::new(source.format(), target.format())?;
+        let specials = if source.is_host() { Specials::Arriving } else { Specials::Ordered };
+        let converter = Converter::new(source.format(), target.format())?.with_specials(specials);
         let width = |format: DataFormat| format.element_bytes().unwrap_or(0);
         Ok(Self {
             boxes: Vec::new(),

@@ -2,7 +2,7 @@
 //! over elements.
 
 use spyre_layout::{Crew, DmaNest, Endpoint, Solo, SpyreTensorLayout, View};
-use spyre_numerics::{Converter, DataFormat};
+use spyre_numerics::{Converter, DataFormat, Specials};
 
 const SENTINEL: u8 = 0xA5;
 
@@ -78,7 +78,9 @@ fn check(source: &End, target: &End) {
 }
 
 fn expected(bytes: &[u8], source: &End, target: &End) -> Vec<u8> {
+    let specials = if source.layout.is_none() { Specials::Arriving } else { Specials::Ordered };
     let converter = Converter::new(source.format, target.format).expect("addressable");
+    let converter = converter.with_specials(specials);
     let from = source.format.element_bytes().expect("addressable");
     let to = target.format.element_bytes().expect("addressable");
     let mut expected = vec![SENTINEL; target.bytes()];

@@ -4,7 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use spyre_layout::{DmaNest, Endpoint, Error, Solo, SpyreTensorLayout, View};
-use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, Sen169Fp16};
+use spyre_numerics::DataFormat::{self, BFloat16, IeeeFp16, IeeeFp32, Sen169Fp16};
 use spyre_numerics::{DType, Overflow, Profile};
 
 /// Host size, dimension order, device size, stride map.
@@ -292,6 +292,39 @@ fn what_is_too_large_on_the_way_back_may_saturate() {
     let saturating = outward.with_overflow(Overflow::Saturate);
     saturating.copy(&stored, &mut back, &Solo).expect("a copy");
     assert_eq!(back, largest);
+}
+
+/// An infinity arrives as a number, and what the card makes of a division by zero comes back as an
+/// infinity.
+#[test]
+fn no_infinity_becomes_nan_on_the_way_to_the_card_or_back() {
+    let view = View::contiguous(&[2]).expect("a view");
+    let layout = SpyreTensorLayout::contiguous(&[2], Sen169Fp16).expect("a layout");
+    let arrived = |format, infinity: &[u8], minus: &[u8]| {
+        let (host, device) = (Endpoint::host(&view, format), Endpoint::device(&view, &layout));
+        let mut stored = vec![0; layout.device_bytes()];
+        let inward = DmaNest::derive(host, device).expect("a nest");
+        inward.copy(&[infinity, minus].concat(), &mut stored, &Solo).expect("a copy");
+        [[stored[0], stored[1]], [stored[2], stored[3]]].map(u16::from_le_bytes)
+    };
+    assert_eq!(arrived(IeeeFp16, &[0x00, 0x7C], &[0x00, 0xFC]), [0x5E00, 0xDE00]);
+    assert_eq!(arrived(BFloat16, &[0x80, 0x7F], &[0x80, 0xFF]), [0x7FFE, 0xFFFE]);
+    let (infinity, minus) = (f32::INFINITY.to_le_bytes(), f32::NEG_INFINITY.to_le_bytes());
+    assert_eq!(arrived(IeeeFp32, &infinity, &minus), [0x7FFE, 0xFFFE]);
+
+    let mut stored = vec![0; layout.device_bytes()];
+    stored[..4].copy_from_slice(&[0xFF, 0x7F, 0xFF, 0xFF]);
+    for (format, expected) in [
+        (IeeeFp16, vec![0x00, 0x7C, 0x00, 0xFC]),
+        (BFloat16, vec![0x80, 0x7F, 0x80, 0xFF]),
+        (IeeeFp32, [infinity, minus].concat()),
+    ] {
+        let (host, device) = (Endpoint::host(&view, format), Endpoint::device(&view, &layout));
+        let mut back = vec![0; expected.len()];
+        let outward = DmaNest::derive(device, host).expect("a nest");
+        outward.copy(&stored, &mut back, &Solo).expect("a copy");
+        assert_eq!(back, expected, "{format}");
+    }
 }
 
 #[test]

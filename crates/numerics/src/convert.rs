@@ -24,9 +24,30 @@ pub enum Overflow {
     Saturate,
 }
 
+/// What SEN169's merged NaN-Infinity means, and what becomes one, on the way.
+///
+/// | | host to device | published | on the device, and to the host |
+/// |---|---|---|---|
+/// | half, exponent 31 | one more binade: infinity is 65536, NaN (0x7E00) 98304 | special | special |
+/// | f32 or bfloat16, infinite or too large | the largest number of its sign | special | special |
+/// | f32 or bfloat16, NaN | special | special | special, without a sign |
+/// | the special | infinity of its sign | NaN | infinity of its sign |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Specials {
+    /// As the format's published tables: the special is a NaN.
+    #[default]
+    Published,
+    /// As copies bring numbers to a device: an infinity is a number there.
+    Arriving,
+    /// As programs load and store them and as copies bring them back: the special is past every
+    /// number of its sign.
+    Ordered,
+}
+
 /// Carries elements from one format to another.
 ///
-/// The result equals [`crate::Scalar`], element by element and bit by bit, on every tier. Rounding
+/// The result equals [`crate::Scalar`], element by element and bit by bit, on every tier, as long as no
+/// other [`Specials`] are asked for. Rounding
 /// is the default one: a thread that has set flush-to-zero gets subnormals of f32 and f64 flushed.
 ///
 /// ```
@@ -50,6 +71,8 @@ pub struct Converter {
     target_bytes: usize,
     /// Numbers that the route converts per element: two between complex numbers.
     parts: usize,
+    overflow: Overflow,
+    specials: Specials,
     route: Route,
 }
 
@@ -73,15 +96,38 @@ impl Converter {
             source_bytes: width(from)?,
             target_bytes: width(to)?,
             parts: route::parts(from, to),
-            route: Route::between(from, to, tier, Overflow::Special),
+            overflow: Overflow::Special,
+            specials: Specials::Published,
+            route: Route::between(from, to, tier, Overflow::Special, Specials::Published),
         })
     }
 
     /// The same, with another rule for numbers that are too large.
     #[must_use]
     pub fn with_overflow(self, overflow: Overflow) -> Self {
-        let route = Route::between(self.from, self.to, self.tier, overflow);
-        Self { route, ..self }
+        Self { overflow, ..self }.rerouted()
+    }
+
+    /// The same, with another meaning of SEN169's special.
+    ///
+    /// ```
+    /// use spyre_numerics::{Converter, DataFormat, Specials};
+    ///
+    /// let arriving = Converter::new(DataFormat::IeeeFp16, DataFormat::Sen169Fp16)?
+    ///     .with_specials(Specials::Arriving);
+    /// let mut code = [0; 2];
+    /// arriving.convert(&0xFC00_u16.to_le_bytes(), &mut code)?; // minus infinity
+    /// assert_eq!(u16::from_le_bytes(code), 0xDE00); // -65536
+    /// # Ok::<(), spyre_numerics::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_specials(self, specials: Specials) -> Self {
+        Self { specials, ..self }.rerouted()
+    }
+
+    fn rerouted(self) -> Self {
+        let Self { from, to, tier, overflow, specials, .. } = self;
+        Self { route: Route::between(from, to, tier, overflow, specials), ..self }
     }
 
     /// The format it reads.

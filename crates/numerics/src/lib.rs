@@ -33,7 +33,7 @@ mod sen169;
 pub mod special;
 mod tier;
 
-pub use convert::{Converter, Overflow};
+pub use convert::{Converter, Overflow, Specials};
 pub use dtype::DType;
 pub use error::Error;
 pub use float8::{Float8, Float8Kind};

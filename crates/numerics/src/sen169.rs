@@ -11,6 +11,10 @@ use std::fmt;
 /// assert_eq!(Sen169::from_f32(0.1).to_f32(), 0.099_975_586);
 /// assert!(Sen169::from_f32(f32::INFINITY).is_special());
 /// ```
+///
+/// `to_f32` and `from_f32` are the published conversions. A device that is used meets the special in
+/// three more ways, and [`Specials`](crate::Specials) says where: [`Sen169::to_ordered_f32`],
+/// [`Sen169::from_computed`] and [`Sen169::saturated`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Sen169(u16);
@@ -54,17 +58,75 @@ impl Sen169 {
         f32::from_bits(bits | sign)
     }
 
+    /// The value by which codes are in order: the special is past every number of its sign, an
+    /// infinity.
+    ///
+    /// ```
+    /// # use spyre_numerics::Sen169;
+    /// assert_eq!(Sen169::from_bits(0xFFFF).to_ordered_f32(), f32::NEG_INFINITY);
+    /// assert_eq!(Sen169::MAX.to_ordered_f32(), Sen169::MAX.to_f32());
+    /// ```
+    #[inline(always)]
+    pub const fn to_ordered_f32(self) -> f32 {
+        let magnitude = (self.0 & SPECIAL) as u32;
+        let sign = ((self.0 & SIGN) as u32) << 16;
+        let normal = (magnitude << 14) + (REBIAS << 23);
+        let finite = if magnitude == 0 { 0 } else { normal };
+        let bits = if magnitude == SPECIAL as u32 { 0x7F80_0000 } else { finite };
+        f32::from_bits(bits | sign)
+    }
+
     /// The nearest number, ties away from zero; what is too large, infinite or NaN is special.
     #[inline(always)]
     pub const fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
-        let magnitude = bits & 0x7FFF_FFFF;
-        let rounded = (magnitude + 0x2000) >> 14;
-        // What is past the largest number, infinite or NaN rounds past its code, too.
-        let code = rounded.saturating_sub(REBIAS << 9);
+        let code = rounded(bits & 0x7FFF_FFFF);
         let code = if code > SPECIAL as u32 { SPECIAL as u32 } else { code };
         Self(code as u16 | (bits >> 16) as u16 & SIGN)
     }
+
+    /// The nearest number to a result; as [`Sen169::from_f32`], but NaN is special without a sign,
+    /// because which sign a NaN has is the CPU's choice.
+    ///
+    /// ```
+    /// # use spyre_numerics::Sen169;
+    /// assert_eq!(Sen169::from_computed(-f32::NAN).to_bits(), 0x7FFF);
+    /// assert_eq!(Sen169::from_computed(-1.0 / 0.0).to_bits(), 0xFFFF);
+    /// ```
+    #[inline(always)]
+    pub const fn from_computed(value: f32) -> Self {
+        let bits = value.to_bits();
+        let code = rounded(bits & 0x7FFF_FFFF);
+        let code = if code > SPECIAL as u32 { SPECIAL as u32 } else { code };
+        // As signed integers, numbers with a sign are up to minus infinity, and NaN is behind it.
+        let sign = if bits as i32 <= f32::NEG_INFINITY.to_bits() as i32 { SIGN } else { 0 };
+        Self(code as u16 | sign)
+    }
+
+    /// The nearest number; what is too large or infinite is the largest one, and NaN is special.
+    ///
+    /// ```
+    /// # use spyre_numerics::Sen169;
+    /// assert_eq!(Sen169::saturated(f32::INFINITY), Sen169::MAX);
+    /// assert!(Sen169::saturated(f32::NAN).is_special());
+    /// ```
+    #[inline(always)]
+    pub const fn saturated(value: f32) -> Self {
+        let bits = value.to_bits();
+        let magnitude = bits & 0x7FFF_FFFF;
+        let code = rounded(magnitude);
+        let code = if code > Self::MAX.0 as u32 { Self::MAX.0 as u32 } else { code };
+        // The special is the one behind the largest.
+        let code = code + (magnitude > f32::INFINITY.to_bits()) as u32;
+        Self(code as u16 | (bits >> 16) as u16 & SIGN)
+    }
+}
+
+/// The code of an f32's magnitude; past the largest number, infinite or NaN it is past the special,
+/// or there.
+#[inline(always)]
+const fn rounded(magnitude: u32) -> u32 {
+    ((magnitude + 0x2000) >> 14).saturating_sub(REBIAS << 9)
 }
 
 impl fmt::Debug for Sen169 {

@@ -15,7 +15,7 @@ from torch_spyre import _C
 
 from .arrangements import ARRANGEMENTS, repeated
 from .case import EIGHT_BITS, Case, Make
-from .rounding import Rounding, as_card, as_dtype
+from .rounding import HOST_END, Rounding, arrived, as_card, as_dtype, is_wide, returned
 
 WIDE = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
@@ -23,8 +23,8 @@ WIDE = {
     **dict.fromkeys((torch.complex32, torch.complex64), torch.complex128),
 }
 CARD_EPSILON = 2.0**-9
-CARD_LEAST, CARD_END = 2.0**-24, 65504.0
-"""The card's 16-bit float, as the host's shows it: how far numbers lie apart, relative to them; the least; the end."""
+CARD_LEAST = 2.0**-24
+"""The card's 16-bit float, as the host's shows it: how far numbers lie apart, relative to them; the least."""
 
 REFUSALS = ("does not support dtype", "only supports contiguous memory format", "bits are not the host's")
 """The words with which the card refuses dtypes, memory formats and bit views that it does not have."""
@@ -68,7 +68,6 @@ def judged(cases: list[Case], dtype: torch.dtype, device: torch.device, card: bo
                 verdict.unmeasured += 1
                 continue
             operands = case.operands(Make(dtype, seed_of(case.name, number, size)), size)
-            operands = [for_the_card(value) for value in operands] if card else operands
             for name in ARRANGEMENTS:
                 judge_one(case, operands, name, f"size {size}, {name}", device, card, verdict)
     return verdict
@@ -102,7 +101,7 @@ def judge_one(case: Case, operands, name: str, what: str, device, card: bool, ve
         return
     try:
         there = [ARRANGEMENTS[name](value, device) for value in values]
-        kept = [value.cpu() for value in there] if card else values
+        kept = [held(value, there_too) for value, there_too in zip(values, there)] if card else values
         with on_the_device_only(case.reads):
             given = called(case, there)
         compare(case, given, expected, kept, device, card)
@@ -181,7 +180,7 @@ def compare_all(case: Case, given, expected, dtype, values, card: bool) -> None:
 
 def exact(case: Case, values, mode=None) -> list[torch.Tensor] | None:
     """The results of the same in float64, if any operand has fractions; with a mode, as that has it."""
-    if not any(value.dtype in WIDE for value in values):
+    if not any(value.dtype in WIDE or is_wide(value) for value in values):
         return None
     try:
         wide = [value.to(WIDE.get(value.dtype, value.dtype), copy=True) for value in values]
@@ -212,12 +211,17 @@ def largest(values: list[torch.Tensor]) -> float:
     return max((value[value.isfinite()].max().item() for value in found if value.isfinite().any()), default=0.0)
 
 
-def for_the_card(value: torch.Tensor) -> torch.Tensor:
-    """Numbers that come back as they went: the largest of float16 are rounded to what it does not have, and the card
-    has one special for NaN and both infinities."""
-    if value.dtype != torch.float16:
-        return value
-    return value.clamp(-(2.0**15), 2.0**15).masked_fill(~value.isfinite(), float("nan"))
+def held(value: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """What the card holds of an operand; the host sees what can be shown of it."""
+    numbers = arrived(value)
+    shown = returned(numbers) if is_wide(numbers) else numbers
+    torch.testing.assert_close(seen(there.cpu()) if is_wide(numbers) else there.cpu(), shown, rtol=0, atol=0)
+    return numbers
+
+
+def seen(value: torch.Tensor) -> torch.Tensor:
+    """A float16 that came back, next to `returned`."""
+    return value.double().clamp(-HOST_END, HOST_END)
 
 
 def compare_card(case: Case, given, expected, values) -> None:
@@ -226,12 +230,11 @@ def compare_card(case: Case, given, expected, values) -> None:
         if not actual.is_floating_point():
             torch.testing.assert_close(actual, reference, check_dtype=False, equal_nan=True)
             continue
-        actual, reference = actual.double(), reference.double()
-        # What is larger than the host's float16 has is there, and cannot be shown.
-        actual = actual.masked_fill(~actual.isfinite(), float("nan"))
-        reference = reference.masked_fill(~(reference.abs() <= CARD_END), float("nan"))
-        reference = reference.masked_fill(actual.isnan() & (reference.abs() > CARD_END / 2), float("nan"))
+        if actual.dtype == torch.float16:
+            # No NaN comes back: the special is an infinity.
+            actual, reference = seen(actual), returned(reference.double())
         absolute = CARD_LEAST
         if case.grows:
             absolute = max(absolute, CARD_EPSILON * largest([reference, *values]))
+        actual, reference = actual.double(), reference.double()
         torch.testing.assert_close(actual, reference, rtol=CARD_EPSILON, atol=absolute, equal_nan=True)

@@ -29,7 +29,8 @@ expanded, in sticks of the first dimension, and in sticks whose padding is NaN; 
 operands, too. Whole numbers have a large number as poison. Results are compared with PyTorch's CPU, or with float64,
 at PyTorch's tolerance for the dtype; long sums relative to the largest of their terms and results. `card` is float16
 under `SPYRE_PROFILE=card`: the card's own 16-bit float, compared with float64 on what it had stored, to one unit of its
-last place.
+last place. Infinities arrive there as 65536 and NaN as 98304, poison is both, and no NaN comes back: see
+[pytorch.md](pytorch.md#would-this-run-on-a-real-card).
 
 What PyTorch makes of several operators, such as `ndtr`, `tanhshrink` or two steps of an optimiser, is stored after each
 of them. In 16-bit formats such a result may also be what float64 gives with the format's rounding after each operator:

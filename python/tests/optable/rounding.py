@@ -11,6 +11,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 CARD_BITS, CARD_TOP, CARD_LEAST = 10, 33, -31
 """The card's 16-bit float: significant bits, and the exponents past its ends."""
 
+HOST_END = 2.0**16
+"""The first number that the host's float16 does not have."""
+
 
 class Rounding(TorchDispatchMode):
     """Rounds what every operator gives or writes."""
@@ -38,14 +41,33 @@ def is_wide(value) -> bool:
 
 
 def as_card(value: torch.Tensor) -> torch.Tensor:
-    """To the nearest number of the card's float, from the middle away from zero; one special past the end."""
+    """To the nearest number of the card's float, from the middle away from zero. Past the end is one special for
+    infinity and NaN: it keeps an infinity's sign, and NaN has none."""
     fraction, exponent = torch.frexp(value)
     scaled = fraction * 2.0**CARD_BITS
     whole = torch.copysign((scaled.abs() + 0.5).floor(), scaled)
     result = torch.ldexp(whole, exponent - CARD_BITS)
-    result = result.masked_fill(result.abs() <= 2.0**CARD_LEAST, 0.0)
+    result = torch.where(result.abs() <= 2.0**CARD_LEAST, torch.copysign(torch.zeros_like(value), value), result)
     end = 2.0**CARD_TOP - 2.0 ** (CARD_TOP - CARD_BITS + 1)
-    return result.masked_fill(~(result.abs() <= end), float("nan"))
+    special = torch.where(value.isnan(), torch.inf, torch.copysign(torch.full_like(value, torch.inf), value))
+    return torch.where(result.abs() <= end, result, special)
+
+
+def arrived(value: torch.Tensor) -> torch.Tensor:
+    """What the card holds of a host's tensor. Of float16 the largest exponent is one more binade: infinity is 65536,
+    NaN 98304."""
+    if value.dtype != torch.float16:
+        return value
+    bits = value.contiguous().view(torch.int16).to(torch.int32)
+    binade = (1 + (bits & 0x3FF) / 1024.0).double() * HOST_END
+    numbers = torch.where(bits < 0, -binade, binade).where(~value.isfinite(), value.double())
+    return as_card(numbers)
+
+
+def returned(value: torch.Tensor) -> torch.Tensor:
+    """What the host's float16 shows of the card's, but for rounding: infinity is the next number after its last, and
+    NaN is the special, without a sign."""
+    return value.nan_to_num(torch.inf, torch.inf, -torch.inf).clamp(-HOST_END, HOST_END)
 
 
 def as_dtype(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

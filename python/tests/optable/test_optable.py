@@ -16,6 +16,7 @@ from .arrangements import ARRANGEMENTS, poison, repeated
 from .case import DTYPES, SIZES, Make
 from .catalogue import catalogue
 from .coverage import unreached
+from .rounding import arrived, as_card, returned
 from .ulps import BOUNDS, FUNCTIONS, worst
 
 SHARES = {"open": "14/48", "card": "7/16"}
@@ -68,7 +69,19 @@ def test_padding_stays_poisoned_when_values_are_written():
 
     as_strided_with_layout(sticks, (3, 65), (65, 1), 0, layout).copy_(values.to(DEVICE))
 
-    assert sticks.cpu().isnan().sum() == sticks.numel() - values.numel() > 0
+    assert (~sticks.cpu().isfinite()).sum() == sticks.numel() - values.numel() > 0
+
+
+def test_the_judges_model_of_the_card_is_the_published_one():
+    inf, nan = float("inf"), float("nan")
+    there = arrived(torch.tensor([inf, -inf, nan, 65504.0, 1 + 2.0**-10, 0.0], dtype=torch.float16))
+    assert there.tolist() == [65536.0, -65536.0, 98304.0, 65536.0, 1 + 2.0**-9, 0.0]
+
+    last, first = torch.tensor([0x4FFF9FFF, 0x4FFFA000], dtype=torch.int32).view(torch.float32).double().tolist()
+    computed = torch.tensor([nan, -inf, -1e38, last, -first, 2.0**-31, -(2.0**-40)], dtype=torch.float64)
+    assert as_card(computed).tolist() == [inf, -inf, -inf, 2.0**33 - 2.0**24, -inf, 0.0, 0.0]
+    assert as_card(computed).signbit().tolist() == [False, True, True, False, True, False, True]
+    assert returned(computed).tolist()[:4] == [65536.0, -65536.0, -65536.0, 65536.0]
 
 
 def test_the_page_has_a_row_for_every_operator():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from .case import special
-from .judge import for_the_card
+from .rounding import arrived
 
 BOUNDS = {torch.float16: 1.0, torch.bfloat16: 1.0, torch.float32: 2.0}
 FUNCTIONS = {
@@ -50,26 +50,21 @@ CARD = Format(9, -15, 15)
 def worst(name: str, dtype: torch.dtype, device: torch.device, card: bool) -> tuple[float, str]:
     """The largest error of a function, and where it is."""
     operands = pairs(dtype) if name == "pow" else [every_number(dtype)]
-    there = [(for_the_card(operand) if card else operand).to(device) for operand in operands]
-    given = FUNCTIONS[name](*there).cpu().double()
-    numbers = [value.cpu().double() for value in there]
+    given = FUNCTIONS[name](*(operand.to(device) for operand in operands)).cpu().double()
+    numbers = [(arrived(operand) if card else operand).double() for operand in operands]
     exact = FUNCTIONS[name](*numbers)
-    errors = distances(given, exact, CARD if card else FORMATS[dtype], card)
+    # One special stands for NaN and for the infinities: it comes back as an infinity, NaN as that above.
+    exact = exact.nan_to_num(torch.inf, torch.inf, -torch.inf) if card else exact
+    errors = distances(given, exact, CARD if card else FORMATS[dtype])
     at = int(errors.argmax())
     where = ", ".join(f"{value[at].item():g}" for value in numbers)
     return float(errors[at]), f"{name}({where}) is {given[at].item():g}, not {exact[at].item():g}"
 
 
-def distances(given: torch.Tensor, exact: torch.Tensor, form: Format, card: bool) -> torch.Tensor:
+def distances(given: torch.Tensor, exact: torch.Tensor, form: Format) -> torch.Tensor:
     """Of each result, in units of the last place; infinite where only one of the two is a number."""
     end = 2.0 ** (form.largest + 1)
     errors = (ended(given, end) - ended(exact, end)).abs() / form.spacing(ended(exact, end))
-    if card:
-        # One special stands for NaN and both infinities; past its end, the host's float16 shows nothing.
-        given = given.masked_fill(~given.isfinite(), float("nan"))
-        is_past = ~(exact.abs() <= end * (1 - 2.0**-10)) | (given.isnan() & (exact.abs() > end / 2))
-        exact = exact.masked_fill(is_past, float("nan"))
-        given = given.masked_fill(exact.isnan() & (given.abs() > end / 2), float("nan"))
     errors = errors.masked_fill(given.isnan() & exact.isnan(), 0)
     return errors.nan_to_num(float("inf"), posinf=float("inf"))
 

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use spyre_artifact::{Code, Instruction, Lane, Program, Span};
-use spyre_numerics::{Converter, DataFormat};
+use spyre_numerics::{Converter, DataFormat, Specials};
 
 use super::Stop;
 use super::buffer::format_of;
@@ -128,7 +128,9 @@ fn converters(
 ) -> Result<[Option<Converter>; 2], spyre_numerics::Error> {
     let lane = |register| program.register(register).lane;
     let format = |operand| program.operand(operand).format;
-    let between = |from, to| Converter::new(from, to).map(Some);
+    let between = |from, to| {
+        Converter::new(from, to).map(|converter| Some(converter.with_specials(Specials::Ordered)))
+    };
     let load = |format: DataFormat, lane: Lane| between(format, format_of(lane));
     Ok(match instruction {
         Instruction::Load { target, source } | Instruction::Gather { target, source, .. } => {

@@ -15,6 +15,7 @@ use super::access::{Axes, is_gathered, is_scatter, meeting_dims, must_follow};
 use super::along::is_made_apart;
 use super::product::{Product, Roles};
 use super::scope::Scopes;
+use super::short_scalars;
 use super::tiles::{Purpose, tile};
 use crate::ir::neutral;
 use crate::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
@@ -529,7 +530,15 @@ impl<'a> Nest<'a> {
                 register
             }
             Expression::Constant(constant) => code.constant(known.lane, Span::NONE, *constant),
-            Expression::Scalar(scalar) => code.scalar(known.lane, self.scalars[scalar.0 as usize]),
+            Expression::Scalar(scalar) => {
+                let number = code.scalar(known.lane, self.scalars[scalar.0 as usize]);
+                let is_short = self.profile == Profile::Card && known.lane == Lane::F32;
+                if is_short && self.kernel.is_short(value) {
+                    short_scalars::short(code, number)
+                } else {
+                    number
+                }
+            }
             Expression::Index(dim) => code.index(self.dim(*dim)),
             Expression::Load { .. } => self.load_at(code, value)?,
             Expression::Unary(op, source) => {

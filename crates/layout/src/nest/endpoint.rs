@@ -40,6 +40,10 @@ impl<'a> Endpoint<'a> {
         }
     }
 
+    pub(super) fn is_host(&self) -> bool {
+        matches!(self.place, Place::Host(_))
+    }
+
     /// Elements that a walk may touch.
     pub(super) fn reach(&self) -> usize {
         match self.place {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use oracle::{Storage, contiguous, each_index};
 use random::Random;
 use spyre_layout::{Crew, DmaNest, Endpoint, Solo, View};
-use spyre_numerics::{Converter, DType, DataFormat, Profile};
+use spyre_numerics::{Converter, DType, DataFormat, Profile, Specials};
 
 const CASES: u64 = 100_000;
 const SENTINEL: u8 = 0xA5;
@@ -218,6 +218,7 @@ fn copy_in(
 
     let mut expected = vec![SENTINEL; storage.layout.device_bytes()];
     let converter = Converter::new(host_format, storage.format).expect("addressable");
+    let converter = converter.with_specials(Specials::Arriving);
     each_index(view.size(), |index| {
         let from = host.element(index) * width;
         for place in place(storage, places, view.element(index)) {
@@ -250,6 +251,7 @@ fn copy_out(
 
     let mut expected = vec![SENTINEL; bytes];
     let converter = Converter::new(storage.format, host_format).expect("addressable");
+    let converter = converter.with_specials(Specials::Ordered);
     let element = storage.format.element_bytes().expect("addressable");
     each_index(view.size(), |index| {
         let from = place(storage, places, view.element(index))[0] * element;

@@ -33,6 +33,64 @@ impl Codec for Sen {
     }
 }
 
+/// `SEN169_FP16` as it arrives from a host: see [`crate::Specials::Arriving`].
+pub(super) struct ArrivingSen;
+
+impl Codec for ArrivingSen {
+    type Word = u16;
+    const MAX: f32 = Sen::MAX;
+
+    #[inline(always)]
+    fn decode(word: u16) -> f32 {
+        Sen169::from_bits(word).to_ordered_f32()
+    }
+
+    #[inline(always)]
+    fn encode(value: f32) -> u16 {
+        Sen169::saturated(value).to_bits()
+    }
+}
+
+/// `SEN169_FP16` as a device works on it: see [`crate::Specials::Ordered`].
+pub(super) struct OrderedSen;
+
+impl Codec for OrderedSen {
+    type Word = u16;
+    const MAX: f32 = Sen::MAX;
+
+    #[inline(always)]
+    fn decode(word: u16) -> f32 {
+        Sen169::from_bits(word).to_ordered_f32()
+    }
+
+    #[inline(always)]
+    fn encode(value: f32) -> u16 {
+        Sen169::from_computed(value).to_bits()
+    }
+}
+
+/// IEEE half whose largest exponent is one more binade, without infinities and NaN.
+pub(super) struct BinadeHalf;
+
+impl Codec for BinadeHalf {
+    type Word = u16;
+    const MAX: f32 = 131_008.0;
+
+    #[inline(always)]
+    fn decode(word: u16) -> f32 {
+        let magnitude = u32::from(word & 0x7FFF);
+        let normal = (magnitude << 13) + (112 << 23);
+        let is_special = magnitude >= 0x7C00;
+        let value = if is_special { f32::from_bits(normal) } else { Half::decode(word & 0x7FFF) };
+        f32::from_bits(value.to_bits() | u32::from(word & 0x8000) << 16)
+    }
+
+    #[inline(always)]
+    fn encode(value: f32) -> u16 {
+        Half::encode(value)
+    }
+}
+
 /// IEEE half.
 pub(super) struct Half;
 

@@ -5,7 +5,9 @@
 //! number in the corners (a subnormal half) goes by way of f32 instead.
 #![allow(unsafe_code, reason = "calls another kernel")]
 
-use super::codec::{Codec, Half, Sen};
+use std::marker::PhantomData;
+
+use super::codec::{ArrivingSen, BinadeHalf, Codec, Half, OrderedSen, Sen};
 use super::kernels::Recode;
 use super::wire::{BLOCK, Wire, map, map_block};
 use crate::Tier;
@@ -14,10 +16,86 @@ use crate::tier::{Kernel, Rows};
 /// What the exponent fields of SEN169 and IEEE half differ by, in a SEN169 code.
 const REBIAS: u16 = (31 - 15) << 9;
 
-/// IEEE half to SEN169.
-pub(super) struct HalfToSen;
+/// One of the ways in which SEN169 meets IEEE half.
+pub(super) trait SenByHalf: Codec<Word = u16> {
+    /// IEEE half, as it is read on the way to it.
+    type Half: Codec<Word = u16>;
 
-impl Kernel for HalfToSen {
+    /// Any half but a subnormal.
+    fn from_half(word: u16) -> u16;
+
+    /// Any number but those below the smallest normal half.
+    fn to_half(word: u16) -> u16;
+}
+
+impl SenByHalf for Sen {
+    type Half = Half;
+
+    #[inline(always)]
+    fn from_half(word: u16) -> u16 {
+        let magnitude = word & 0x7FFF;
+        let code = if magnitude >= 0x7C00 { 0x7FFF } else { rounded_half(magnitude) };
+        code | word & 0x8000
+    }
+
+    #[inline(always)]
+    fn to_half(word: u16) -> u16 {
+        let magnitude = word & 0x7FFF;
+        let code = if magnitude == 0x7FFF { 0x7E00 } else { ordered_half(magnitude) };
+        code | word & 0x8000
+    }
+}
+
+impl SenByHalf for ArrivingSen {
+    type Half = BinadeHalf;
+
+    #[inline(always)]
+    fn from_half(word: u16) -> u16 {
+        rounded_half(word & 0x7FFF) | word & 0x8000
+    }
+
+    #[inline(always)]
+    fn to_half(word: u16) -> u16 {
+        ordered_half(word & 0x7FFF) | word & 0x8000
+    }
+}
+
+impl SenByHalf for OrderedSen {
+    type Half = Half;
+
+    #[inline(always)]
+    fn from_half(word: u16) -> u16 {
+        let magnitude = word & 0x7FFF;
+        let code = if magnitude >= 0x7C00 { 0x7FFF } else { rounded_half(magnitude) };
+        let sign = if magnitude > 0x7C00 { 0 } else { word & 0x8000 };
+        code | sign
+    }
+
+    #[inline(always)]
+    fn to_half(word: u16) -> u16 {
+        ordered_half(word & 0x7FFF) | word & 0x8000
+    }
+}
+
+/// The nearest SEN169 to the magnitude of a half, whose largest exponent is one more binade.
+#[inline(always)]
+fn rounded_half(magnitude: u16) -> u16 {
+    let rounded = ((magnitude + 1) >> 1) + REBIAS;
+    if magnitude == 0 { 0 } else { rounded }
+}
+
+/// The half that is the magnitude of a SEN169; what is past the largest is infinite.
+#[inline(always)]
+fn ordered_half(magnitude: u16) -> u16 {
+    let normal = magnitude.wrapping_sub(REBIAS) << 1;
+    let nonzero = if magnitude == 0 { 0 } else { normal };
+    if magnitude >= 0x5E00 { 0x7C00 } else { nonzero }
+}
+
+/// IEEE half to SEN169.
+pub(super) struct HalfToSen<S>(PhantomData<S>);
+
+impl<S: SenByHalf> Kernel for HalfToSen<S> {
     const BYTES: (usize, usize) = (2, 2);
 
     #[inline(always)]
@@ -26,16 +104,16 @@ impl Kernel for HalfToSen {
             source,
             target,
             is_subnormal_half,
-            half_to_sen,
-            exact::<Half, Sen, TIER>,
+            S::from_half,
+            exact::<S::Half, S, TIER>,
         );
     }
 }
 
 /// SEN169 to IEEE half.
-pub(super) struct SenToHalf;
+pub(super) struct SenToHalf<S>(PhantomData<S>);
 
-impl Kernel for SenToHalf {
+impl<S: SenByHalf> Kernel for SenToHalf<S> {
     const BYTES: (usize, usize) = (2, 2);
 
     #[inline(always)]
@@ -44,8 +122,8 @@ impl Kernel for SenToHalf {
             source,
             target,
             is_below_normal_half,
-            sen_to_half,
-            exact::<Sen, Half, TIER>,
+            S::to_half,
+            exact::<S, Half, TIER>,
         );
     }
 }
@@ -92,27 +170,8 @@ fn is_subnormal_half(word: u16) -> bool {
     (word & 0x7FFF).wrapping_sub(1) < 0x3FF
 }
 
-#[inline(always)]
-fn half_to_sen(word: u16) -> u16 {
-    let magnitude = word & 0x7FFF;
-    let rounded = ((magnitude + 1) >> 1) + REBIAS;
-    let finite = if magnitude == 0 { 0 } else { rounded };
-    let code = if magnitude >= 0x7C00 { 0x7FFF } else { finite };
-    code | word & 0x8000
-}
-
 /// Below the smallest normal half, 2^-14, and not zero.
 #[inline(always)]
 fn is_below_normal_half(word: u16) -> bool {
     (word & 0x7FFF).wrapping_sub(1) < 0x21FF
-}
-
-#[inline(always)]
-fn sen_to_half(word: u16) -> u16 {
-    let magnitude = word & 0x7FFF;
-    let normal = magnitude.wrapping_sub(REBIAS) << 1;
-    let nonzero = if magnitude == 0 { 0 } else { normal };
-    let finite = if magnitude >= 0x5E00 { 0x7C00 } else { nonzero };
-    let code = if magnitude == 0x7FFF { 0x7E00 } else { finite };
-    code | word & 0x8000
 }

@@ -5,15 +5,15 @@
 //! that models move all day have one all the same.
 #![allow(unsafe_code, reason = "hands rows to kernels by address")]
 
-use super::Overflow;
-use super::codec::{Brain, Codec, Half, Sen, Single};
-use super::direct::{HalfToSen, SenToHalf};
+use super::codec::{ArrivingSen, Brain, Codec, Half, OrderedSen, Sen, Single};
+use super::direct::{HalfToSen, SenByHalf, SenToHalf};
 use super::half_lanes::{HalfToSingle, SingleToHalf};
 use super::integer::{Bool, Integer};
 use super::kernels::{
     BoolToSen, Cast, ComplexToBool, Complexify, Float, RealPart, Recode, Resize, Saturate,
     SenToBool, SingleToBool, Trunc, Widen, Wrap,
 };
+use super::{Overflow, Specials};
 use crate::tier::{Compiled, Kernel, Rows};
 use crate::{DataFormat, Float8, Tier};
 
@@ -65,17 +65,19 @@ impl Route {
         to: DataFormat,
         tier: Tier,
         overflow: Overflow,
+        specials: Specials,
     ) -> Self {
         if same_bytes(from, to) {
             return Self::Copy;
         }
         if let (Some(from), Some(to)) = (part(from), part(to)) {
-            return Self::between(from, to, tier, overflow);
+            return Self::between(from, to, tier, overflow, specials);
         }
         let clamp = saturation(to, tier, overflow);
-        match direct(from, to, tier) {
+        let step = |from, to| direct(from, to, tier, specials);
+        match step(from, to) {
             Some(kernel) if clamp.is_none() => Self::Direct(kernel),
-            _ => Self::Chain(Chain::along(from, to, tier, clamp)),
+            _ => Self::Chain(Chain::along(from, to, step, clamp)),
         }
     }
 
@@ -124,7 +126,12 @@ impl Route {
 }
 
 impl Chain {
-    fn along(from: DataFormat, to: DataFormat, tier: Tier, clamp: Option<Compiled>) -> Self {
+    fn along(
+        from: DataFormat,
+        to: DataFormat,
+        step: impl Fn(DataFormat, DataFormat) -> Option<Compiled>,
+        clamp: Option<Compiled>,
+    ) -> Self {
         let mut steps = [None; MAX_STEPS];
         let mut free = steps.iter_mut();
         let width = |stop: DataFormat| stop.element_bytes().expect("stops are addressable");
@@ -135,7 +142,7 @@ impl Chain {
         let mut here = from;
         for stop in stops(from, to).into_iter().flatten().chain([to]) {
             if stop != here {
-                let kernel = direct(here, stop, tier).expect("neighbouring stops have a kernel");
+                let kernel = step(here, stop).expect("neighbouring stops have a kernel");
                 push(kernel, stop);
             }
             here = stop;
@@ -274,18 +281,37 @@ fn saturation(to: DataFormat, tier: Tier, overflow: Overflow) -> Option<Compiled
 }
 
 /// The single loop between two formats, if there is one.
-fn direct(from: DataFormat, to: DataFormat, tier: Tier) -> Option<Compiled> {
+fn direct(from: DataFormat, to: DataFormat, tier: Tier, specials: Specials) -> Option<Compiled> {
+    let of_sen = match specials {
+        Specials::Published => between_floats_and_sen::<Sen>(from, to, tier),
+        Specials::Arriving => between_floats_and_sen::<ArrivingSen>(from, to, tier),
+        Specials::Ordered => between_floats_and_sen::<OrderedSen>(from, to, tier),
+    };
+    of_sen.or_else(|| whatever_the_specials(from, to, tier))
+}
+
+/// The loops whose results depend on what becomes of SEN169's special.
+fn between_floats_and_sen<S: SenByHalf>(
+    from: DataFormat,
+    to: DataFormat,
+    tier: Tier,
+) -> Option<Compiled> {
+    use DataFormat::{BFloat16, IeeeFp16, IeeeFp32, Sen169Fp16};
     Some(match (from, to) {
-        (DataFormat::IeeeFp16, DataFormat::Sen169Fp16) => tier.compile_streaming::<HalfToSen>(),
-        (DataFormat::Sen169Fp16, DataFormat::IeeeFp16) => tier.compile_streaming::<SenToHalf>(),
+        (IeeeFp16, Sen169Fp16) => tier.compile_streaming::<HalfToSen<S>>(),
+        (Sen169Fp16, IeeeFp16) => tier.compile_streaming::<SenToHalf<S>>(),
+        (BFloat16, Sen169Fp16) => tier.compile_streaming::<Recode<Brain, S>>(),
+        (Sen169Fp16, BFloat16) => tier.compile_streaming::<Recode<S, Brain>>(),
+        (IeeeFp32, Sen169Fp16) => tier.compile_streaming::<Recode<Single, S>>(),
+        (Sen169Fp16, IeeeFp32) => tier.compile_streaming::<Recode<S, Single>>(),
+        _ => return None,
+    })
+}
+
+fn whatever_the_specials(from: DataFormat, to: DataFormat, tier: Tier) -> Option<Compiled> {
+    Some(match (from, to) {
         (DataFormat::IeeeFp16, DataFormat::IeeeFp32) => tier.compile_streaming::<HalfToSingle>(),
         (DataFormat::IeeeFp32, DataFormat::IeeeFp16) => tier.compile_streaming::<SingleToHalf>(),
-        (DataFormat::BFloat16, DataFormat::Sen169Fp16) => {
-            tier.compile_streaming::<Recode<Brain, Sen>>()
-        }
-        (DataFormat::Sen169Fp16, DataFormat::BFloat16) => {
-            tier.compile_streaming::<Recode<Sen, Brain>>()
-        }
         (DataFormat::IeeeFp16, DataFormat::BFloat16) => {
             tier.compile_streaming::<Recode<Half, Brain>>()
         }
@@ -351,7 +377,6 @@ impl PerCodec for Encode {
 
 fn by_codec<P: PerCodec>(format: DataFormat, tier: Tier) -> Option<Compiled> {
     Some(match format {
-        DataFormat::Sen169Fp16 => tier.compile_streaming::<P::Kernel<Sen>>(),
         DataFormat::BFloat16 => tier.compile_streaming::<P::Kernel<Brain>>(),
         DataFormat::Sen143Fp8 => tier.compile::<P::Kernel<Float8<0>>>(),
         DataFormat::Fp8E4M3FnUz => tier.compile::<P::Kernel<Float8<1>>>(),
