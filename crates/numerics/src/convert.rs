@@ -24,7 +24,7 @@ pub enum Overflow {
     Saturate,
 }
 
-/// What SEN169's merged NaN-Infinity means, and what becomes one, on the way.
+/// Meaning of SEN169's merged NaN-Infinity, and what becomes one, on the way.
 ///
 /// | | host to device | published | on the device, and to the host |
 /// |---|---|---|---|
@@ -108,7 +108,7 @@ impl Converter {
         Self { overflow, ..self }.rerouted()
     }
 
-    /// The same, with another meaning of SEN169's special.
+    /// Gives SEN169's special another meaning.
     ///
     /// ```
     /// use spyre_numerics::{Converter, DataFormat, Specials};

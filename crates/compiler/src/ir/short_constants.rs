@@ -16,7 +16,7 @@ pub(crate) const INFINITE: f64 = Sen169::from_f32(65504.0).to_f32() as f64;
 pub(crate) const LARGEST: f64 = Sen169::MAX.to_f32() as f64;
 
 impl Kernel {
-    /// Whether a number that is known at launch is in the card's 16-bit float, and is more than compared
+    /// Tells if a number that is known at launch is in the card's 16-bit float, and is more than compared
     /// with: an infinity that something is compared with is the special.
     pub(crate) fn is_short(&self, number: ValueId) -> bool {
         let is_needed = |value: &Value| {
@@ -27,13 +27,13 @@ impl Kernel {
         self.has_short_constants() && (is_stored || self.values().iter().any(is_needed))
     }
 
-    /// Whether its constants are in the card's 16-bit float.
+    /// Tells if its constants are in the card's 16-bit float.
     fn has_short_constants(&self) -> bool {
         let has = |dtype| self.operands().iter().any(|operand| operand.dtype == dtype);
         (has(DType::Float16) || has(DType::BFloat16)) && !has(DType::Float32)
     }
 
-    /// The same kernel, whose constants are as the card has them wherever they are chosen or stored.
+    /// Copies the kernel: its constants are as the card has them wherever they are chosen or stored.
     /// Others are of the kernel's own making, such as what a score is compared with.
     pub(crate) fn with_card_constants(&self) -> Self {
         let mut kernel = self.clone();
