@@ -146,6 +146,53 @@ def test_tensors_are_sent_to_another_process_as_copies(tmp_path, strategy):
     assert code == 0, said
 
 
+SENT_BY_STREAMS = """
+import torch, torch.multiprocessing as mp
+
+def child(queue, back):
+    back.put(queue.get().cpu())
+    try:
+        queue.get()
+    except RuntimeError as error:
+        back.put(str(error))
+
+if __name__ == "__main__":
+    context = mp.get_context("spawn")
+    queue, back = context.Queue(), context.Queue()
+    process = context.Process(target=child, args=(queue, back))
+    process.start()
+    x = torch.eye(1500, device="spyre")
+    side = torch.spyre.Stream()
+    with torch.spyre.stream(side):
+        y = torch.zeros(1500, 1500, device="spyre")
+        side.synchronize()
+        for _ in range(5):
+            z = x @ x
+        y.copy_(z)
+        queue.put(y)
+        assert torch.equal(back.get(timeout=60), torch.eye(1500)), "it was copied before it was written"
+        bad = x.index_select(0, torch.tensor([9999], device="spyre"))
+        late = torch.ones(3, device="spyre")
+        queue.put(late)
+        said = back.get(timeout=60)
+        assert "holds no result" in said and "9999" in said, said
+        try:
+            side.synchronize()
+            raise AssertionError("the fault was reported to another thread")
+        except IndexError:
+            pass
+    process.join(60)
+    assert process.exitcode == 0
+"""
+
+
+def test_a_queue_sends_what_streams_have_written_and_says_what_they_have_not(tmp_path):
+    path = tmp_path / "sent.py"
+    path.write_text(SENT_BY_STREAMS)
+    code, said = children.finish(children.start([str(path)]), 120)
+    assert code == 0, said
+
+
 def test_a_forked_process_is_told_why_it_cannot_have_a_tensor():
     said = children.script(
         textwrap.dedent("""

@@ -53,6 +53,57 @@ def test_a_handler_that_returns_lets_the_wait_go_on(python):
     """)
 
 
+WAYS = {
+    "synchronize": "torch.spyre.synchronize()",
+    "cpu": "q.cpu()",
+    "item": "q[0, 0].item()",
+    "event": "event.synchronize()",
+}
+
+
+@pytest.mark.parametrize("outer", WAYS)
+@pytest.mark.parametrize("inner", ["cpu", "item", "synchronize"])
+def test_a_handler_may_wait_for_the_device_itself(python, outer, inner):
+    inner = {"cpu": "y.cpu()", "item": "y[0].item()", "synchronize": "torch.spyre.synchronize()"}[inner]
+    python(f"""
+        import signal, torch
+        seen = []
+        def handler(*_):
+            {inner}
+            seen.append(1)
+        x = torch.ones(1500, 1500, device="spyre")
+        y = torch.ones(8, device="spyre")
+        event = torch.spyre.Event()
+        signal.signal(signal.SIGALRM, handler)
+        for _ in range(8):
+            q = x @ x
+        event.record()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        {WAYS[outer]}
+        torch.spyre.synchronize()
+        assert seen == [1] and q[0, 0].item() == 1500
+    """)
+
+
+def test_a_handler_may_launch_while_a_full_queue_is_waited_for(python):
+    python("""
+        import signal, torch
+        seen = []
+        x = torch.ones(1500, 1500, device="spyre")
+        y = torch.zeros(8, device="spyre")
+        (y + 1).cpu()
+        signal.signal(signal.SIGALRM, lambda *_: seen.append(y + 1))
+        for _ in range(25):
+            q = x @ x
+        signal.setitimer(signal.ITIMER_REAL, 0.4, 0.4)
+        for _ in range(60_000):
+            z = y + 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert seen and all(made.eq(1).all() for made in seen)
+        assert z.eq(1).all() and q[0, 0].item() == 1500
+    """)
+
+
 def test_queued_work_goes_on_after_the_first_interrupt_and_is_cancelled_by_the_second(python):
     python("""
         import os, signal, threading, time, torch

@@ -188,6 +188,13 @@ def test_gradients_are_the_cpus(name):
 
 
 @needs_spyre
+def test_a_sort_of_many_numbers_has_room():
+    x = torch.rand(11_000_000)
+    found, places = x.to("spyre").sort()
+    assert torch.equal(found.cpu(), x.sort().values) and torch.equal(x[places.cpu()], found.cpu())
+
+
+@needs_spyre
 def test_an_index_out_of_range_is_told_with_its_numbers():
     x = X.to("spyre")
     with pytest.raises(IndexError, match="index 40 is out of range for dimension 0 with size 33"):

@@ -106,6 +106,12 @@ impl Context {
         lanes.iter().try_for_each(|lane| scheduler.raise(lane))
     }
 
+    /// Waits until everything on every stream has ended, and tells no fault.
+    pub fn drain(&self) -> Result<(), Error> {
+        self.handle.scheduler.check_process()?;
+        self.handle.scheduler.drain()
+    }
+
     /// Starts the device anew, after it was lost or for its own sake. Everything that is queued or
     /// running is cancelled; all memory is gone, and handles from before are refused.
     pub fn reset(&self) -> Result<(), Error> {

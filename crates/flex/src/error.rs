@@ -91,7 +91,8 @@ pub enum Error {
     #[error("{blocks} blocks cannot be queued at once: 1 to {bound} can")]
     BatchSize { blocks: u64, bound: u64 },
 
-    /// No room, and nobody who could wait for it.
+    /// No room, where it must not be waited for: in a host callback, or by
+    /// [`submit_using`](crate::FlexStream::submit_using).
     #[error(
         "stream {} holds {bound} blocks, its bound, and a host callback must not wait for it",
         .stream.0

@@ -69,7 +69,9 @@ pub use env::{Env, Machine};
 pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
 pub use event::Event;
-pub use interrupt::{InterruptCheck, Interruption, set_interrupt_check};
+pub use interrupt::{
+    HeldInterrupts, InterruptCheck, Interruption, hold_interrupts, set_interrupt_check,
+};
 pub use memory_use::{MemoryAccess, MemoryUse};
 pub use policy::{Policy, Priority};
 pub use process::Process;

@@ -10,6 +10,7 @@ mod lease;
 mod ring;
 mod shutdown;
 mod timeline;
+mod watch;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

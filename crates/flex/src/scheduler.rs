@@ -357,7 +357,7 @@ impl Scheduler {
     ) -> Result<StreamPoint, Error> {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
-        let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
+        let reservation = self.reserve_now(lane, count, &UsedWith { blocks, others })?;
         let vouched = vouched(others);
         Ok(self.publish(lane, count, &reservation, blocks.drain(..), vouched))
     }
@@ -373,7 +373,7 @@ impl Scheduler {
     ) -> Result<Option<StreamPoint>, Error> {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
-        let reservation = self.reserve(lane, count, &UsedWith { blocks, others })?;
+        let reservation = self.reserve_now(lane, count, &UsedWith { blocks, others })?;
         if !lane.is_calm(upsets) {
             return Ok(self.leave_out(lane, count, &reservation, blocks));
         }
@@ -408,7 +408,7 @@ impl Scheduler {
         Ok(self.publish(lane, count, &reservation, blocks, Vouched::NONE))
     }
 
-    /// Checks ranges, takes slots and notes the uses in one step.
+    /// Checks ranges, takes slots and notes the uses in one step. At the bound of the queue it waits.
     #[inline]
     fn reserve(
         &self,
@@ -416,12 +416,38 @@ impl Scheduler {
         count: u64,
         uses: &(impl Uses + ?Sized),
     ) -> Result<Reservation, Error> {
+        self.reserve_or(lane, count, uses, || self.make_room(lane, count))
+    }
+
+    /// The same for a caller that holds locks and must not wait: the queue is full then.
+    #[inline]
+    fn reserve_now(
+        &self,
+        lane: &Lane,
+        count: u64,
+        uses: &(impl Uses + ?Sized),
+    ) -> Result<Reservation, Error> {
+        self.reserve_or(lane, count, uses, || {
+            let bound = lane.ring.bound();
+            let full = Error::QueueFull { stream: lane.index, bound };
+            Self::finds_room(lane, count).then_some(()).ok_or(full)
+        })
+    }
+
+    #[inline]
+    fn reserve_or(
+        &self,
+        lane: &Lane,
+        count: u64,
+        uses: &(impl Uses + ?Sized),
+        make_room: impl Fn() -> Result<(), Error>,
+    ) -> Result<Reservation, Error> {
         self.check_lane(lane, count)?;
         loop {
             let reserve = || lane.ring.reserve(count).map(|r| (r, r.first));
             match self.allocator.commit(uses, lane, reserve)? {
                 Ok((reservation, _)) => return Ok(reservation),
-                Err(Full) => self.make_room(lane, count)?,
+                Err(Full) => make_room()?,
             }
         }
     }

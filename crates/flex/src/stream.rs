@@ -256,6 +256,9 @@ impl FlexStream {
     /// Queues all blocks of a list as one and leaves it empty, to be filled again. The last of them
     /// also uses memory that no block names: what a program is told of by its correction. It is
     /// checked and kept as what blocks name is. With an `Err`, the blocks stay where they are.
+    ///
+    /// It never waits: at the bound of the queue it is refused as [`Error::QueueFull`], and the caller
+    /// [waits for room](Self::wait_for_room) once it has let go of its locks.
     #[inline]
     pub fn submit_using(
         &self,
@@ -263,6 +266,13 @@ impl FlexStream {
         others: &[MemoryUse],
     ) -> Result<StreamPoint, Error> {
         self.handle.scheduler.queue_using(&self.lane, blocks, others)
+    }
+
+    /// Waits until there is room for so many blocks more, at most the queue's bound. Others may take it
+    /// before the caller does.
+    pub fn wait_for_room(&self, blocks: u64) -> Result<(), Error> {
+        self.handle.scheduler.check_process()?;
+        self.handle.scheduler.make_room(&self.lane, blocks.min(self.queue_bound()))
     }
 
     /// A mark for [`submit_if_calm`](Self::submit_if_calm), to be taken before what later blocks

@@ -1,4 +1,4 @@
-use spyre_flex::{Calm, MemoryUse};
+use spyre_flex::{self as flex, Calm, MemoryUse};
 use spyre_hal::{ControlBlock, StreamPoint};
 
 use crate::{Error, SpyreStream};
@@ -10,6 +10,8 @@ pub(crate) struct Batch {
     blocks: Vec<ControlBlock>,
     uses: Vec<MemoryUse>,
     most_blocks: usize,
+    /// Whether a part of the launch is queued already.
+    is_begun: bool,
     last: Option<StreamPoint>,
 }
 
@@ -21,6 +23,7 @@ impl Batch {
     pub(crate) fn begin(&mut self, stream: &SpyreStream) {
         self.blocks.clear(); // what a launch that was refused has left
         self.uses.clear();
+        self.is_begun = false;
         self.most_blocks = MOST_BLOCKS.min(stream.flex().queue_bound()) as usize;
     }
 
@@ -59,9 +62,46 @@ impl Batch {
     /// Queues what there is; the last block's point, if there ever was any.
     #[inline]
     pub(crate) fn flush(&mut self, stream: &SpyreStream) -> Result<Option<StreamPoint>, Error> {
-        if !self.blocks.is_empty() {
-            self.last = Some(stream.flex().submit_using(&mut self.blocks, &self.uses)?);
+        if self.blocks.is_empty() {
+            return Ok(self.last);
         }
+        let queued = match stream.flex().submit_using(&mut self.blocks, &self.uses) {
+            Err(flex::Error::QueueFull { .. }) if self.is_begun => self.flush_later(stream)?,
+            queued => queued?,
+        };
+        self.is_begun = true;
+        self.last = Some(queued);
         Ok(self.last)
+    }
+
+    /// Queues a later part of a launch, which cannot be made again from its start, as soon as there is room.
+    #[cold]
+    fn flush_later(&mut self, stream: &SpyreStream) -> Result<StreamPoint, Error> {
+        // The launch's locks are held.
+        let _held = flex::hold_interrupts();
+        loop {
+            stream.flex().wait_for_room(self.blocks.len() as u64)?;
+            match stream.flex().submit_using(&mut self.blocks, &self.uses) {
+                Err(flex::Error::QueueFull { .. }) => {}
+                queued => return Ok(queued?),
+            }
+        }
+    }
+}
+
+/// Makes a launch, which never waits, as it has locks that a signal's handler may need: if the queue is full,
+/// waits for room without them, and makes it again.
+#[inline]
+pub(crate) fn with_room<R>(
+    stream: &SpyreStream,
+    launch: impl Fn() -> Result<R, Error>,
+) -> Result<R, Error> {
+    loop {
+        match launch() {
+            Err(Error::Flex(flex::Error::QueueFull { .. })) => {
+                stream.flex().wait_for_room(MOST_BLOCKS)?;
+            }
+            made => return made,
+        }
     }
 }

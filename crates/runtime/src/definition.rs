@@ -5,7 +5,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use spyre_artifact::{Binding, CompilerOutput, ExpectedDim, ExpectedSize, Role};
-use spyre_flex::MemoryAccess;
+use spyre_flex::{MemoryAccess, hold_interrupts};
 
 use crate::binary::Binary;
 use crate::blocking::LocationInSegment;
@@ -148,7 +148,7 @@ impl Definition {
     /// Loads it anew, as a copy of it failed.
     #[cold]
     fn load_again(&self, stream: &SpyreStream) -> Result<(), Error> {
-        let _one_at_a_time = self.loading.lock();
+        let _one_at_a_time = (hold_interrupts(), self.loading.lock());
         if let Some(loaded) = self.loaded()
             && loaded.is_ready_on(stream)?
         {
@@ -191,7 +191,7 @@ impl Definition {
         stream: &SpyreStream,
         put: impl FnMut(Vec<u8>) -> Result<Binary, Error>,
     ) -> Result<(), Error> {
-        let _one_at_a_time = self.loading.lock();
+        let _one_at_a_time = (hold_interrupts(), self.loading.lock());
         if let Some(loaded) = self.loaded() {
             let name = self.output.steps.first().map_or("", |step| &step.name);
             if !loaded.device().is(stream.device()) || loaded.is_live() {

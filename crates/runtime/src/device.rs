@@ -121,6 +121,11 @@ impl Device {
         Ok(self.context().synchronize()?)
     }
 
+    /// Waits until everything on every stream has ended. Faults are left to those who ask for them.
+    pub fn drain(&self) -> Result<(), Error> {
+        Ok(self.context().drain()?)
+    }
+
     /// Starts the card anew. Everything that is queued is cancelled; all tensors and plans on it are
     /// gone, and what still names them is refused.
     pub fn reset(&self) -> Result<(), Error> {

@@ -1,7 +1,7 @@
-use spyre_flex::MemoryUse;
+use spyre_flex::{MemoryUse, hold_interrupts};
 use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, with_room};
 use crate::definition::{Definition, LoadedGuard};
 use crate::fit::Fit;
 use crate::instance::{Correction, Instance, Scratch, StepInstance};
@@ -76,7 +76,7 @@ fn queue(
     if let [operation] = operations
         && operation.compute().is_some()
     {
-        return launch_group(stream, operations, arguments, mode);
+        return with_room(stream, || launch_group(stream, operations, arguments, mode));
     }
     let groups = || operations.chunk_by(is_of_one_plan);
     for group in groups() {
@@ -84,7 +84,7 @@ fn queue(
     }
     let mut last = Err(Error::EmptyOperation);
     for group in groups() {
-        last = Ok(launch_group(stream, group, arguments, mode)?);
+        last = Ok(with_room(stream, || launch_group(stream, group, arguments, mode))?);
     }
     last
 }
@@ -188,6 +188,7 @@ fn launch_group(
     let Checked { definition, fit, loaded } = checked;
     let loaded = definition.ready_on(stream, loaded)?;
     let instance = loaded.instance(stream)?;
+    let _held = hold_interrupts();
     let Scratch { words, batch, corrected } = &mut *instance.scratch();
     *corrected = None;
     words.hold_intermediates(definition, &fit, stream, batch.last())?;

@@ -2,6 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use spyre_artifact::{Code, CodeImage, ImageId};
+use spyre_flex::hold_interrupts;
 use spyre_hal::{DeviceHandle, StreamIndex};
 
 use crate::binary::Binary;
@@ -97,7 +98,7 @@ impl Loaded {
 
     #[cold]
     fn make(&self, stream: &SpyreStream) -> Result<&Instance, Error> {
-        let _one_at_a_time = self.making.lock();
+        let _one_at_a_time = (hold_interrupts(), self.making.lock());
         let at = usize::from(stream.flex().index().0);
         let chunk =
             self.instances[at / CHUNK].get_or_init(|| Box::new([const { OnceLock::new() }; CHUNK]));

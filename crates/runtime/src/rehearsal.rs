@@ -7,6 +7,7 @@ use spyre_artifact::{Binding, Operand, OperandField};
 use spyre_flex::{MemoryAccess, MemoryUse};
 use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 
+use crate::batch::with_room;
 use crate::definition::Definition;
 use crate::instance::{Corrected, Correction, Scratch, StepInstance};
 use crate::recipe::StepRecipe;
@@ -97,6 +98,20 @@ impl Rehearsal {
         if !self.is_alike(stream, memories) {
             return Ok(None);
         }
+        let point = with_room(stream, || self.queue(stream, memories))?;
+        if point.is_some() && stream.device().launches_wait() {
+            stream.synchronize()?;
+        }
+        Ok(point)
+    }
+
+    /// Queues it; `None`, and nothing is queued, if the plan is no longer on the device.
+    #[inline]
+    fn queue(
+        &self,
+        stream: &SpyreStream,
+        memories: &[Arc<TensorMemory>],
+    ) -> Result<Option<StreamPoint>, Error> {
         let Ok(loaded) = self.definition.loaded_for(stream, "") else { return Ok(None) };
         let loaded = self.definition.ready_on(stream, loaded)?;
         let instance = loaded.instance(stream)?;
@@ -115,15 +130,9 @@ impl Rehearsal {
         };
         match queued {
             // A reset took the plan or the memory away: the usual way loads anew, or says what is gone.
-            Err(Error::Flex(spyre_flex::Error::BadHandle { .. })) => return Ok(None),
+            Err(Error::Flex(spyre_flex::Error::BadHandle { .. })) => Ok(None),
             queued => queued,
         }
-        .and_then(|point| {
-            if stream.device().launches_wait() {
-                stream.synchronize()?;
-            }
-            Ok(point)
-        })
     }
 
     /// Launches a program that was last corrected by this rehearsal; with other memory, it is told of that

@@ -130,6 +130,13 @@ fn reset_device(py: Python<'_>, device: i32) -> PyResult<()> {
     Ok(py.detach(reset)?)
 }
 
+/// Waits until everything on every stream of a card has ended; what went wrong is told by others.
+#[pyfunction]
+fn _drain(py: Python<'_>, device: i32) -> PyResult<()> {
+    let drain = || Ok::<(), Failure>(cards::card(device)?.device.drain()?);
+    Ok(py.detach(drain)?)
+}
+
 /// Lets a stream that failed be used again.
 #[pyfunction]
 fn stream_reset(py: Python<'_>, device: i32, stream: i64) -> PyResult<()> {
@@ -162,6 +169,7 @@ pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add_function(wrap_pyfunction!(is_busy, names)?)?;
     names.add_function(wrap_pyfunction!(reset_device, names)?)?;
     names.add_function(wrap_pyfunction!(stream_reset, names)?)?;
+    names.add_function(wrap_pyfunction!(_drain, names)?)?;
     names.add_function(wrap_pyfunction!(get_downcast_warning, names)?)?;
     names.add_function(wrap_pyfunction!(set_downcast_warning, names)?)
 }

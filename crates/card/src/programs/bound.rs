@@ -168,7 +168,7 @@ impl Bound {
         }
         let is_as_long = extents == self.extents && !self.table.is_empty();
         if !is_as_long {
-            limits::check(program, &extents, most_work)?;
+            limits::check_work(program, &extents, most_work)?;
         }
         self.extents = extents;
         self.tensors.resize_with(program.operands().len(), || None);
@@ -186,6 +186,12 @@ impl Bound {
                 has_changed = true;
             }
             self.ranges.extend(tensor.as_ref().map(Tensor::range));
+        }
+        if !is_as_long {
+            let memory_bytes =
+                self.ranges.iter().map(|range| range.bytes).fold(0, u64::saturating_add);
+            let checked = limits::check_tiles(program, &extents, memory_bytes);
+            checked.inspect_err(|_| self.table.clear())?; // the extents are not known as good ones
         }
         if has_changed {
             self.plan = Plan::of(program, &self.extents, &self.tensors);

@@ -6,13 +6,15 @@ use super::Stop;
 
 /// The most that elements times instructions may come to, unless a card says otherwise.
 pub(super) const MOST_WORK: u64 = 1 << 44;
-/// The most bytes of all tile buffers together.
-const MOST_TILE_BYTES: u128 = 256 << 20;
+/// Bytes that all tile buffers together may take, whatever a launch works on.
+const TILE_BYTES: u128 = 256 << 20;
+/// What they may take for each byte that it works on: a sort of a whole tensor has it in its tiles.
+const TILE_SHARE: u128 = 4;
 /// The widest element of a lane.
 const LANE_BYTES: u128 = 8;
 
-/// Refuses extents that would take forever, or more memory than tiles should.
-pub(super) fn check(
+/// Refuses extents that would take forever.
+pub(super) fn check_work(
     program: &Program,
     extents: &[usize; MAX_DIMS],
     most_work: u64,
@@ -30,6 +32,15 @@ pub(super) fn check(
     if work > most_work.into() {
         return Err(Stop::refused(format!("extents {dims:?} are too many elements to walk over")));
     }
+    Ok(())
+}
+
+/// Refuses extents whose tiles would take more memory than they should, for a launch that works on so many bytes.
+pub(super) fn check_tiles(
+    program: &Program,
+    extents: &[usize; MAX_DIMS],
+    memory_bytes: u64,
+) -> Result<(), Stop> {
     let longest = longest_tiles(program, extents);
     let bytes = |span: Span, element: u128| {
         span.dims().fold(element, |bytes, dim| bytes.saturating_mul(longest[dim.index()]))
@@ -38,12 +49,11 @@ pub(super) fn check(
     let registers: u128 = program.registers().iter().map(of_register).sum();
     let operands = program.operands().iter().map(|operand| bytes(operand.span, LANE_BYTES)).max();
     let needed = registers.max(operands.unwrap_or(0));
-    match needed <= MOST_TILE_BYTES {
-        true => Ok(()),
-        false => Err(Stop::refused(format!(
-            "its tiles take up to {needed} bytes, at most {MOST_TILE_BYTES} are there"
-        ))),
+    let most = TILE_BYTES.max(TILE_SHARE * u128::from(memory_bytes));
+    if needed <= most {
+        return Ok(());
     }
+    Err(Stop::refused(format!("its tiles take up to {needed} bytes, at most {most} are there")))
 }
 
 /// What an instruction takes for one element, roughly, in additions.

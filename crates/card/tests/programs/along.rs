@@ -201,6 +201,8 @@ fn a_sort_of_more_than_fits_is_refused() {
         [IeeeFp32, IeeeInt64].map(|format| bed.tensor(&[4], format, |_| 0.0).seen(0, &[0, 0]));
     let instance = entry(code, &program, &tensors, &[5000, 5000], &[]);
     let instance = bed.put_program(&instance.encode());
-    let Err(Fault::BadProgram { why, .. }) = bed.run(instance) else { panic!("it is refused") };
-    assert!(why.contains("its tiles take up to 400000000 bytes"), "{why}");
+    for _ in 0..2 {
+        let Err(Fault::BadProgram { why, .. }) = bed.run(instance) else { panic!("it is refused") };
+        assert!(why.contains("its tiles take up to 400000000 bytes"), "{why}");
+    }
 }

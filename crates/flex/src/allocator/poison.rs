@@ -118,9 +118,9 @@ impl Pool {
         self.update_watch(state, &lane.poison_watch);
     }
 
-    /// Ends the watch if no stream is failing and nothing is poisoned.
+    /// Uses are looked at while a stream is failing or something is poisoned.
     fn update_watch(&self, state: &State, watch: &PoisonWatch) {
-        watch.clear_unless(|| state.poisoned > 0 || self.timelines.are_failing());
+        watch.update(|| state.poisoned > 0 || self.timelines.are_failing());
     }
 
     /// By what an allocation is poisoned: by a failure that was reported, or by one that was not yet.

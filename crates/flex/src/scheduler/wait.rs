@@ -142,8 +142,8 @@ impl Scheduler {
     /// Makes room in a full queue: by waiting a little for one that is being emptied, by letting it
     /// grow, and at its bound by waiting until so many blocks more would fit.
     #[cold]
-    pub(super) fn make_room(&self, lane: &Lane, blocks: u64) -> Result<(), Error> {
-        if is_being_emptied(lane) || lane.ring.grow(blocks).is_ok() {
+    pub(crate) fn make_room(&self, lane: &Lane, blocks: u64) -> Result<(), Error> {
+        if Self::finds_room(lane, blocks) {
             return Ok(());
         }
         let (reserved, bound) = (lane.ring.reserved(), lane.ring.bound());
@@ -154,6 +154,12 @@ impl Scheduler {
             Err(Error::InsideCallback { stream }) => Err(Error::QueueFull { stream, bound }),
             other => other,
         }
+    }
+
+    /// The same without waiting; `false` at the bound.
+    #[cold]
+    pub(super) fn finds_room(lane: &Lane, blocks: u64) -> bool {
+        is_being_emptied(lane) || lane.ring.grow(blocks).is_ok()
     }
 
     /// Carries out blocks of a stream that a host waits for, if no worker is awake to do it and it
