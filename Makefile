@@ -11,6 +11,7 @@ run:
 	.venv/bin/python examples/python/01-first-tensor.py
 	.venv/bin/python examples/python/02-streams-and-events.py
 	cargo run --quiet --release --example 01-layout -- --svg target/tour/layout.svg
+	cargo build --release -p spyre-cli
 	rm -rf target/tour/matmul
 	target/release/spyre plan matmul --output target/tour/matmul --tile 64,64,64
 	target/release/spyre run target/tour/matmul --shape m=256 --fill random --repeat 5

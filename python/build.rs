@@ -1,5 +1,6 @@
 //! Compiles the C++ shim against the installed PyTorch and links it into the extension.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -35,8 +36,10 @@ fn main() {
 /// Compiles what is out of date, as many sources at a time as there are cores.
 fn compile_all(torch: &Path, folder: &Path, sources: &[PathBuf]) {
     let rest = Mutex::new(sources.iter());
+    // The lock is let go of before a source is compiled.
+    let next = || rest.lock().expect("no one panics with it").next();
     let compile_next = || {
-        while let Some(source) = rest.lock().expect("no one panics with it").next() {
+        while let Some(source) = next() {
             let name = archive_name(source);
             if is_older(&folder.join(format!("lib{name}.a")), source) {
                 compile(torch, source, &name);
@@ -88,7 +91,9 @@ fn sources() -> Vec<PathBuf> {
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut sources: Vec<PathBuf> =
         paths.filter(|path| path.extension().is_some_and(|kind| kind == "cpp")).collect();
-    sources.sort();
+    // The longest first, so that cores end at the same time.
+    sources
+        .sort_by_key(|path| (Reverse(path.metadata().map_or(0, |data| data.len())), path.clone()));
     sources
 }
 

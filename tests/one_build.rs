@@ -23,6 +23,7 @@ fn features(arguments: &[&str]) -> BTreeMap<String, String> {
 fn the_command_the_wheel_and_the_examples_share_their_crates() {
     let wheel = features(&["-p", "torch-spyre", "-F", "pyo3/abi3-py310", "-e", "normal,build"]);
     let others = [
+        ("the plans", features(&["-p", "spyre", "-e", "normal,build"])),
         ("the command", features(&["-p", "spyre-cli", "-e", "normal,build"])),
         ("the examples", features(&["-p", "spyre", "-e", "normal,build,dev"])),
     ];

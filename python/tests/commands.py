@@ -1,9 +1,8 @@
-"""The ``spyre`` command, as it was built with the wheel."""
+"""The ``spyre`` command of this tree."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,10 +10,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def command() -> list[str]:
-    """How it is called: as ``tools/python-env`` left it, or else built now."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    built = target / "release" / "spyre"
-    return [str(built)] if built.exists() else ["cargo", "run", "--quiet", "--release", "-p", "spyre-cli", "--"]
+    """How it is called; it is built when it is first."""
+    return ["cargo", "run", "--quiet", "--release", "-p", "spyre-cli", "--"]
 
 
 def run(*arguments: str | Path) -> str:

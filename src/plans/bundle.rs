@@ -72,6 +72,13 @@ impl Bundle {
         Ok(bytes)
     }
 
+    /// The bytes of a bundle with the plans of the kernels that most programs of PyTorch begin with.
+    pub fn compile_common(options: &CompileOptions) -> Result<Vec<u8>, PlanError> {
+        let kernels: Result<Vec<Kernel>, _> =
+            spyre_aten::common_kernels().iter().map(|text| text.parse()).collect();
+        Self::compile(kernels?.iter().map(|kernel| (kernel, options)))
+    }
+
     /// How many plans it has.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use spyre::compiler::{CompileOptions, Kernel};
+use spyre::compiler::CompileOptions;
 use spyre::plans::Bundle;
 
 use crate::launch::ProfileName;
@@ -23,14 +23,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     let options = CompileOptions::for_profile(arguments.profile.into());
-    let mut kernels: Vec<Kernel> = Vec::new();
-    for text in spyre::aten::common_kernels() {
-        kernels.push(text.parse().with_context(|| text.clone())?);
-    }
-    let bytes = Bundle::compile(kernels.iter().map(|kernel| (kernel, &options)))?;
+    let bytes = Bundle::compile_common(&options)?;
     let name = arguments.file.display().to_string();
     fs::write(&arguments.file, &bytes).with_context(|| name.clone())?;
-    Ok(Report { file: name, plans: kernels.len(), bytes: bytes.len() as u64 })
+    let length = bytes.len() as u64;
+    Ok(Report { file: name, plans: Bundle::new(bytes)?.len(), bytes: length })
 }
 
 /// What `spyre bundle` tells.
