@@ -30,7 +30,7 @@ operands, too. Whole numbers have a large number as poison. Results are compared
 at PyTorch's tolerance for the dtype; long sums relative to the largest of their terms and results. `card` is float16
 under `SPYRE_PROFILE=card`: the card's own 16-bit float, compared with float64 on what it had stored, to one unit of its
 last place. Infinities arrive there as 65536 and NaN as 98304, poison is both, and no NaN comes back: see
-[pytorch.md](pytorch.md#would-this-run-on-a-real-card).
+[pytorch.md](pytorch.md).
 
 What PyTorch makes of several operators, such as `ndtr`, `tanhshrink` or two steps of an optimiser, is stored after each
 of them. In 16-bit formats such a result may also be what float64 gives with the format's rounding after each operator:
