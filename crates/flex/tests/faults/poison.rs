@@ -228,11 +228,7 @@ fn a_fault_that_was_not_reported_yet_poisons_for_other_streams() {
         card.scripted().script(Trigger::Next(BlockKind::Launch), Behaviour::Fault(data_fault()));
         stream.launch(program)?;
         stream.fill(written, 7)?;
-        let last = stream.last_point();
-        crate::support::until("the fill is cancelled", || {
-            let records = card.context.scheduler().flight_record();
-            records.iter().any(|r| r.stream == last.stream && r.sequence == last.sequence)
-        });
+        crate::support::until("the fill is cancelled", || stream.is_idle());
         let cause = poison(read(&other, written));
 
         // A write of all of it by another stream stands, also when the fault is reported after it.
