@@ -1,15 +1,15 @@
-//! The earlier, blocking face: Program and DmaEngine: `cargo run --example 07-blocking`.
+//! The earlier, blocking face: Program and DMAEngine: `cargo run --example 07-blocking`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a person")]
 
 use std::error::Error;
 
 use spyre::artifact::samples::{self, Elements};
 use spyre::numerics::DType;
-use spyre::runtime::blocking::{DmaEngine, Program};
+use spyre::runtime::blocking::{DMAEngine, Program};
 use spyre::runtime::{CPUTensor, ExecutionPlan};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let engine = DmaEngine::new(&spyre::device(0)?.default_stream()?);
+    let engine = DMAEngine::new(&spyre::device(0)?.default_stream()?);
 
     let host = CPUTensor::from_values(&[32, 64], &[1.5_f32; 32 * 64])?;
     let location = engine.allocate_tensor(&host)?;

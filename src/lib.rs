@@ -18,7 +18,7 @@ mod open;
 pub mod plans;
 pub mod trace;
 
-pub use open::{OpenError, OpenSettings, device};
+pub use open::{NOMINAL_CARD_BYTES, OpenError, OpenSettings, device};
 pub use spyre_artifact as artifact;
 pub use spyre_aten as aten;
 pub use spyre_card as card;

@@ -1,9 +1,13 @@
 use std::sync::{Arc, OnceLock};
 
 use spyre_card::SoftwareCard;
-use spyre_flex::{Budget, Devices, Environment, SchedulerSettings, Settings};
+use spyre_flex::{Budget, Devices, Environment, Policy, SchedulerSettings, Settings};
 use spyre_numerics::Profile;
 use spyre_runtime::{Device, DeviceIndex, DeviceSettings};
+
+/// Bytes of a real card's memory; eight of them have 1 TB. A software card has what its regions
+/// have, and no more than the host can give.
+pub const NOMINAL_CARD_BYTES: u64 = 128 << 30;
 
 /// The most devices of a process: as many as `AIU_WORLD_SIZE` can ask for.
 const MOST_DEVICES: usize = 8;
@@ -27,6 +31,12 @@ pub enum OpenError {
     /// `SPYRE_LAUNCH_BLOCKING`.
     #[error("SPYRE_LAUNCH_BLOCKING is {value:?}: give 1 to have launches wait, or 0, or unset it")]
     LaunchBlocking { value: String },
+
+    /// `SPYRE_POLICY`.
+    #[error(
+        "SPYRE_POLICY is {value:?}: give priority, round-robin or drain-one, or unset it for priority"
+    )]
+    Policy { value: String },
 
     /// What the runtime says.
     #[error(transparent)]
@@ -52,10 +62,6 @@ pub struct OpenSettings {
     pub profile: Profile,
     /// How many blocks each carries out at a time.
     pub engines: u16,
-    /// How many regions of memory each has.
-    pub regions: u16,
-    /// How large each region is.
-    pub region_bytes: u64,
     /// How each schedules.
     pub scheduler: SchedulerSettings,
     /// Whether launches wait until they are done, so that a fault is told by the call that caused it.
@@ -71,9 +77,10 @@ impl OpenSettings {
             devices,
             profile: profile(variable("SPYRE_PROFILE"))?,
             engines: 1,
-            regions: 8,
-            region_bytes: 12 << 30,
-            scheduler: SchedulerSettings::default(),
+            scheduler: SchedulerSettings {
+                policy: policy(variable("SPYRE_POLICY"))?,
+                ..SchedulerSettings::default()
+            },
             launches_wait: launches_wait(variable("SPYRE_LAUNCH_BLOCKING"))?,
         })
     }
@@ -85,14 +92,20 @@ impl OpenSettings {
         let settings = DeviceSettings {
             index: DeviceIndex(index),
             profile: self.profile,
-            memory: Settings { budget, ..Settings::default() },
+            memory: self.memory(budget),
             scheduler: self.scheduler.clone(),
             launches_wait: self.launches_wait,
         };
         let card = SoftwareCard::new(self.devices.mode)
             .with_engines(self.engines)
-            .with_regions(self.regions, self.region_bytes);
+            .with_regions(self.devices.regions, self.devices.region_bytes);
         Ok(Device::open_with(Arc::new(card), settings)?)
+    }
+
+    /// Regions are asked for as large as the card has them, then smaller.
+    fn memory(&self, budget: Arc<Budget>) -> Settings {
+        let bytes = self.devices.region_bytes;
+        Settings { region_bytes: vec![bytes, bytes / 3 * 2, bytes / 3], budget }
     }
 
     fn check(&self, index: u16) -> Result<(), OpenError> {
@@ -108,11 +121,14 @@ impl OpenSettings {
 ///
 /// | variable | what it says |
 /// |---|---|
-/// | `AIU_WORLD_SIZE` | how many software cards there are: 1 to 8, else 1 |
+/// | `AIU_WORLD_SIZE` | how many software cards there are: 1 to 8, else 1; more are 8, with a warning |
 /// | `SPYRE_DEVICES` | which of them this process sees, such as `0,2` |
 /// | `FLEX_DEVICE` | `PF` or `VF`: how they give out memory |
 /// | `SPYRE_MEMORY_LIMIT` | how much they may use together |
+/// | `SPYRE_REGIONS` | how many regions of memory each has: 1 to 64, else 8 |
+/// | `SPYRE_REGION_SIZE` | how large each region is, such as `4G`; else 12 GB |
 /// | `SPYRE_PROFILE` | `open` or `card`: which numbers they keep |
+/// | `SPYRE_POLICY` | `priority`, `round-robin` or `drain-one`: which stream's block is next |
 /// | `SPYRE_LAUNCH_BLOCKING` | `1`: a launch waits until it is done, and tells its own faults |
 ///
 /// ```
@@ -148,6 +164,17 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
+fn policy(value: Option<String>) -> Result<Policy, OpenError> {
+    let name = value.as_deref().map(|name| name.trim().to_ascii_lowercase().replace('_', "-"));
+    match name.as_deref() {
+        None | Some("") => Ok(Policy::default()),
+        Some("priority") => Ok(Policy::Priority),
+        Some("round-robin") => Ok(Policy::RoundRobin),
+        Some("drain-one") => Ok(Policy::DrainOne),
+        Some(_) => Err(OpenError::Policy { value: value.unwrap_or_default() }),
+    }
+}
+
 fn launches_wait(value: Option<String>) -> Result<bool, OpenError> {
     match value.as_deref().map(str::trim) {
         None | Some("" | "0") => Ok(false),
@@ -166,6 +193,15 @@ mod tests {
         assert_eq!((launches_wait(None), of(" 0"), of("1")), (Ok(false), Ok(false), Ok(true)));
         let error = of("yes").expect_err("neither 0 nor 1");
         assert!(error.to_string().contains("\"yes\": give 1"), "{error}");
+    }
+
+    #[test]
+    fn a_policy_is_one_of_three() {
+        let of = |value: &str| policy(Some(value.to_owned()));
+        assert_eq!((policy(None), of(" ")), (Ok(Policy::Priority), Ok(Policy::Priority)));
+        assert_eq!((of("round_robin"), of("Drain-One")), (Ok(Policy::RoundRobin), Ok(Policy::DrainOne)));
+        let error = of("fair").expect_err("no policy");
+        assert!(error.to_string().contains("\"fair\": give priority, round-robin"), "{error}");
     }
 
     #[test]

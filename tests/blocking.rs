@@ -1,4 +1,4 @@
-//! The earlier, blocking face: Program, Instruction, DmaEngine.
+//! The earlier, blocking face: Program, Instruction, DMAEngine.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use spyre::artifact::samples::{self, Elements};
 use spyre::card::SoftwareCard;
 use spyre::hal::MemoryMode;
 use spyre::numerics::DType;
-use spyre::runtime::blocking::{DmaEngine, Instruction, LocationInSegment, Program};
+use spyre::runtime::blocking::{DMAEngine, Instruction, LocationInSegment, Program};
 use spyre::runtime::{CPUTensor, Device, Error, ExecutionPlan, SpyreStream, SpyreTensor};
 
 struct Bed {
     stream: SpyreStream,
-    engine: DmaEngine,
+    engine: DMAEngine,
 }
 
 impl Bed {
     fn new(mode: MemoryMode) -> Result<Self, Error> {
         let device = Device::open(Arc::new(SoftwareCard::new(mode)))?;
         let stream = device.default_stream()?;
-        Ok(Self { engine: DmaEngine::new(&stream), stream })
+        Ok(Self { engine: DMAEngine::new(&stream), stream })
     }
 
     fn put(&self, shape: [usize; 2], first: f32) -> Result<SpyreTensor, Error> {

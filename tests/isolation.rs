@@ -13,7 +13,7 @@ use spyre::flex::{
 use spyre::hal::{ControlBlock, DeviceHandle, DeviceRange, HostBuffer, Label, MemoryMode, Regions};
 use spyre::layout::View;
 use spyre::numerics::DType;
-use spyre::runtime::blocking::{DmaEngine, LocationInSegment, Program};
+use spyre::runtime::blocking::{DMAEngine, LocationInSegment, Program};
 use spyre::runtime::{
     CPUTensor, Device, DeviceSettings, Error, ExecutionPlan, Operation, PreProcessCompute,
     SpyreStream, SpyreTensor, launch_kernel,
@@ -201,7 +201,7 @@ fn runtime_types(
         seen.both("range", &DeviceRange::start_of(tensor.device_handle(), tensor.size_bytes()));
         seen.debug("part of a tensor", &tensor.narrow(1, 3, 7)?);
     }
-    let engine = DmaEngine::new(stream);
+    let engine = DMAEngine::new(stream);
     let output = samples::addition(Elements::exact(DType::Float32), Some([4, 8]))?;
     let program = Program::from_plan(&ExecutionPlan::from_compiler_output(output)?);
     seen.debug("engine", &engine);

@@ -60,6 +60,13 @@ def test_dropped_entries_are_warned_of_once_at_the_start(python):
     assert python(COUNT, SPYRE_DEVICES="0,0,7").stderr == ""
 
 
+def test_more_cards_than_there_are_is_warned_of(python):
+    run = python("import torch; torch.ones(1, device='spyre:7'); print(torch.spyre.device_count())", AIU_WORLD_SIZE="9")
+    assert run.stdout.strip() == "8"
+    assert run.stderr.count("AIU_WORLD_SIZE is 9: there are at most 8 cards") == 1, run.stderr
+    assert python("import torch; torch.ones(1, device='spyre:7')", AIU_WORLD_SIZE="8").stderr == ""
+
+
 @pytest.mark.parametrize("mode", ["PF", "VF", "MOCK"])
 def test_memory_modes(python, mode):
     code = "import torch; print(torch.spyre.get_device_properties().memory_mode, torch.ones(3, device='spyre').sum().item())"
@@ -91,6 +98,19 @@ def test_the_device_that_is_selected_at_the_start(python, code, environment, dev
 def test_a_rank_without_a_device(python):
     run = python("import torch; torch.ones(1, device='spyre')", check=False, AIU_WORLD_SIZE="2", LOCAL_RANK="2")
     assert run.returncode == 1 and "Device index out of bounds" in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "remedy"),
+    [
+        ("SPYRE_POLICY", "fair", "give priority, round-robin or drain-one"),
+        ("SPYRE_REGIONS", "65", "give a number of regions from 1 to 64"),
+        ("SPYRE_REGION_SIZE", "1K", "give whole bytes from 1M to 1T"),
+    ],
+)
+def test_values_that_mean_nothing(python, variable, value, remedy):
+    run = python("import torch; torch.ones(3, device='spyre')", check=False, **{variable: value})
+    assert f'{variable} is "{value}": {remedy}' in run.stderr, run.stderr
 
 
 def test_profiles(python):

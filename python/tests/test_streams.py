@@ -256,3 +256,34 @@ def test_device_methods_of_the_extension():
 
     for name in ("get_stream_from_pool", "current_stream", "default_stream", "set_current_stream", "synchronize"):
         assert callable(getattr(_C, name, None)), name
+
+
+@pytest.mark.parametrize(("policy", "high_goes_first"), [(None, True), ("priority", True), ("round-robin", False)])
+def test_work_of_high_priority_goes_first(python, tmp_path, policy, high_goes_first):
+    """Eight products wait behind a long one on each of two streams; the trace tells which were carried out first."""
+    code = f"""
+        import json, torch
+        low, high = torch.spyre.Stream(), torch.spyre.Stream(priority=-1)
+        x = torch.randn(1500, 1500, device="spyre")
+        small = torch.randn(200, 200, device="spyre")
+        small @ small, x @ x
+        torch.spyre.synchronize()
+        with torch.spyre.trace({str(tmp_path / "trace.json")!r}):
+            with low:
+                x @ x
+                for _ in range(8):
+                    small @ small
+            with high:
+                for _ in range(8):
+                    small @ small
+            torch.spyre.synchronize()
+        events = json.load(open({str(tmp_path / "trace.json")!r}))["traceEvents"]
+        rows = {{e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}}
+        print(json.dumps([[rows.get(e["tid"], ""), e["name"], e["ts"]] for e in events if e["ph"] == "X"]))
+    """
+    spans = json.loads(python(code, SPYRE_POLICY=policy).stdout)
+    starts = order_of_products(spans)
+    assert len(starts["high"]) == 8 and len(starts["low"]) == 9, spans
+    # One block may be under way, and one of low priority in sixteen goes between.
+    before_high_ends = sum(start < starts["high"][-1] for start in starts["low"])
+    assert (before_high_ends <= 2) == high_goes_first, (before_high_ends, spans)

@@ -51,7 +51,7 @@ CALLS = {
     "get_arch_list": (lambda f: f(), lambda names: names == ["dd2"]),
     "get_device_capability": (lambda f: f(), lambda c: torch.float16 in c["supported_dtypes"] and c["type"] == "dd2"),
     "get_device_name": (lambda f: f(), lambda name: "Spyre" in name),
-    "get_device_properties": (lambda f: f(), lambda p: p.nominal_memory == 8 * 12 << 30 and p.multi_processor_count == 32),
+    "get_device_properties": (lambda f: f(), lambda p: p.nominal_memory == 128 << 30 and p.multi_processor_count == 32),
     "get_gencode_flags": (lambda f: f(), lambda flags: flags == ""),
     "get_per_process_memory_fraction": (lambda f: f(), within(0, 1)),
     "get_rng_state": (lambda f: f(), lambda s: s.dtype == torch.uint8),
@@ -294,7 +294,7 @@ def test_properties():
     properties = torch.spyre.get_device_properties("spyre:0")
 
     assert (properties.type, properties.index, properties.multi_processor_count) == ("dd2", 0, 32)
-    assert properties.is_emulated and properties.regions * properties.region_bytes == properties.nominal_memory
+    assert properties.is_emulated and properties.nominal_memory == 128 << 30
     assert (properties.memory_mode, properties.profile) == (
         os.environ.get("FLEX_DEVICE", "VF"),
         os.environ.get("SPYRE_PROFILE", "open"),

@@ -20,7 +20,10 @@ VARIABLES = (
     "SPYRE_LOGS",
     "SPYRE_LOG_FILE",
     "SPYRE_MEMORY_LIMIT",
+    "SPYRE_POLICY",
     "SPYRE_PROFILE",
+    "SPYRE_REGIONS",
+    "SPYRE_REGION_SIZE",
     "TORCH_DEVICE_BACKEND_AUTOLOAD",
     "TORCH_LOGS",
     "TORCH_SPYRE_DEBUG",
@@ -96,7 +99,8 @@ def _device(torch, index: int) -> Iterator[tuple[str, str]]:
     yield "emulated", str(properties.is_emulated)
     yield "profile", properties.profile
     yield "memory mode", properties.memory_mode
-    yield "memory", f"{properties.nominal_memory} bytes in {properties.regions} regions, nominally"
+    yield "memory", f"{properties.regions} regions of {properties.region_bytes} bytes"
+    yield "memory of a real card", f"{properties.nominal_memory} bytes"
     free, total = torch.spyre.mem_get_info(index)
     yield "usable", f"{free} of {total} bytes free"
     x = torch.arange(6, dtype=torch.float32).reshape(2, 3)

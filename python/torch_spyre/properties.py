@@ -25,9 +25,11 @@ class DeviceProperties:
     total_memory: int
     """Bytes that this process may use, as ``mem_get_info`` tells them."""
     nominal_memory: int
-    """Bytes of all regions: what the card would have if the host gave it as much."""
+    """Bytes of the card that it stands for: 128 GB, so that eight have 1 TB."""
     regions: int
+    """How many regions memory is carved from: ``SPYRE_REGIONS``, 8."""
     region_bytes: int
+    """How large each may be: ``SPYRE_REGION_SIZE``, 12 GB."""
     memory_mode: str
     """``"PF"`` or ``"VF"``: how memory is addressed."""
     profile: str

@@ -2,7 +2,7 @@ use std::fmt;
 
 use anyhow::Result;
 use serde::Serialize;
-use spyre::OpenSettings;
+use spyre::{NOMINAL_CARD_BYTES, OpenSettings};
 use spyre::artifact::{FORMAT_VERSION, IMAGE_VERSION};
 use spyre::flex::{Budget, Policy};
 use spyre::numerics::Tier;
@@ -14,18 +14,17 @@ use crate::text;
 pub(crate) fn report() -> Result<Report> {
     let settings = OpenSettings::from_environment()?;
     let budget = Budget::of_process()?;
-    let OpenSettings { devices, regions, region_bytes, .. } = &settings;
-    let nominal_memory_bytes = u64::from(*regions) * region_bytes;
+    let devices = &settings.devices;
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
         devices: devices.visible.len(),
         visible_cards: devices.visible.clone(),
         warning: devices.warning(),
         mode: text::mode(devices.mode),
-        regions: *regions,
-        region_bytes: *region_bytes,
-        nominal_memory_bytes,
-        total_memory_bytes: budget.limit_bytes().min(nominal_memory_bytes),
+        regions: devices.regions,
+        region_bytes: devices.region_bytes,
+        nominal_memory_bytes: NOMINAL_CARD_BYTES,
+        total_memory_bytes: budget.limit_bytes().min(devices.card_bytes()),
         limit_bytes: budget.limit_bytes(),
         committed_bytes: budget.committed_bytes(),
         profile: text::profile(settings.profile),
@@ -99,7 +98,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "memory    {}, {} regions of {} each, {} nominally",
+            "memory    {}, {} regions of {} each; a real card has {}",
             self.mode,
             self.regions,
             text::bytes(self.region_bytes),

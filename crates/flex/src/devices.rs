@@ -1,26 +1,33 @@
 mod dropped;
 mod host_memory;
 mod memory_limit;
+mod memory_size;
 
 use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
 
 use spyre_hal::MemoryMode;
 
-use crate::environment::{DEVICES, MEMORY_LIMIT, MODE, WORLD_SIZE};
+use crate::environment::{DEVICES, MEMORY_LIMIT, MODE, REGION_SIZE, REGIONS, WORLD_SIZE};
 use crate::{Environment, EnvironmentError, Error};
 use dropped::{Dropped, Why};
 pub use host_memory::HostMemory;
 use memory_limit::MemoryLimit;
 
 /// The most software cards that a process has.
-const MOST_CARDS: u64 = 8;
+const MOST_CARDS: i64 = 8;
+
+/// The most regions of a card.
+const MOST_REGIONS: i64 = 64;
+/// The sizes that a region may have: 1 MiB to 1 TiB.
+const REGION_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 /// How many cards this process can see: the documents' `flex::getNumDevices`.
 ///
 /// Only what says which cards there are is read: a bad memory limit is for whoever opens a card.
 pub fn num_devices() -> Result<usize, Error> {
-    let (visible, _) = visible(&Environment::of_process())?;
-    Ok(visible.len())
+    let cards = Cards::from_environment(&Environment::of_process())?;
+    Ok(cards.visible.len())
 }
 
 /// What the environment says about the cards of this process.
@@ -33,7 +40,11 @@ pub struct Devices {
     pub mode: MemoryMode,
     /// Bytes that all of them together may commit.
     pub memory_limit_bytes: u64,
-    dropped: Vec<Dropped>,
+    /// How many regions of memory each has.
+    pub regions: u16,
+    /// How large each region is.
+    pub region_bytes: u64,
+    ignored: Vec<String>,
 }
 
 impl Devices {
@@ -44,17 +55,34 @@ impl Devices {
 
     /// The same, where the memory that is available is read from elsewhere.
     pub fn on_host(environment: &Environment, host: &HostMemory) -> Result<Self, Error> {
-        let (visible, dropped) = visible(environment)?;
-        let mode = mode(environment)?;
-        let memory_limit_bytes = memory_limit_bytes(environment, host)?;
-        Ok(Self { visible, mode, memory_limit_bytes, dropped })
+        let Cards { visible, ignored } = Cards::from_environment(environment)?;
+        Ok(Self {
+            visible,
+            mode: mode(environment)?,
+            memory_limit_bytes: memory_limit_bytes(environment, host)?,
+            regions: regions(environment)?,
+            region_bytes: region_bytes(environment)?,
+            ignored,
+        })
     }
 
-    /// One text about all entries of `SPYRE_DEVICES` that were dropped, to be shown once.
+    /// Bytes of all regions of a card.
+    ///
+    /// ```
+    /// use spyre_flex::{Devices, Environment};
+    ///
+    /// let small = [("SPYRE_REGIONS", "2"), ("SPYRE_REGION_SIZE", "1G")];
+    /// let devices = Devices::from_environment(&Environment::from_iter(small))?;
+    /// assert_eq!(devices.card_bytes(), 2 << 30);
+    /// # Ok::<(), spyre_flex::Error>(())
+    /// ```
+    pub fn card_bytes(&self) -> u64 {
+        u64::from(self.regions) * self.region_bytes
+    }
+
+    /// One text about all that the environment asks for and does not get, to be shown once.
     pub fn warning(&self) -> Option<String> {
-        let entries: Vec<String> = self.dropped.iter().map(ToString::to_string).collect();
-        let listed = entries.join(", ");
-        (!entries.is_empty()).then(|| format!("SPYRE_DEVICES: ignored {listed}"))
+        (!self.ignored.is_empty()).then(|| self.ignored.join("; "))
     }
 }
 
@@ -83,31 +111,62 @@ fn mode(environment: &Environment) -> Result<MemoryMode, EnvironmentError> {
     }
 }
 
-fn world_size(environment: &Environment) -> Result<u16, EnvironmentError> {
-    let Some(value) = environment.value(WORLD_SIZE)? else { return Ok(1) };
-    match number(value) {
-        Some(cards @ 1..) => Ok(cards.min(MOST_CARDS as i64) as u16),
-        _ => Err(EnvironmentError::WorldSize { value: value.to_owned() }),
+/// The cards that are exposed.
+#[derive(Debug)]
+struct Cards {
+    visible: Vec<u16>,
+    /// What was asked for in vain, and why.
+    ignored: Vec<String>,
+}
+
+impl Cards {
+    fn from_environment(environment: &Environment) -> Result<Self, EnvironmentError> {
+        let asked = world_size(environment)?;
+        let count = asked.min(MOST_CARDS) as u16;
+        let mut ignored = Vec::new();
+        if asked > MOST_CARDS {
+            ignored.push(format!("{WORLD_SIZE} is {asked}: there are at most {MOST_CARDS} cards"));
+        }
+        let Some(value) = environment.value(DEVICES)? else {
+            return Ok(Self { visible: (0..count).collect(), ignored });
+        };
+        let mut visible = Vec::new();
+        let mut dropped = Vec::new();
+        for (entry, index) in entries(value)? {
+            match u16::try_from(index).ok().filter(|&card| card < count) {
+                None => dropped.push(Dropped::new(entry, Why::NoSuchCard { cards: count })),
+                Some(card) if visible.contains(&card) => {
+                    dropped.push(Dropped::new(entry, Why::Duplicate));
+                }
+                Some(card) => visible.push(card),
+            }
+        }
+        if !dropped.is_empty() {
+            let listed: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+            ignored.push(format!("{DEVICES}: ignored {}", listed.join(", ")));
+        }
+        Ok(Self { visible, ignored })
     }
 }
 
-/// The cards that are exposed, and the entries that name none.
-fn visible(environment: &Environment) -> Result<(Vec<u16>, Vec<Dropped>), EnvironmentError> {
-    let cards = world_size(environment)?;
-    let Some(value) = environment.value(DEVICES)? else {
-        return Ok(((0..cards).collect(), Vec::new()));
-    };
-    let (mut visible, mut dropped) = (Vec::new(), Vec::new());
-    for (entry, index) in entries(value)? {
-        match u16::try_from(index).ok().filter(|&card| card < cards) {
-            None => dropped.push(Dropped::new(entry, Why::NoSuchCard { cards })),
-            Some(card) if visible.contains(&card) => {
-                dropped.push(Dropped::new(entry, Why::Duplicate));
-            }
-            Some(card) => visible.push(card),
-        }
-    }
-    Ok((visible, dropped))
+fn world_size(environment: &Environment) -> Result<i64, EnvironmentError> {
+    let Some(value) = environment.value(WORLD_SIZE)? else { return Ok(1) };
+    let cards = number(value).filter(|&cards| cards >= 1);
+    cards.ok_or_else(|| EnvironmentError::WorldSize { value: value.to_owned() })
+}
+
+fn regions(environment: &Environment) -> Result<u16, EnvironmentError> {
+    let Some(value) = environment.value(REGIONS)? else { return Ok(8) };
+    let regions = number(value).filter(|regions| (1..=MOST_REGIONS).contains(regions));
+    regions
+        .map(|regions| regions as u16)
+        .ok_or_else(|| EnvironmentError::Regions { value: value.to_owned() })
+}
+
+fn region_bytes(environment: &Environment) -> Result<u64, EnvironmentError> {
+    let Some(value) = environment.value(REGION_SIZE)? else { return Ok(12 << 30) };
+    let bytes = memory_size::parse(value).filter(|bytes| REGION_BYTES.contains(bytes));
+    bytes.ok_or_else(|| EnvironmentError::RegionSize { value: value.to_owned() })
 }
 
 /// The entries of a list and their numbers. Nothing but blanks is a list of none.

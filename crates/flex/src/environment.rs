@@ -9,6 +9,10 @@ pub(crate) const DEVICES: &str = "SPYRE_DEVICES";
 pub(crate) const MODE: &str = "FLEX_DEVICE";
 /// How much memory they may use together.
 pub(crate) const MEMORY_LIMIT: &str = "SPYRE_MEMORY_LIMIT";
+/// How many regions of memory each has.
+pub(crate) const REGIONS: &str = "SPYRE_REGIONS";
+/// How large each region is.
+pub(crate) const REGION_SIZE: &str = "SPYRE_REGION_SIZE";
 
 /// The environment variables that say something about cards.
 ///
@@ -28,7 +32,8 @@ pub struct Environment {
 
 impl Environment {
     /// The variables that are read. Others are nobody's business here.
-    pub const VARIABLES: [&str; 4] = [WORLD_SIZE, DEVICES, MODE, MEMORY_LIMIT];
+    pub const VARIABLES: [&str; 6] =
+        [WORLD_SIZE, DEVICES, MODE, MEMORY_LIMIT, REGIONS, REGION_SIZE];
 
     /// What this process was started with, as it is now.
     pub fn of_process() -> Self {
@@ -90,6 +95,17 @@ pub enum EnvironmentError {
          a share of the available memory from 1% to 100%"
     )]
     MemoryLimit { value: String },
+
+    /// `SPYRE_REGIONS`.
+    #[error("SPYRE_REGIONS is {value:?}: give a number of regions from 1 to 64, or unset it for 8")]
+    Regions { value: String },
+
+    /// `SPYRE_REGION_SIZE`.
+    #[error(
+        "SPYRE_REGION_SIZE is {value:?}: give whole bytes from 1M to 1T, such as 4G or 512MiB, or \
+         unset it for 12G"
+    )]
+    RegionSize { value: String },
 
     /// The host does not say how much memory it has left.
     #[error(

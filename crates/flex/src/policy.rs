@@ -2,10 +2,11 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// One block of each stream in turn; a few, on a device where they are done at once.
-    #[default]
     RoundRobin,
-    /// Streams of high priority first, and those that they wait for. A block of high priority is
-    /// started after at most one other; streams of low priority get at least one block in sixteen.
+    /// Streams of high priority first, and those that they wait for; streams of one priority in turn.
+    /// A block of high priority is started after at most one other; streams of low priority get at
+    /// least one block in sixteen.
+    #[default]
     Priority,
     /// The same stream until it is empty or waits.
     DrainOne,

@@ -7,7 +7,7 @@ mod instruction;
 mod location;
 mod program;
 
-pub use dma_engine::DmaEngine;
+pub use dma_engine::DMAEngine;
 pub use instruction::Instruction;
 pub use location::LocationInSegment;
 pub(crate) use location::{segment_id, vf_offset};

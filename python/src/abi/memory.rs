@@ -160,8 +160,7 @@ entry! {
 pub(crate) fn memory_info(card: &Card) -> (u64, u64) {
     let allocator = card.device.allocator();
     let budget = allocator.budget();
-    let hardware: u64 = cards::settings()
-        .map_or(u64::MAX, |settings| u64::from(settings.regions) * settings.region_bytes);
+    let hardware = cards::settings().map_or(u64::MAX, |settings| settings.devices.card_bytes());
     let total = budget.limit_bytes().min(hardware);
     let cached = allocator.statistics().cached_bytes;
     let used = budget.committed_bytes().saturating_sub(cached);

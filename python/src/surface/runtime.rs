@@ -107,10 +107,9 @@ fn device_properties(py: Python<'_>, device: i32) -> PyResult<Bound<'_, PyDict>>
     properties.set_item("name", format!("IBM Spyre ({})", description.name))?;
     let (_, usable_bytes) = crate::abi::memory_info(card);
     properties.set_item("total_memory", usable_bytes)?;
-    let nominal_bytes = u64::from(settings.regions) * settings.region_bytes;
-    properties.set_item("nominal_memory", nominal_bytes)?;
-    properties.set_item("regions", settings.regions)?;
-    properties.set_item("region_bytes", settings.region_bytes)?;
+    properties.set_item("nominal_memory", spyre::NOMINAL_CARD_BYTES)?;
+    properties.set_item("regions", settings.devices.regions)?;
+    properties.set_item("region_bytes", settings.devices.region_bytes)?;
     properties.set_item("memory_mode", mode)?;
     properties.set_item("profile", profile)?;
     properties.set_item("engines", description.engines)?;

@@ -6,16 +6,16 @@ fn it_tells_what_the_devices_are_made_of() {
     let text = bed.fine("info");
     for line in [
         "devices   1: card 0",
-        "memory    VF, 8 regions of 12 GiB each, 96 GiB nominally",
+        "memory    VF, 8 regions of 12 GiB each; a real card has 128 GiB",
         "profile   open",
         "streams   65: 1 default, 32 low, 32 high",
-        "engines   1, round robin",
+        "engines   1, priority",
         "formats   plan 1, image 2",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
     let json = bed.json("info");
-    assert_eq!(json["nominal_memory_bytes"], 96_u64 << 30);
+    assert_eq!(json["nominal_memory_bytes"], 128_u64 << 30);
     let usable = json["limit_bytes"].as_u64().map(|limit| limit.min(96 << 30));
     assert_eq!(json["total_memory_bytes"].as_u64(), usable, "what can be used");
     assert_eq!(json["streams"]["high"], 32);
@@ -47,6 +47,9 @@ fn bad_variables_are_errors_that_name_them() {
         ("FLEX_DEVICE", "TF"),
         ("SPYRE_MEMORY_LIMIT", "-1"),
         ("SPYRE_PROFILE", "fast"),
+        ("SPYRE_POLICY", "fair"),
+        ("SPYRE_REGIONS", "0"),
+        ("SPYRE_REGION_SIZE", "12 bytes"),
     ] {
         let output = bed.command("info").env(variable, value).output().expect("it starts");
         let said = Said::of(&output);

@@ -10,11 +10,11 @@ use crate::{CPUTensor, Error, SpyreStream, SpyreTensor};
 /// use std::sync::Arc;
 /// use spyre_hal::{MemoryMode, ScriptedCard};
 /// use spyre_numerics::DType;
-/// use spyre_runtime::blocking::DmaEngine;
+/// use spyre_runtime::blocking::DMAEngine;
 /// use spyre_runtime::{CPUTensor, Device};
 ///
 /// let device = Device::open(Arc::new(ScriptedCard::new(MemoryMode::Vf)))?;
-/// let engine = DmaEngine::new(&device.default_stream()?);
+/// let engine = DMAEngine::new(&device.default_stream()?);
 /// let host = CPUTensor::from_values(&[2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?;
 ///
 /// let place = engine.allocate_tensor(&host)?; // a segment, and an offset in it
@@ -26,11 +26,11 @@ use crate::{CPUTensor, Error, SpyreStream, SpyreTensor};
 /// # Ok::<(), spyre_runtime::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct DmaEngine {
+pub struct DMAEngine {
     stream: SpyreStream,
 }
 
-impl DmaEngine {
+impl DMAEngine {
     /// An engine that works through this stream.
     pub fn new(stream: &SpyreStream) -> Self {
         Self { stream: stream.clone() }

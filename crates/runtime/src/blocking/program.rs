@@ -7,7 +7,7 @@ use crate::{Error, ExecutionPlan, Operation, SpyreStream, SpyreTensor};
 
 /// An ordered collection of instructions that is launched as a whole, and waited for.
 ///
-/// A [`DmaEngine`](super::DmaEngine) copies it to a device, once it holds all of its instructions.
+/// A [`DMAEngine`](super::DMAEngine) copies it to a device, once it holds all of its instructions.
 #[derive(Debug, Default)]
 pub struct Program {
     instructions: Vec<Instruction>,
