@@ -67,7 +67,17 @@ void launch(const std::string& folder, int64_t number, at::TensorList tensors,
   }
 }
 
+// A number under which Python takes the tensor as plans know it.
+int64_t hand_tensor(const Tensor& tensor) {
+  device_of(tensor);
+  const SpyreView view = view_of(tensor);
+  int64_t number = 0;
+  check(spyre_hand_tensor(&view, &number));
+  return number;
+}
+
 TORCH_LIBRARY_FRAGMENT(spyre, m) {
+  m.def("_hand_tensor(Tensor tensor) -> int", TORCH_FN(hand_tensor));
   m.def("_launch(str folder, int plan, Tensor(a!)[] tensors, int[] scalars, str file, int line) -> ()",
         TORCH_FN(launch));
 }

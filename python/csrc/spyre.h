@@ -123,6 +123,7 @@ int32_t spyre_event_synchronize(void* event);
 int32_t spyre_event_elapsed(void* first, void* second, double* milliseconds);
 void spyre_event_destroy(void* event);
 // Kernels. A plan is reference-counted; a text is the caller's.
+int32_t spyre_hand_tensor(const SpyreView* view, int64_t* number);
 struct SpyreLaunch {
   const SpyreView* tensors;
   int64_t count;

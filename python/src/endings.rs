@@ -23,16 +23,37 @@ fn _flush_autograd(py: Python<'_>) {
     });
 }
 
+/// Has the device's threads make way for the interpreter's end, which competes with work that is still
+/// under way: that gets the cores that nothing else wants. Called at exit.
+#[pyfunction]
+fn _make_way() {
+    if !cards::is_started() || cards::is_forked() {
+        return;
+    }
+    for thread in threads("spyre") {
+        let usual = libc::sched_param { sched_priority: 0 };
+        // SAFETY: it reads the parameters; a thread that has ended is an error, which means nothing here.
+        unsafe { libc::sched_setscheduler(thread, libc::SCHED_IDLE, &raw const usual) };
+    }
+}
+
 /// Whether a backward pass ever ran on a device: the engine names its threads.
 fn has_autograd_threads() -> bool {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
-    tasks.flatten().any(|task| {
-        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        name.starts_with("pt_autograd")
+    threads("pt_autograd").next().is_some()
+}
+
+/// The threads of this process whose names begin so.
+fn threads(name: &str) -> impl Iterator<Item = libc::pid_t> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.filter_map(move |task| {
+        let known = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let is_meant = known.starts_with(name);
+        is_meant.then(|| task.file_name().to_str()?.parse().ok()).flatten()
     })
 }
 
 /// Adds the names of this part to the extension module.
 pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
-    names.add_function(wrap_pyfunction!(_flush_autograd, names)?)
+    names.add_function(wrap_pyfunction!(_flush_autograd, names)?)?;
+    names.add_function(wrap_pyfunction!(_make_way, names)?)
 }

@@ -8,12 +8,13 @@ mod samples;
 
 use pyo3::prelude::*;
 
+pub(crate) use compiled::CompiledKernel;
 pub(crate) use journal::{Launch, kept, launched_at, note_launch};
 pub(crate) use prepared::{PreparedPlan, find, of_folder};
 
 /// Adds the names of this part to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<compiled::CompiledKernel>()?;
+    module.add_class::<CompiledKernel>()?;
     module.add_function(wrap_pyfunction!(compiled::_compile_kernel, module)?)?;
     module.add_class::<job_plan::JobPlan>()?;
     module.add_function(wrap_pyfunction!(job_plan::_prepare_kernel, module)?)?;

@@ -4,7 +4,6 @@ mod arguments;
 mod dtype;
 mod element_arrangement;
 mod formats;
-pub(crate) mod handed;
 mod state;
 mod tensor_layout;
 

@@ -11,6 +11,7 @@ mod decompositions;
 mod endings;
 mod failure;
 mod fallbacks;
+mod handed;
 mod history;
 mod interrupts;
 mod kernels;
@@ -20,6 +21,7 @@ mod native;
 mod pinned;
 mod plan_cache;
 mod recording;
+mod runtime;
 mod statistics;
 mod surface;
 mod traceback;
@@ -42,5 +44,6 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     plan_cache::register(names)?;
     traffic::register(names)?;
     recording::register(names)?;
+    runtime::register(names)?;
     surface::register(names)
 }

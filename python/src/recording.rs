@@ -1,6 +1,7 @@
 //! What the cards do while somebody records it: every block, and the call that asked for it.
 
 mod calls;
+mod operations;
 mod summary;
 
 use std::collections::BTreeMap;

@@ -138,11 +138,11 @@ def test_layouts_are_refused_where_they_make_no_sense():
 def test_numbers_that_nobody_handed_out_are_refused():
     x = torch.ones(4, 4, device="spyre")
     for number in (0, -1, 10**15):
-        with pytest.raises(RuntimeError, match="no layout was handed over"):
+        with pytest.raises(RuntimeError, match="nothing of this kind was handed over"):
             torch.ops.spyre._empty_with_layout([4], [1], number, torch.float32, torch.device("spyre:0"))
-        with pytest.raises(RuntimeError, match="no layout was handed over"):
+        with pytest.raises(RuntimeError, match="nothing of this kind was handed over"):
             torch.ops.spyre._set_layout(x, number)
-        with pytest.raises(RuntimeError, match="no layout was handed over"):
+        with pytest.raises(RuntimeError, match="nothing of this kind was handed over"):
             torch.ops.spyre._relayout_(x, number)
 
 

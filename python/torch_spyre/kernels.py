@@ -17,11 +17,15 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
 from . import _C, kernel_gradients
 from ._C import JobPlan
+
+if TYPE_CHECKING:
+    from .runtime.plans import ExecutionPlan
 
 __all__ = ["JobPlan", "Kernel", "compile", "launch_jobplan", "launch_kernel", "prepare_kernel"]
 
@@ -198,14 +202,59 @@ def prepare_kernel(code_dir: str | os.PathLike[str], stream: torch.Stream | None
     return _C._prepare_kernel(os.fspath(code_dir), device, number)
 
 
+@overload
 def launch_kernel(
     code_dir: str | os.PathLike[str], args: Sequence[torch.Tensor], scalars: Sequence[int | float] = ()
+) -> None: ...
+@overload
+def launch_kernel(
+    stream: torch.Stream, plan: ExecutionPlan, tensors: Sequence[torch.Tensor], scalars: Sequence[int | float] = ()
+) -> None: ...
+def launch_kernel(*args: Any, **named: Any) -> None:
+    """Launches a kernel on tensors.
+
+    - ``launch_kernel(code_dir, args, scalars=())``: the kernel in a folder, on the current stream. It is prepared when
+      it is first launched on a device.
+    - ``launch_kernel(stream, plan, tensors, scalars=())``: an ``ExecutionPlan``, on a stream. It is loaded when it is
+      first launched. Tensors of the sizes that it was compiled for take one launch; larger ones are tiled.
+    """
+    if "stream" in named or (args and isinstance(args[0], torch.Stream)):
+        return _launch_plan(*args, **named)
+    return _launch_folder(*args, **named)
+
+
+def _launch_folder(
+    code_dir: str | os.PathLike[str], args: Sequence[torch.Tensor], scalars: Sequence[int | float] = ()
 ) -> None:
-    """Launches the kernel in a folder on tensors. It is prepared when it is first launched on a device."""
-    caller = sys._getframe(1)
+    caller = sys._getframe(2)
     folder = os.fspath(code_dir)
     kernel_gradients.refuse(f"launch_kernel({folder!r})", args, _OWN_FUNCTION)
-    _launch(folder, 0, args, _words(scalars), caller.f_code.co_filename, caller.f_lineno)
+    _launch(folder, 0, args, scalar_words(scalars), caller.f_code.co_filename, caller.f_lineno)
+
+
+def _launch_plan(
+    stream: torch.Stream, plan: ExecutionPlan, tensors: Sequence[torch.Tensor], scalars: Sequence[int | float] = ()
+) -> None:
+    from .runtime import tensors as runtime_tensors
+
+    kernel_gradients.refuse("launch_kernel", tensors, _OWN_FUNCTION)
+    site = call_site(stream, depth=3)
+    given = runtime_tensors.spyre_tensors(tensors)
+    _C._launch_plan(plan._raw, given, scalar_words(scalars), site)
+    note_written(tensors, [expected.is_written for expected in plan.tensor_input_metadata])
+
+
+def note_written(tensors: Sequence[torch.Tensor], is_written: Sequence[bool]) -> None:
+    """Tells autograd which tensors have other elements now."""
+    for tensor, is_other in zip(tensors, is_written):
+        if is_other and not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+
+
+def call_site(stream: torch.Stream, depth: int) -> tuple[int, int, str, int]:
+    """A stream, and the line of Python that uses it, so many calls up."""
+    caller = sys._getframe(depth)
+    return stream.device_index, stream.stream_id, caller.f_code.co_filename, caller.f_lineno
 
 
 def launch_jobplan(
@@ -214,7 +263,7 @@ def launch_jobplan(
     """Launches a kernel that was prepared."""
     caller = sys._getframe(1)
     kernel_gradients.refuse("launch_jobplan", args, _OWN_FUNCTION)
-    _launch("", plan._number, args, _words(scalars), caller.f_code.co_filename, caller.f_lineno)
+    _launch("", plan._number, args, scalar_words(scalars), caller.f_code.co_filename, caller.f_lineno)
 
 
 def install() -> None:
@@ -223,7 +272,7 @@ def install() -> None:
         setattr(_C, name, globals()[name])
 
 
-def _words(scalars: Sequence[int | float]) -> list[int]:
+def scalar_words(scalars: Sequence[int | float]) -> list[int]:
     """Scalars as programs are given them: integers as they are, floats as the bits of a double."""
     return [_bits(scalar) if isinstance(scalar, float) else int(scalar) for scalar in scalars]
 

@@ -13,10 +13,26 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
+from typing import Any, NamedTuple
 
 from . import _C
 
 __all__ = ["trace"]
+
+
+class TracedOperation(NamedTuple):
+    """An Operation that a card was given: steps, and a compute. The last blocks of those before it ended earlier."""
+
+    device: int
+    stream: int
+    name: str
+    """The compute's; of copies alone, "copies"."""
+    steps: list[str]
+    """What came before the compute: ``CopyToDevice`` and ``DeviceLaunch`` for a program correction, or copies. A program
+    that is launched again as it is needs no correction."""
+    has_compute: bool
+    tensors: str
+    """What it was given."""
 
 
 class trace:
@@ -34,6 +50,8 @@ class trace:
     """Kernels that were launched."""
     copies: int = 0
     """Copies between host and card, and on cards."""
+    operations: list[TracedOperation]
+    """What the cards were given, as Operations: all that PyTorch asks of a device is one."""
     lost: int = 0
     """Blocks that there was no room for: 2,097,152 of each card are kept."""
     modelled_seconds: float = 0.0
@@ -49,6 +67,7 @@ class trace:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else os.fspath(path)
         self._number: int | None = None
+        self.operations = []
 
     def __enter__(self) -> trace:
         if self._number is not None:
@@ -68,7 +87,8 @@ class trace:
         finally:  # a stream that failed has a trace, too
             self._take(_C.stop_recording(number, self.path))
 
-    def _take(self, numbers: dict[str, int]) -> None:
+    def _take(self, numbers: dict[str, Any]) -> None:
+        self.operations = [TracedOperation(*operation) for operation in numbers["operations"]]
         self.blocks, self.kernels = numbers["blocks"], numbers["kernels"]
         self.copies, self.lost = numbers["copies"], numbers["lost"]
         self.modelled_seconds = numbers["modelled_nanoseconds"] / 1e9

@@ -85,6 +85,14 @@ impl ControlBlockStream {
         Ok(())
     }
 
+    /// Adds a block that uses memory besides what it names, as programs use that of their operands.
+    pub fn append_using(&mut self, block: ControlBlock, uses: &[MemoryUse]) -> Result<(), Error> {
+        let nth = self.blocks.len() as u64;
+        self.append(block)?;
+        self.uses.extend(uses.iter().map(|&used| (nth, used)));
+        Ok(())
+    }
+
     /// Ends the composing.
     pub fn finalize(&mut self) -> Result<(), Error> {
         if self.blocks.is_empty() {

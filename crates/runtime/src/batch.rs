@@ -27,6 +27,23 @@ impl Batch {
         self.most_blocks = MOST_BLOCKS.min(stream.flex().queue_bound()) as usize;
     }
 
+    /// Begins blocks that are not queued, but [taken](Self::take).
+    pub(crate) fn begin_to_take(&mut self) {
+        self.blocks.clear();
+        self.uses.clear();
+        self.most_blocks = usize::MAX;
+    }
+
+    /// Takes the blocks.
+    pub(crate) fn take(&mut self) -> Vec<ControlBlock> {
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// Notes the last block of what was taken, once that is queued.
+    pub(crate) fn set_last(&mut self, last: StreamPoint) {
+        self.last = Some(last);
+    }
+
     /// Memory that every block may use.
     pub(crate) fn uses(&mut self, used: MemoryUse) {
         self.uses.push(used);

@@ -36,6 +36,14 @@ pub(crate) struct PlanDim {
 #[derive(Debug)]
 pub(crate) struct LoadedGuard(Guard<Option<Arc<Loaded>>>);
 
+impl LoadedGuard {
+    /// A count of it, to keep.
+    pub(crate) fn shared(self) -> Arc<Loaded> {
+        let loaded = Guard::into_inner(self.0);
+        loaded.expect("it was looked at when it was made")
+    }
+}
+
 impl std::ops::Deref for LoadedGuard {
     type Target = Loaded;
 

@@ -145,6 +145,10 @@ pub enum Error {
     #[error("a correction step needs the compute that it corrects in the same operation")]
     NoCompute,
 
+    /// A composition whose programs could not be copied to the device.
+    #[error("the programs of the composition are not on the device: compose it anew")]
+    CompositionGone,
+
     /// A correction step of a compute that has none.
     #[error("operation {operation:?} has no correction program: leave its correction steps out")]
     NoCorrection { operation: String },

@@ -1,5 +1,9 @@
+mod composition;
+
 use spyre_flex::{MemoryUse, hold_interrupts};
 use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
+
+pub use composition::Composition;
 
 use crate::batch::{Batch, with_room};
 use crate::definition::{Definition, LoadedGuard};
@@ -44,9 +48,9 @@ pub(crate) struct Arguments<'a> {
     pub(crate) scalars: &'a [u64],
 }
 
-/// Which sizes are taken.
+/// Which sizes of tensors a launch takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// What was compiled for, and nothing else.
     Strict,
     /// Whatever tiles can cover.

@@ -78,7 +78,7 @@ pub use device::{Device, DeviceIndex, DeviceSettings};
 pub use element::Element;
 pub use error::Error;
 pub use job_plan::JobPlan;
-pub use launch::{launch_kernel, launch_kernel_with};
+pub use launch::{Composition, Mode, launch_kernel, launch_kernel_with};
 pub use layout_cache::{shared_bytes, shared_layout};
 pub use memory_copy::{Return, copy_from_device, copy_on_device, copy_to_device, copy_to_peer};
 pub use operation::Operation;

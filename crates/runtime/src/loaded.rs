@@ -90,6 +90,12 @@ impl Loaded {
         }
     }
 
+    /// An instance for one caller on a stream.
+    pub(crate) fn new_instance(&self, stream: &SpyreStream) -> Result<Instance, Error> {
+        let _held = hold_interrupts();
+        self.parts.instance(&stream.device().loader()?)
+    }
+
     #[inline]
     fn known(&self, stream: StreamIndex) -> Option<&Instance> {
         let at = usize::from(stream.0);

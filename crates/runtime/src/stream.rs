@@ -6,8 +6,8 @@ use spyre_flex::{Event, FlexStream, Ticket};
 use spyre_hal::{DeviceHandle, StreamPoint};
 use spyre_layout::{SpyreTensorLayout, View};
 
-use crate::launch::{Arguments, Mode, launch};
-use crate::{Device, Error, Operation, SpyreTensor, StreamId};
+use crate::launch::{Arguments, launch};
+use crate::{Device, Error, Mode, Operation, SpyreTensor, StreamId};
 
 /// A queue of Operations for a device: the one way for all of its work.
 ///
@@ -49,7 +49,7 @@ impl SpyreStream {
         operation: &Operation,
         tensors: &[SpyreTensor],
     ) -> Result<StreamPoint, Error> {
-        self.launch_as(operation, tensors, Mode::Strict)
+        self.launch_with(operation, tensors, &[], Mode::Strict)
     }
 
     /// Queues an Operation's blocks for every tile of tensors that are larger than what it was
@@ -59,7 +59,19 @@ impl SpyreStream {
         operation: &Operation,
         tensors: &[SpyreTensor],
     ) -> Result<StreamPoint, Error> {
-        self.launch_as(operation, tensors, Mode::Tiled)
+        self.launch_with(operation, tensors, &[], Mode::Tiled)
+    }
+
+    /// Queues an Operation's blocks with the scalars that its program is given, for every tile if need be.
+    pub fn launch_with(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+        scalars: &[u64],
+        mode: Mode,
+    ) -> Result<StreamPoint, Error> {
+        let arguments = Arguments { tensors, scalars };
+        launch(self, std::slice::from_ref(operation), arguments, mode)
     }
 
     /// Queues an Operation's blocks, for tensors of which only the handles are given: they measure
@@ -121,16 +133,6 @@ impl SpyreStream {
     /// Something to wait for one block with.
     pub fn ticket(&self, point: StreamPoint) -> Ticket {
         self.flex.ticket(point)
-    }
-
-    fn launch_as(
-        &self,
-        operation: &Operation,
-        tensors: &[SpyreTensor],
-        mode: Mode,
-    ) -> Result<StreamPoint, Error> {
-        let arguments = Arguments { tensors, scalars: &[] };
-        launch(self, std::slice::from_ref(operation), arguments, mode)
     }
 }
 

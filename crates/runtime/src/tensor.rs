@@ -93,8 +93,7 @@ impl SpyreTensor {
         if self.view.elements() == 0 {
             return Ok(());
         }
-        let nest = DmaNest::derive(host_end(host), self.device_end())?;
-        let copy = PreProcessCompute::copy_to_device(self.side(host, nest), self.storage.range());
+        let copy = self.copy_to_device(host)?;
         stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
         Ok(())
     }
@@ -105,10 +104,23 @@ impl SpyreTensor {
         if self.view.elements() == 0 {
             return Ok(());
         }
-        let nest = DmaNest::derive(self.device_end(), host_end(host))?;
-        let copy = PreProcessCompute::copy_from_device(self.side(host, nest), self.storage.range());
+        let copy = self.copy_from_device(host)?;
         stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
         Ok(())
+    }
+
+    /// The step that overwrites the elements with those of a host tensor, for an Operation.
+    pub fn copy_to_device(&self, host: &CPUTensor) -> Result<PreProcessCompute, Error> {
+        check_shapes(host.shape(), self.shape())?;
+        let nest = DmaNest::derive(host_end(host), self.device_end())?;
+        Ok(PreProcessCompute::copy_to_device(self.side(host, nest), self.storage.range()))
+    }
+
+    /// The step that overwrites a host tensor with these elements, for an Operation.
+    pub fn copy_from_device(&self, host: &CPUTensor) -> Result<PreProcessCompute, Error> {
+        check_shapes(self.shape(), host.shape())?;
+        let nest = DmaNest::derive(self.device_end(), host_end(host))?;
+        Ok(PreProcessCompute::copy_from_device(self.side(host, nest), self.storage.range()))
     }
 
     /// Elements along each dimension.
@@ -230,15 +242,19 @@ impl SpyreTensor {
             let (expected, given) = (stream.device().index(), self.device().index());
             return Err(Error::TensorDevice { tensor: "of the copy".into(), expected, given });
         }
-        match from == to {
-            true => Ok(()),
-            false => Err(Error::CopyShapes { from: from.to_vec(), to: to.to_vec() }),
-        }
+        check_shapes(from, to)
     }
 
     fn no_such(&self, dim: usize) -> Error {
         Error::NoSuchDim { dim, rank: self.shape().len() }
     }
+}
+
+fn check_shapes(from: &[usize], to: &[usize]) -> Result<(), Error> {
+    if from == to {
+        return Ok(());
+    }
+    Err(Error::CopyShapes { from: from.to_vec(), to: to.to_vec() })
 }
 
 fn host_end(host: &CPUTensor) -> Endpoint<'_> {

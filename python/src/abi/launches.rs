@@ -14,6 +14,7 @@ use super::memory::shared;
 use super::view::{RawView, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
+use crate::handed;
 use crate::kernels::{self, Launch, PreparedPlan};
 use crate::native::shapes;
 use crate::recording;
@@ -48,6 +49,21 @@ entry! {
         };
         // SAFETY: the shim gives the address of a pointer.
         unsafe { *plan = Arc::into_raw(found) };
+        Ok(())
+    }
+
+    /// Hands a tensor over to Python, as plans know it.
+    fn spyre_hand_tensor(view: *const RawView, number: *mut i64) {
+        // SAFETY: the shim gives a view that it filled, of a tensor that it holds.
+        let view = unsafe { &*view };
+        let card = match view.data as u64 {
+            0 => cards::card(-1)?,
+            address => cards::card_of(address).map_or_else(|| cards::card(-1), Ok)?,
+        };
+        // SAFETY: as above.
+        let tensor = unsafe { tensor(card, view)? };
+        // SAFETY: the shim gives the address of a number.
+        unsafe { *number = handed::hand(Arc::new(tensor)) };
         Ok(())
     }
 

@@ -15,12 +15,12 @@ use super::memory::shared;
 use super::view::{RawView, Shape, bytes_of};
 use crate::cards;
 use crate::failure::Failure;
-use crate::layouts::handed;
+use crate::handed;
 
 entry! {
     /// Takes a layout that Python handed over, for a tensor of this shape.
     fn spyre_take_layout(number: i64, view: *const RawView, layout: *mut *const StorageLayout) {
-        let given = handed::take(number)?;
+        let given = handed::take::<SpyreTensorLayout>(number)?;
         // SAFETY: the shim gives a view that it filled.
         let shape = unsafe { (*view).shape()? };
         let found = for_shape(&given, &shape)?;

@@ -65,6 +65,11 @@ impl CompiledKernel {
 }
 
 impl CompiledKernel {
+    /// Its plan, for any card.
+    pub(crate) fn output(&self) -> CompilerOutput {
+        (*self.output).clone()
+    }
+
     fn find(&self, device: i32) -> Option<i64> {
         let plans = self.plans.lock();
         let plan = plans.iter().find(|plan| plan.device == device && plan.job.is_live())?;

@@ -5,8 +5,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyTuple};
 use spyre::layout;
 
-use super::{DataFormats, ElementArrangement, TorchDType, arguments, handed, refused, state};
+use super::{DataFormats, ElementArrangement, TorchDType, arguments, refused, state};
 use crate::failure::Failure;
+use crate::handed;
 
 /// How a storage lies in device memory, in sticks of 128 bytes.
 ///
@@ -87,6 +88,26 @@ impl SpyreTensorLayout {
         self.0.dma_strides().to_vec()
     }
 
+    /// Device elements between neighbours along each device dimension: row-major.
+    #[getter]
+    fn device_strides(&self) -> Vec<usize> {
+        let sizes = self.0.device_size();
+        (1..=sizes.len()).map(|from| sizes[from..].iter().product()).collect()
+    }
+
+    /// The host dimension that each device dimension belongs to; -1 for synthetic ones.
+    #[getter]
+    fn dim_map(&self) -> PyResult<Vec<i64>> {
+        let dims = self.0.dim_map().map_err(refused)?;
+        Ok(dims.into_iter().map(|dim| dim.map_or(-1, |dim| dim as i64)).collect())
+    }
+
+    /// Elements that each host dimension is padded with, to fill whole sticks.
+    #[getter]
+    fn padding(&self) -> PyResult<Vec<usize>> {
+        self.0.padding().map_err(refused)
+    }
+
     /// How many elements fill a stick.
     fn elems_per_stick(&self) -> usize {
         self.0.elements_per_stick()
@@ -152,5 +173,5 @@ impl SpyreTensorLayout {
 /// The layout that an operation handed over under a number.
 #[pyfunction]
 pub(super) fn _take_layout(number: i64) -> Result<SpyreTensorLayout, Failure> {
-    handed::take(number).map(SpyreTensorLayout::from)
+    handed::take::<layout::SpyreTensorLayout>(number).map(SpyreTensorLayout::from)
 }

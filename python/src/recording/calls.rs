@@ -26,6 +26,13 @@ pub(crate) struct CallNote {
     pub(crate) is_launch: bool,
 }
 
+impl CallNote {
+    /// The stream and the number of its last block there: no other call has both.
+    pub(crate) fn last_block(&self) -> (DeviceIndex, StreamIndex, u64) {
+        (self.device, self.stream, self.last)
+    }
+}
+
 thread_local! {
     /// The profiler's numbers of the ops that the thread is in, the innermost last.
     static CORRELATIONS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };

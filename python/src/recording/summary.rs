@@ -8,6 +8,7 @@ use spyre::artifact::cost::CostBreakdown;
 use spyre::hal::BlockKind;
 use spyre::trace::{Trace, TracedBlock};
 
+use super::operations::operations;
 use super::{RecordedBlock, Recording};
 use crate::cards;
 use crate::failure::Failure;
@@ -117,6 +118,7 @@ fn summary<'py>(py: Python<'py>, recording: &Recording) -> PyResult<Bound<'py, P
     summary.set_item("kernels", kernels.count())?;
     summary.set_item("copies", copies.count())?;
     summary.set_item("lost", recording.lost)?;
+    summary.set_item("operations", operations(recording))?;
     summary.set_item("modelled_nanoseconds", cost.total())?;
     summary.set_item("modelled_kernels_nanoseconds", cost.kernels)?;
     summary.set_item("modelled_copies_nanoseconds", cost.copies)?;
