@@ -1,11 +1,13 @@
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use spyre_hal::{
     BlockKind, ControlBlock, CopyDevice, CopyPeer, DeviceHandle, DeviceRange, Label, Pattern,
     StagingPool, StreamPoint,
 };
 
-use crate::memory_use::of_block;
+use crate::memory_use::try_each_of;
 use crate::{Error, FlexStream, MemoryUse};
 
 /// A composed list of control blocks: appended to while it is open, then finalized, then replayed
@@ -79,9 +81,13 @@ impl ControlBlockStream {
         }
         crate::scheduler::check_shape(&block)?;
         let nth = self.blocks.len() as u64;
-        let uses = of_block(&block);
+        let mut uses: SmallVec<[MemoryUse; 2]> = SmallVec::new();
+        let Ok(()) = try_each_of(&block, |&range, access| {
+            uses.push(MemoryUse { range, access });
+            Ok::<(), Infallible>(())
+        });
         self.blocks.push(Composed::from_block(block)?);
-        self.uses.extend(uses.into_iter().flatten().map(|used| (nth, used)));
+        self.uses.extend(uses.into_iter().map(|used| (nth, used)));
         Ok(())
     }
 

@@ -38,21 +38,38 @@ impl MemoryAccess {
     }
 }
 
-/// The uses of the memory that a block names.
+/// Calls `use_range` for each range that a block names, until one fails.
 ///
 /// A launch names its program, which nothing poisons: every launch is told anew what it works on.
 #[inline]
-pub(crate) fn of_block(block: &ControlBlock) -> [Option<MemoryUse>; 2] {
+pub(crate) fn try_each_of<E>(
+    block: &ControlBlock,
+    mut use_range: impl FnMut(&DeviceRange, MemoryAccess) -> Result<(), E>,
+) -> Result<(), E> {
+    if let ControlBlock::Launch { program, .. } = block {
+        return use_range(&DeviceRange::start_of(*program, 0), MemoryAccess::Read);
+    }
     let [read, written] = block.ranges();
+    if let Some(range) = &read {
+        use_range(range, MemoryAccess::Read)?;
+    }
+    if let Some(range) = &written {
+        use_range(range, write_of(block))?;
+    }
+    Ok(())
+}
+
+/// How a block writes what it writes.
+#[inline]
+fn write_of(block: &ControlBlock) -> MemoryAccess {
     let nest = match block {
         ControlBlock::CopyToDevice(copy) => copy.nest.as_deref(),
         ControlBlock::CopyDevice(copy) => copy.nest.as_deref(),
         _ => None,
     };
-    let fills = nest.is_none_or(DmaNest::fills_target);
-    let access = if fills { MemoryAccess::WriteAll } else { MemoryAccess::WritePart };
-    [
-        read.map(|range| MemoryUse { range, access: MemoryAccess::Read }),
-        written.map(|range| MemoryUse { range, access }),
-    ]
+    if nest.is_none_or(DmaNest::fills_target) {
+        MemoryAccess::WriteAll
+    } else {
+        MemoryAccess::WritePart
+    }
 }

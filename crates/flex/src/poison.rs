@@ -1,5 +1,6 @@
 //! Memory that does not hold what it should, because the work that was to write it was cancelled.
 
+use crate::ring::Line;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Says whether any stream of a card has failed and not gone on yet, or any allocation is poisoned.
@@ -8,7 +9,9 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct PoisonWatch {
     /// [`IS_SET`], and above it how often it was set: to end the watch must not undo a set that came meanwhile.
-    state: AtomicU64,
+    ///
+    /// Every launch reads it, so that nothing else that is written may share its cache line.
+    state: Line<AtomicU64>,
 }
 
 const IS_SET: u64 = 1;

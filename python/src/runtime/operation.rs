@@ -10,7 +10,7 @@ use crate::cards;
 use crate::failure::Failure;
 
 /// A compiled program that an Operation computes with.
-#[pyclass(frozen, module = "torch_spyre.runtime")]
+#[pyclass(frozen, skip_from_py_object, module = "torch_spyre.runtime")]
 #[derive(Clone, Debug)]
 pub(crate) struct SpyreCompute(pub(super) runtime::SpyreCompute);
 
@@ -61,7 +61,7 @@ impl SpyreCompute {
 }
 
 /// An Operation: steps that come first, and a compute.
-#[pyclass(frozen, module = "torch_spyre._C")]
+#[pyclass(frozen, skip_from_py_object, module = "torch_spyre._C")]
 #[derive(Clone, Debug)]
 pub(crate) struct RawOperation(pub(super) Arc<Operation>);
 

@@ -8,7 +8,7 @@ use super::tensor::SpyreTensor;
 use crate::failure::Failure;
 
 /// A step of an Operation.
-#[pyclass(frozen, module = "torch_spyre._C")]
+#[pyclass(frozen, skip_from_py_object, module = "torch_spyre._C")]
 #[derive(Clone, Debug)]
 pub(crate) struct RawStep(pub(super) PreProcessCompute);
 

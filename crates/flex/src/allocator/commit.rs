@@ -7,7 +7,7 @@ use super::FlexAllocator;
 use super::blocks::{Block, note_write};
 use super::familiars::{Familiar, Familiars, Open};
 use super::pool::{Pool, State};
-use crate::memory_use::of_block;
+use crate::memory_use::try_each_of;
 use crate::stream_table::Lane;
 use crate::{BLOCK_BYTES, Error, LastUse, MemoryAccess, MemoryUse};
 
@@ -48,9 +48,7 @@ impl Uses for [ControlBlock] {
         mut use_range: impl FnMut(u64, &DeviceRange, MemoryAccess) -> Result<(), E>,
     ) -> Result<(), E> {
         for (nth, block) in (0..).zip(self) {
-            for MemoryUse { range, access } in of_block(block).iter().flatten() {
-                use_range(nth, range, *access)?;
-            }
+            try_each_of(block, |range, access| use_range(nth, range, access))?;
         }
         Ok(())
     }
