@@ -1,6 +1,8 @@
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use spyre_card::SoftwareCard;
+use spyre_compiler::CompileOptions;
 use spyre_flex::{Budget, Devices, Environment, Policy, SchedulerSettings, Settings};
 use spyre_numerics::Profile;
 use spyre_runtime::{Device, DeviceIndex, DeviceSettings};
@@ -31,6 +33,13 @@ pub enum OpenError {
     /// `SPYRE_LAUNCH_BLOCKING`.
     #[error("SPYRE_LAUNCH_BLOCKING is {value:?}: give 1 to have launches wait, or 0, or unset it")]
     LaunchBlocking { value: String },
+
+    /// `SPYRE_MAX_TILE`.
+    #[error(
+        "SPYRE_MAX_TILE is {value:?}: give the most elements of a dim that kernels are compiled for, such as \
+         1024, or unset it"
+    )]
+    MaxTile { value: String },
 
     /// `SPYRE_POLICY`.
     #[error(
@@ -64,6 +73,9 @@ pub struct OpenSettings {
     pub engines: u16,
     /// How each schedules.
     pub scheduler: SchedulerSettings,
+    /// The most elements of each dim that kernels are compiled for; larger tensors are launched tile by
+    /// tile. By default, what the profile says.
+    pub max_tile: Option<NonZeroU32>,
     /// Whether launches wait until they are done, so that a fault is told by the call that caused it.
     pub launches_wait: bool,
 }
@@ -81,8 +93,14 @@ impl OpenSettings {
                 policy: policy(variable("SPYRE_POLICY"))?,
                 ..SchedulerSettings::default()
             },
+            max_tile: max_tile(variable("SPYRE_MAX_TILE"))?,
             launches_wait: launches_wait(variable("SPYRE_LAUNCH_BLOCKING"))?,
         })
+    }
+
+    /// What kernels are compiled for.
+    pub fn compile_options(&self) -> CompileOptions {
+        CompileOptions { profile: self.profile, max_tile: self.max_tile }
     }
 
     /// Opens a device anew, with memory and streams of its own. All share the process's budget.
@@ -129,6 +147,7 @@ impl OpenSettings {
 /// | `SPYRE_REGION_SIZE` | how large each region is, such as `4G`; else 12 GB |
 /// | `SPYRE_PROFILE` | `open` or `card`: which numbers they keep |
 /// | `SPYRE_POLICY` | `priority`, `round-robin` or `drain-one`: which stream's block is next |
+/// | `SPYRE_MAX_TILE` | the most elements of a dim that kernels are compiled for, such as `1024` |
 /// | `SPYRE_LAUNCH_BLOCKING` | `1`: a launch waits until it is done, and tells its own faults |
 ///
 /// ```
@@ -175,6 +194,16 @@ fn policy(value: Option<String>) -> Result<Policy, OpenError> {
     }
 }
 
+fn max_tile(value: Option<String>) -> Result<Option<NonZeroU32>, OpenError> {
+    match value.as_deref().map(str::trim) {
+        None | Some("") => Ok(None),
+        Some(text) => match text.parse() {
+            Ok(tile) => Ok(Some(tile)),
+            Err(_) => Err(OpenError::MaxTile { value: value.unwrap_or_default() }),
+        },
+    }
+}
+
 fn launches_wait(value: Option<String>) -> Result<bool, OpenError> {
     match value.as_deref().map(str::trim) {
         None | Some("" | "0") => Ok(false),
@@ -193,6 +222,14 @@ mod tests {
         assert_eq!((launches_wait(None), of(" 0"), of("1")), (Ok(false), Ok(false), Ok(true)));
         let error = of("yes").expect_err("neither 0 nor 1");
         assert!(error.to_string().contains("\"yes\": give 1"), "{error}");
+    }
+
+    #[test]
+    fn a_tile_has_elements() {
+        let of = |value: &str| max_tile(Some(value.to_owned()));
+        assert_eq!((max_tile(None), of(" 64")), (Ok(None), Ok(NonZeroU32::new(64))));
+        let error = of("0").expect_err("no tile");
+        assert!(error.to_string().contains("\"0\": give the most elements"), "{error}");
     }
 
     #[test]

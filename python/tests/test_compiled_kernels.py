@@ -334,3 +334,62 @@ def test_what_a_gradient_cannot_have_is_refused_in_words():
         short(x, y, a=1).sum().backward()
     with pytest.raises(RuntimeError, match="'z' would be written in place"):
         short(x, y, torch.empty(3, 4, device="spyre"), a=1)
+
+
+# Tiles.
+
+
+def test_a_kernel_that_is_made_for_a_tile_takes_larger_tensors():
+    axpy = torch.spyre.compile(AXPY, max_tile=64)
+    assert axpy is torch.spyre.compile(AXPY, max_tile=64) is not torch.spyre.compile(AXPY)
+    x, y = numbers(100, 200), numbers(200)
+    on_device = x.to("spyre"), y.to("spyre")
+    axpy(*on_device, a=3)
+    torch.spyre.synchronize()
+    with torch.spyre.trace() as trace:
+        z = axpy(*on_device, a=3)
+        torch.spyre.synchronize()
+    assert torch.equal(z.cpu(), 3 * x + y) and trace.kernels == 2 * 4
+
+
+def test_a_reduced_dim_is_cut_too():
+    moments = torch.spyre.compile(MOMENTS, max_tile=64)
+    x = numbers(10, 1000)
+    total, largest = moments(x.to("spyre"))
+    assert torch.equal(total.cpu(), x.sum(1)) and torch.equal(largest.cpu(), x.amax(1))
+    with torch.spyre.trace() as trace:
+        moments(x.to("spyre"))
+        torch.spyre.synchronize()
+    assert trace.kernels == 16
+
+
+@pytest.mark.parametrize("max_tile", [0, -1, 1 << 32])
+def test_tiles_without_elements_are_refused(max_tile):
+    with pytest.raises(ValueError, match=f"max_tile is {max_tile}: give the most elements"):
+        torch.spyre.compile(AXPY, max_tile=max_tile)
+
+
+PRODUCT = """
+import torch
+a, b = torch.ones(8, 5000, dtype=torch.float16), torch.ones(5000, 70, dtype=torch.float16)
+on_device = a.to("spyre"), b.to("spyre")
+torch.mm(*on_device)
+torch.spyre.synchronize()
+with torch.spyre.trace() as trace:
+    c = torch.mm(*on_device)
+    torch.spyre.synchronize()
+print(trace.kernels, c.cpu().unique().tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "kernels"),
+    [
+        ({"SPYRE_PROFILE": "open"}, 1),
+        ({"SPYRE_PROFILE": "open", "SPYRE_MAX_TILE": "64"}, 2 * 79),
+        ({"SPYRE_PROFILE": "card"}, 2),
+        ({"SPYRE_PROFILE": "card", "SPYRE_MAX_TILE": "2500"}, 2),
+    ],
+)
+def test_operators_are_tiled_by_the_card_and_by_a_setting(python, environment, kernels):
+    assert python(PRODUCT, **environment).stdout.split() == [str(kernels), "[5000.0]"]

@@ -34,15 +34,20 @@ _OWN_FUNCTION = "launch it in a torch.autograd.Function"
 
 
 @functools.lru_cache(maxsize=1024)
-def compile(text: str, *, backward: kernel_gradients.Backward | None = None) -> Kernel:  # noqa: A001  as torch.compile
+def compile(  # noqa: A001  as torch.compile
+    text: str, *, backward: kernel_gradients.Backward | None = None, max_tile: int | None = None
+) -> Kernel:
     """Compiles a kernel from its text; docs/kernels.md is the guide to it.
 
     What is no kernel is a :class:`ValueError`, with the line and the column. The same text gives the same
     kernel, and its plan is kept in memory and on disk as those of PyTorch's operators are.
 
     A kernel whose inputs may require grad needs ``backward``, a kernel or a function that computes their gradients.
+
+    With ``max_tile``, its program is made for so many elements of each dim, and larger tensors are launched tile by
+    tile. Without, ``SPYRE_MAX_TILE`` counts; the ``card`` profile has a card's limits.
     """
-    return Kernel(_C._compile_kernel(text), backward)
+    return Kernel(_C._compile_kernel(text, max_tile), backward)
 
 
 class Kernel:

@@ -8,6 +8,7 @@ mod early;
 mod error;
 mod nest;
 mod online;
+mod partial;
 mod product;
 mod registers;
 mod scope;
@@ -36,14 +37,32 @@ pub struct CompileOptions {
     /// How the device keeps elements.
     pub profile: Profile,
     /// The most elements of each dim that a program is made for: larger tensors are launched tile by
-    /// tile. Dims that something is computed along are never cut.
+    /// tile. Dims that are reduced over in one pass are cut, too: what a tile has reduced is kept in 32
+    /// bits for the next one, and rounded by the last. Dims that something else goes along are not cut.
+    /// By default, plans of the card profile are cut at a card's limits, and others are not.
     pub max_tile: Option<NonZeroU32>,
 }
 
+/// Elements along a dim of a tile on a real card. Two such dims of 16-bit elements are 32 MB, 1 MB for
+/// each of 32 cores, whose scratchpads have 1.6 MB to use; programs step through the dims before them.
+const CARD_TILE: NonZeroU32 = NonZeroU32::new(1 << 12).unwrap();
+
+/// The same for the only dim of a tile.
+const CARD_RUN: NonZeroU32 = NonZeroU32::new(1 << 24).unwrap();
+
 impl CompileOptions {
-    /// For devices of a profile, and for tensors of any extents.
+    /// For devices of a profile. Those of the card take tensors tile by tile, at a card's limits.
     pub const fn for_profile(profile: Profile) -> Self {
         Self { profile, max_tile: None }
+    }
+
+    /// The most elements of each dim, for a kernel with so many dims that can be cut.
+    fn tile(&self, dims: usize) -> Option<NonZeroU32> {
+        match (self.max_tile, self.profile) {
+            (Some(tile), _) => Some(tile),
+            (None, Profile::Open) => None,
+            (None, Profile::Card) => Some(if dims < 2 { CARD_RUN } else { CARD_TILE }),
+        }
     }
 }
 
@@ -109,13 +128,32 @@ impl Kernel {
             let dims = known.span.iter().map(named).collect();
             intermediates.push(Intermediate { name: format!("kept {}", value.0), format, dims });
         }
+        let cut = self.cut_reductions(options, keep);
+        let mut partials = Vec::new();
+        for value in partial::reductions(self, cut) {
+            let known = self.value(value);
+            let format = kept_format(known.lane);
+            partials.push((value, code.operand(format, Access::Both, span(&mut known.span.iter()))));
+            let named = |dim| IntermediateDim::Named(self.dim_name(dim).to_owned());
+            let dims = known.span.iter().map(named).collect();
+            intermediates.push(Intermediate { name: format!("partial {}", value.0), format, dims });
+        }
         let scalars = self.scalars().iter().map(|_| code.scalar_word()).collect();
+        let partials = partial::Partials::new(cut, partials, &mut code);
         let names = axes.names.clone();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tensors = (0..self.operands().len() as u32).map(OperandId);
-        let tensors = tensors.map(|operand| self.metadata(operand, &axes, options));
+        let tiled = tileable::dims(self) | cut;
+        let tile = options.tile(tiled.iter().count());
+        let size = |name: &str| match tile {
+            Some(tile) if tiled.iter().any(|dim| self.dim_name(dim) == name) => {
+                ExpectedSize::Fixed(tile.into())
+            }
+            _ => ExpectedSize::Any,
+        };
+        let tensors = tensors.map(|operand| self.metadata(operand, &axes, options.profile, size));
         let tensors = tensors.collect::<Result<Vec<_>, CompileError>>()?;
-        let nest = nest::Nest::new(self, options.profile, axes, operands, scalars);
+        let mut nest = nest::Nest::new(self, options.profile, axes, operands, scalars, partials);
         nest.write(&mut code, &kept)?;
         let mut draft = code.draft()?;
         early::narrow_first(&mut draft);
@@ -124,25 +162,34 @@ impl Kernel {
         let mut plan =
             CompilerOutput::single(self.name(), program, &names, tensors, intermediates)?;
         plan.options.profile = options.profile;
-        plan.options.max_tile = options.max_tile;
+        plan.options.max_tile = tile;
+        if !cut.is_empty() {
+            let metadata = plan.correction_metadata.remove(0);
+            plan.correction_metadata.push(nest.partials.flagged(&nest, metadata));
+            plan.check()?;
+        }
         Ok(plan)
+    }
+
+    /// The dims that are reduced over and cut. What is kept for other reasons needs them whole.
+    fn cut_reductions(&self, options: &CompileOptions, keep: &[ValueId]) -> DimSet {
+        if options.tile(1).is_some() && keep.is_empty() {
+            partial::dims(self)
+        } else {
+            DimSet::NONE
+        }
     }
 
     fn metadata(
         &self,
         operand: OperandId,
         axes: &Axes,
-        options: &CompileOptions,
+        profile: Profile,
+        size: impl Fn(&str) -> ExpectedSize,
     ) -> Result<TensorMetadata, CompileError> {
-        let tileable = tileable::dims(self);
-        let is_cut = |name| tileable.iter().any(|dim| self.dim_name(dim) == name);
-        let size = |name| match options.max_tile {
-            Some(tile) if is_cut(name) => ExpectedSize::Fixed(tile.into()),
-            _ => ExpectedSize::Any,
-        };
         let dims: Vec<_> = axes.names_of(operand).map(|name| (name, size(name))).collect();
         let operand = self.operand(operand);
-        let format = options.profile.supported_format(operand.dtype)?;
+        let format = profile.supported_format(operand.dtype)?;
         let role = match operand.role {
             Role::In => spyre_artifact::Role::Input,
             Role::Out => spyre_artifact::Role::Output,

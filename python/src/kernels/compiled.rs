@@ -1,3 +1,4 @@
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -92,10 +93,23 @@ impl CompiledKernel {
 
 /// Compiles a kernel, or finds its plan in the process's cache.
 #[pyfunction]
-pub(super) fn _compile_kernel(py: Python<'_>, text: &str) -> Result<CompiledKernel, Failure> {
+#[pyo3(signature = (text, max_tile=None))]
+pub(super) fn _compile_kernel(
+    py: Python<'_>,
+    text: &str,
+    max_tile: Option<i64>,
+) -> Result<CompiledKernel, Failure> {
+    let no_tile = |_| {
+        let given = max_tile.unwrap_or_default();
+        let message = format!("max_tile is {given}: give the most elements of a dim, or None");
+        Failure::new(Kind::Value, message)
+    };
+    let max_tile = max_tile.map(u32::try_from).transpose().map_err(no_tile)?;
+    let max_tile = max_tile.map(NonZeroU32::try_from).transpose().map_err(no_tile)?;
     py.detach(|| {
         let kernel: compiler::Kernel = text.parse().map_err(|why| unreadable(text, &why))?;
-        let options = CompileOptions::for_profile(cards::profile()?);
+        let options = cards::settings()?.compile_options();
+        let options = CompileOptions { max_tile: max_tile.or(options.max_tile), ..options };
         let refused =
             |why: PlanError| Failure::new(Kind::Value, format!("kernel {}: {why}", kernel.name()));
         let output = plan_cache()?.plan(&kernel, &options).map_err(refused)?;

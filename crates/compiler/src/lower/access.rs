@@ -219,7 +219,8 @@ impl Nest<'_> {
             true => source,
             false => self.widen(code, source, span),
         };
-        code.scatter(scatter_op(store.mode), target, source, at, mask);
+        let op = scatter_op(store.mode);
+        self.partials.when_last(code, |code| code.scatter(op, target, source, at, mask));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use spyre_numerics::{DataFormat, Profile};
 use super::CompileError;
 use super::access::{Axes, is_gathered, is_scatter, meeting_dims, must_follow};
 use super::along::is_made_apart;
+use super::partial::Partials;
 use super::product::{Product, Roles};
 use super::scope::Scopes;
 use super::short_scalars;
@@ -32,6 +33,8 @@ pub(super) struct Nest<'a> {
     pub(super) stored: HashSet<OperandId>,
     /// Values that are kept in memory, and where.
     pub(super) kept: BTreeMap<ValueId, Operand>,
+    /// Reductions that go on from tile to tile.
+    pub(super) partials: Partials,
 }
 
 /// Why loops do not come about.
@@ -112,14 +115,15 @@ impl<'a> Nest<'a> {
         axes: Axes,
         operands: Vec<(Operand, DataFormat)>,
         scalars: Vec<ScalarWord>,
+        partials: Partials,
     ) -> Self {
         let (scopes, stored, kept) = (Scopes::new(), HashSet::new(), BTreeMap::new());
-        Self { kernel, profile, axes, operands, scalars, scopes, stored, kept }
+        Self { kernel, profile, axes, operands, scalars, scopes, stored, kept, partials }
     }
 
     /// Writes what is to be kept, each after what it needs, and then all of the kernel's stores.
     pub(super) fn write(
-        mut self,
+        &mut self,
         code: &mut ProgramBuilder,
         keep: &[(ValueId, Operand)],
     ) -> Result<(), Stuck> {
@@ -416,13 +420,20 @@ impl<'a> Nest<'a> {
             let start = start.ok_or(CompileError::Operation { name: op.name() })?;
             let lane = known.lane;
             let into = code.constant(lane, self.program_span(known.span), start);
+            self.partials.resume(code, value, into);
             goals.push(match Product::of(self.kernel, value) {
                 Some(product) => Goal::Multiply { into, lane, product },
                 None => Goal::Reduce { op, into, source },
             });
             self.scopes.keep(value, into);
         }
-        self.reach(code, &goals)
+        self.reach(code, &goals)?;
+        for &value in values {
+            if let Some(register) = self.scopes.find(value) {
+                self.partials.keep(code, value, register);
+            }
+        }
+        Ok(())
     }
 
     /// Everything that the goals need is in reach: no loop is missing.
@@ -452,7 +463,10 @@ impl<'a> Nest<'a> {
         for (store, register) in stores {
             match is_scatter(self.kernel, store) {
                 true => self.scatter(code, store, register)?,
-                false => code.store(self.operand(store.operand).0, register),
+                false => {
+                    let target = self.operand(store.operand).0;
+                    self.partials.when_last(code, |code| code.store(target, register));
+                }
             }
         }
         self.stored.extend(goals.iter().filter_map(|goal| match goal {

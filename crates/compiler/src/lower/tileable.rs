@@ -14,6 +14,16 @@ pub(super) fn dims(kernel: &Kernel) -> DimSet {
     values.chain(stores).fold(stored, DimSet::minus)
 }
 
+/// The dims that something other than a reduction needs whole.
+pub(super) fn held_beside_reductions(kernel: &Kernel) -> DimSet {
+    let values = kernel.values().iter().map(|value| match &value.expression {
+        Expression::Reduce(_, _, source) => places(kernel, [source]),
+        expression => held(kernel, expression),
+    });
+    let stores = kernel.stores().iter().map(|store| accessed(kernel, store.operand, &store.axes));
+    values.chain(stores).fold(DimSet::NONE, |all, held| all | held)
+}
+
 /// The dims that an expression needs whole.
 fn held(kernel: &Kernel, expression: &Expression) -> DimSet {
     match expression {
