@@ -236,7 +236,10 @@ mod tests {
     fn a_policy_is_one_of_three() {
         let of = |value: &str| policy(Some(value.to_owned()));
         assert_eq!((policy(None), of(" ")), (Ok(Policy::Priority), Ok(Policy::Priority)));
-        assert_eq!((of("round_robin"), of("Drain-One")), (Ok(Policy::RoundRobin), Ok(Policy::DrainOne)));
+        assert_eq!(
+            (of("round_robin"), of("Drain-One")),
+            (Ok(Policy::RoundRobin), Ok(Policy::DrainOne))
+        );
         let error = of("fair").expect_err("no policy");
         assert!(error.to_string().contains("\"fair\": give priority, round-robin"), "{error}");
     }

@@ -140,7 +140,8 @@ fn a_cut_reduction_goes_on_from_tile_to_tile_and_is_rounded_once() -> Result<(),
     let extremes = "kernel extremes(i, j, k) {\n in x: float32[i, j, k]\n out y: float32[i]\n \
                     inout z: float32[i]\n y = max<j, k>(x) - min<j, k>(x)\n z += max<k, j>(x)\n}";
     assert_eq!(check(extremes, 16, &[("i", 20), ("j", 33), ("k", 40)])?, 2 * 2 * 3 * 3);
-    let all = "kernel largest(i, j) {\n in x: float32[i, j]\n out y: float32[]\n y = max<i, j>(x)\n}";
+    let all =
+        "kernel largest(i, j) {\n in x: float32[i, j]\n out y: float32[]\n y = max<i, j>(x)\n}";
     assert_eq!(check(all, 32, &[("i", 70), ("j", 65)])?, 2 * 3 * 3);
     Ok(())
 }
@@ -149,7 +150,8 @@ fn a_cut_reduction_goes_on_from_tile_to_tile_and_is_rounded_once() -> Result<(),
 fn halves_are_summed_in_32_bits_over_all_tiles() -> Result<(), Failure> {
     // 2048 + 1 is 2048 in float16: partial sums that were rounded would stay there.
     let kernel: Kernel =
-        "kernel sums(i, j) {\n in x: float16[i, j]\n out y: float16[i]\n y = sum<j>(x)\n}".parse()?;
+        "kernel sums(i, j) {\n in x: float16[i, j]\n out y: float16[i]\n y = sum<j>(x)\n}"
+            .parse()?;
     let device = Device::open(Arc::new(SoftwareCard::new(MemoryMode::Vf)))?;
     let stream = device.default_stream()?;
     let plan = ExecutionPlan::from_compiler_output(compiled(&kernel, 64)?)?;

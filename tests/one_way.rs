@@ -46,7 +46,9 @@ impl Bed {
         act()?;
         self.stream.synchronize()?;
         let records = scheduler.stop_recording().records.into_iter();
-        Ok(records.map(|record| (record.kind, record.label.name().map(|n| n.to_string()))).collect())
+        Ok(records
+            .map(|record| (record.kind, record.label.name().map(|n| n.to_string())))
+            .collect())
     }
 
     /// All bytes of some memory, padding included, as an Operation of raw bytes brings them.

@@ -17,6 +17,7 @@ mod interrupts;
 mod kernels;
 mod keywords;
 mod layouts;
+mod logging;
 mod native;
 mod pinned;
 mod plan_cache;
@@ -39,6 +40,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     fallbacks::register(names)?;
     keywords::register(names)?;
     layouts::register(names)?;
+    logging::register(names)?;
     kernels::register(names)?;
     native::register(names)?;
     plan_cache::register(names)?;

@@ -59,7 +59,7 @@ def test_all_components_are_quiet_unless_told_otherwise():
 
     assert log.list_components() == [
         "spyre.inductor", "spyre.inductor.lowering", "spyre.inductor.stickify", "spyre.inductor.codegen",
-        "spyre.inductor.passes", "spyre.runtime", "spyre.execution", "spyre.device",
+        "spyre.inductor.passes", "spyre.runtime", "spyre.execution", "spyre.memory", "spyre.compiler", "spyre.device",
     ]  # fmt: skip
     assert set(log.get_effective_config().values()) == {log.LogLevel.WARNING}
     assert log.get_config_source("spyre.runtime") == "default"
@@ -170,3 +170,85 @@ def test_the_start_of_the_runtime_is_logged():
     assert run.returncode == 0, run.stderr
     assert "[DEBUG] [spyre.runtime] started: 1 devices" in run.stderr
     assert "[DEBUG] [spyre.device] selected device 0" in run.stderr
+
+
+# What the compiled part tells.
+
+ADD = "import torch; x = torch.ones(3, 3, device='spyre'); y = x + x; y.cpu()"
+
+
+def test_the_stack_tells_what_it_does(python):
+    lines = python(ADD, TORCH_SPYRE_DEBUG="1").stderr
+    for line in (
+        "[DEBUG] [spyre.runtime] a card is opened: software, engines: 1",
+        "[DEBUG] [spyre.memory] region 0 is acquired: ",
+        '[DEBUG] [spyre.compiler] the plan of "aten_add" ',
+        '[DEBUG] [spyre.execution] plan "aten_add" is loaded on device 0: 2 binaries',
+        '[DEBUG] [spyre.execution] launch "aten_add" on stream 0 with float32[',
+    ):
+        assert line in lines, lines
+    assert python(ADD).stderr == ""
+
+
+def test_components_are_told_apart(python):
+    lines = python(ADD, SPYRE_LOGS="execution:DEBUG").stderr.splitlines()
+    assert lines and all(line.startswith("[DEBUG] [spyre.execution] ") for line in lines), lines
+    assert python(ADD, SPYRE_LOGS="execution:INFO,memory:WARNING").stderr == ""
+
+
+def test_levels_change_while_a_program_runs(python):
+    code = f"""
+        {ADD}
+        from torch_spyre import logging_config
+        logging_config.enable("execution")
+        y = x * x
+        y.cpu()
+        logging_config.disable()
+        y = x / x
+        y.cpu()
+    """
+    lines = python(code).stderr
+    assert '"aten_mul"' in lines and '"aten_div"' not in lines and '"aten_add"' not in lines, lines
+
+
+def test_faults_are_told_where_they_happen(python):
+    code = "import torch; torch.ones(3, device='spyre')[torch.tensor([7], device='spyre')].cpu()"
+    run = python(code, check=False, SPYRE_LOGS="runtime")
+    assert "[DEBUG] [spyre.runtime] stream 0 fails from block " in run.stderr, run.stderr
+
+
+def test_a_handler_may_use_the_device(python):
+    """Lines are handed over by a thread of their own, with no lock of the runtime's held."""
+    code = """
+        import logging, time, torch
+        from torch_spyre import logging_config
+        class Adds(logging.Handler):
+            total = 0
+            def emit(self, record):
+                self.setLevel(100)  # its own launches are told, too
+                Adds.total += (torch.ones(4, device="spyre") + 1).sum().item()
+                self.setLevel(0)
+        x = torch.ones(3, device="spyre")
+        logging_config.enable("execution")
+        logging.getLogger("spyre.execution").addHandler(Adds())
+        for _ in range(20):
+            x = x + 1
+        while Adds.total < 8:
+            time.sleep(0.01)
+        logging_config.disable()
+        print(Adds.total >= 8, x.sum().item())
+    """
+    assert python(code).stdout.split() == ["True", "63.0"]
+
+
+def test_a_forked_child_ends(python):
+    code = """
+        import os, sys, torch
+        from torch_spyre import logging_config
+        logging_config.enable()
+        child = os.fork()
+        if child == 0:
+            sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), torch.ones(2, device="spyre").sum().item())
+    """
+    assert python(code).stdout.split() == ["3", "2.0"]

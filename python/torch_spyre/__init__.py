@@ -55,6 +55,7 @@ def _register() -> None:
     interchange.install()
     legacy.install()
     grad_scaler.install()
+    atexit.register(_C._flush_logs)
     atexit.register(_C._make_way)
     atexit.register(_C._flush_autograd)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _C
+
+if TYPE_CHECKING:
+    import logging
 
 BAD_FORK = (
     "Cannot re-initialize Spyre in forked subprocess. To use Spyre with multiprocessing, you must use "
@@ -52,8 +55,9 @@ class Runtime:
         try:
             if not _C.is_initialized():
                 self._warn_of_devices()
+                logger = self._logger()
                 _C.start_runtime()
-                self._log()
+                logger.debug("started: %d devices", _C.device_count())
             while self._queued:
                 self._run(*self._queued.pop(0))
         finally:
@@ -97,10 +101,12 @@ class Runtime:
 
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
-    def _log(self) -> None:
-        from .logging_config import get_logger
+    def _logger(self) -> logging.Logger:
+        from . import logging_config
 
-        get_logger("runtime").debug("started: %d devices", _C.device_count())
+        logger = logging_config.get_logger("runtime")
+        logging_config.tell_extension()
+        return logger
 
 
 runtime = Runtime()

@@ -44,8 +44,10 @@ COMPONENTS = {
     "spyre.inductor.stickify": "layouts of tensors",
     "spyre.inductor.codegen": "the code of kernels",
     "spyre.inductor.passes": "passes over graphs",
-    "spyre.runtime": "start, streams, memory, operations on the host",
-    "spyre.execution": "launches of kernels",
+    "spyre.runtime": "start, streams, faults, operations on the host",
+    "spyre.execution": "launches of kernels, copies",
+    "spyre.memory": "regions of device memory",
+    "spyre.compiler": "plans of kernels",
     "spyre.device": "devices: opened, selected, reset",
 }
 
@@ -255,6 +257,14 @@ def _apply() -> None:
     root.setLevel(_state.levels.get(ROOT, LogLevel.WARNING))
     for name in COMPONENTS:
         logging.getLogger(name).setLevel(_state.levels.get(name, LogLevel.NOTSET))
+    tell_extension()
+
+
+def tell_extension() -> None:
+    """Tells the compiled part how loud to be, if it is loaded."""
+    extension = sys.modules.get(f"{__package__}._C") if __package__ else None
+    if extension is not None:
+        extension._set_log_levels({name: int(level) for name, level in get_effective_config().items()})
 
 
 def _handler() -> logging.Handler:

@@ -178,14 +178,17 @@ impl PlanCache {
     ) -> Made {
         if let Some(plan) = self.in_bundles(key, source) {
             Counts::add(&self.counts.bundle_hits);
+            log(source, "is in a bundle");
             return Ok(plan);
         }
         if let Some(plan) = self.in_folder(key, source) {
             Counts::add(&self.counts.folder_hits);
+            log(source, "is in the folder");
             return Ok(plan);
         }
         Counts::add(&self.counts.compiled);
         let plan = kernel.compile(options)?;
+        log(source, "was compiled");
         self.to_folder(key, source, &plan);
         Ok(Arc::new(plan))
     }
@@ -235,6 +238,11 @@ impl PlanCache {
             ));
         }
     }
+}
+
+/// Says where a plan comes from.
+fn log(source: &Source, place: &str) {
+    tracing::debug!(target: "spyre.compiler", "the plan of {:?} {place}", source.name().unwrap_or_default());
 }
 
 impl Counts {

@@ -2,11 +2,11 @@ use std::fmt;
 
 use anyhow::Result;
 use serde::Serialize;
-use spyre::{NOMINAL_CARD_BYTES, OpenSettings};
 use spyre::artifact::{FORMAT_VERSION, IMAGE_VERSION};
 use spyre::flex::{Budget, Policy};
 use spyre::numerics::Tier;
 use spyre::runtime::StreamId;
+use spyre::{NOMINAL_CARD_BYTES, OpenSettings};
 
 use crate::text;
 

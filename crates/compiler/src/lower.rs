@@ -133,7 +133,8 @@ impl Kernel {
         for value in partial::reductions(self, cut) {
             let known = self.value(value);
             let format = kept_format(known.lane);
-            partials.push((value, code.operand(format, Access::Both, span(&mut known.span.iter()))));
+            partials
+                .push((value, code.operand(format, Access::Both, span(&mut known.span.iter()))));
             let named = |dim| IntermediateDim::Named(self.dim_name(dim).to_owned());
             let dims = known.span.iter().map(named).collect();
             intermediates.push(Intermediate { name: format!("partial {}", value.0), format, dims });

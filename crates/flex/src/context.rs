@@ -56,6 +56,12 @@ impl Context {
         scheduler: SchedulerSettings,
         env: Arc<dyn Env>,
     ) -> Result<Self, Error> {
+        let description = hardware.description();
+        tracing::debug!(
+            target: "spyre.runtime",
+            "a card is opened: {}, engines: {}, memory: {:?}, policy: {:?}",
+            description.name, description.engines, hardware.mode(), scheduler.policy
+        );
         let table = Arc::new(StreamTable::new());
         let regions: Arc<dyn Regions> = Arc::clone(&hardware) as Arc<dyn Regions>;
         let timelines = Arc::clone(&table) as Arc<dyn Timelines>;

@@ -207,6 +207,13 @@ impl Definition {
             }
         }
         let loaded = Arc::new(Loaded::load(self, stream, put)?);
+        tracing::debug!(
+            target: "spyre.execution",
+            "plan {:?} is loaded on device {}: {} binaries",
+            self.output.steps.first().map_or("", |step| &step.name),
+            stream.device().index(),
+            self.output.images.len(),
+        );
         self.loaded.store(Some(loaded));
         Ok(())
     }

@@ -190,6 +190,13 @@ fn launch_group(
         return launch_copies(stream, operations);
     };
     let Checked { definition, fit, loaded } = checked;
+    tracing::debug!(
+        target: "spyre.execution",
+        "launch {:?} on stream {} with {}",
+        operations.first().map_or("", Operation::name),
+        stream.id().0,
+        shapes(arguments.tensors),
+    );
     let loaded = definition.ready_on(stream, loaded)?;
     let instance = loaded.instance(stream)?;
     let _held = hold_interrupts();
@@ -217,10 +224,18 @@ fn launch_group(
     }
 }
 
+/// What a launch is given, in words.
+fn shapes(tensors: &[SpyreTensor]) -> String {
+    let shape = |tensor: &SpyreTensor| format!("{}{:?}", tensor.data_type(), tensor.shape());
+    tensors.iter().map(shape).collect::<Vec<_>>().join(", ")
+}
+
 fn launch_copies(stream: &SpyreStream, operations: &[Operation]) -> Result<StreamPoint, Error> {
+    let steps = || operations.iter().flat_map(Operation::steps);
+    tracing::debug!(target: "spyre.execution", "copies on stream {}: {}", stream.id().0, steps().count());
     let mut batch = Batch::default();
     batch.begin(stream);
-    for step in operations.iter().flat_map(Operation::steps) {
+    for step in steps() {
         if let Some(block) = plain_block(step)? {
             batch.push(stream, block)?;
         }

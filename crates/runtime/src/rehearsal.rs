@@ -98,6 +98,12 @@ impl Rehearsal {
         if !self.is_alike(stream, memories) {
             return Ok(None);
         }
+        tracing::debug!(
+            target: "spyre.execution",
+            "launch {:?} again on stream {}",
+            self.definition.output().steps[self.step].name,
+            stream.id().0,
+        );
         let point = with_room(stream, || self.queue(stream, memories))?;
         if point.is_some() && stream.device().launches_wait() {
             stream.synchronize()?;

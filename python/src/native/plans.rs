@@ -45,10 +45,8 @@ pub(super) fn texts() -> Vec<String> {
 #[cold]
 fn compile(card: &Card, kernel: &KernelSource) -> Result<ExecutionPlan, Failure> {
     let text = kernel.text();
-    let options = CompileOptions {
-        profile: card.device.profile(),
-        ..cards::settings()?.compile_options()
-    };
+    let options =
+        CompileOptions { profile: card.device.profile(), ..cards::settings()?.compile_options() };
     let plan = plan_cache()?.plan_of_text(&text, &options).map_err(|why| {
         Failure::runtime(format!("spyre: internal error, please report it: {why}\n{text}"))
     })?;

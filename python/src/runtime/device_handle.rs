@@ -64,5 +64,7 @@ impl DeviceHandle {
 }
 
 fn absent(name: &str, mode: &str, other: &str) -> PyErr {
-    PyAttributeError::new_err(format!("a handle of a card in {mode} mode has no {name}, but {other}"))
+    PyAttributeError::new_err(format!(
+        "a handle of a card in {mode} mode has no {name}, but {other}"
+    ))
 }

@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use spyre_artifact::{
-    CorrectionMetadata, Operand, ProgramBuilder, Register, ScalarWord, TileFlag,
-};
+use spyre_artifact::{CorrectionMetadata, Operand, ProgramBuilder, Register, ScalarWord, TileFlag};
 
 use super::nest::Nest;
 use super::tileable;
@@ -32,7 +30,8 @@ pub(super) fn dims(kernel: &Kernel) -> DimSet {
     let stored = kernel.stores().iter().flat_map(|store| &kernel.operand(store.operand).dims);
     let stored: DimSet = stored.copied().collect();
     let held = tileable::held_beside_reductions(kernel);
-    let reduced = kernel.values().iter().fold(DimSet::NONE, |all, value| all | over(&value.expression));
+    let reduced =
+        kernel.values().iter().fold(DimSet::NONE, |all, value| all | over(&value.expression));
     reduced.minus(stored).minus(held).iter().fold(DimSet::NONE, |cut, dim| {
         let cut_too = cut.with(dim);
         if is_one_pass(kernel, cut_too) { cut_too } else { cut }
@@ -90,9 +89,11 @@ impl Partials {
     ) -> CorrectionMetadata {
         self.dims.iter().fold(metadata, |metadata, flags| {
             let dim = nest.dim(flags.dim);
-            metadata
-                .with_flag(flags.is_later, dim, TileFlag::NotFirst)
-                .with_flag(flags.is_last, dim, TileFlag::Last)
+            metadata.with_flag(flags.is_later, dim, TileFlag::NotFirst).with_flag(
+                flags.is_last,
+                dim,
+                TileFlag::Last,
+            )
         })
     }
 
@@ -112,7 +113,11 @@ impl Partials {
     }
 
     /// Runs `body` in the last tile only.
-    pub(super) fn when_last(&self, code: &mut ProgramBuilder, body: impl FnOnce(&mut ProgramBuilder)) {
+    pub(super) fn when_last(
+        &self,
+        code: &mut ProgramBuilder,
+        body: impl FnOnce(&mut ProgramBuilder),
+    ) {
         nested(&self.dims, code, body);
     }
 }

@@ -142,6 +142,7 @@ impl Pool {
     /// Gives all regions back to the card, and what was committed to the budget.
     pub(super) fn surrender(&self, state: &State) {
         for region in state.regions.iter() {
+            tracing::debug!(target: "spyre.memory", "region {} is released", region.id.0);
             self.source.release(region.id);
         }
         self.settings.budget.release(state.committed_bytes());
@@ -150,6 +151,7 @@ impl Pool {
     fn add_region(&self, state: &mut State, needed: u64) -> Option<()> {
         let sizes = self.settings.region_bytes.iter().filter(|&&bytes| bytes >= needed);
         let region = sizes.into_iter().find_map(|&bytes| self.source.try_allocate(bytes))?;
+        tracing::debug!(target: "spyre.memory", "region {} is acquired: {} bytes", region.id.0, region.bytes);
         let index = state.regions.add(region);
         state.blocks.add_region(index, region.bytes / BLOCK_BYTES);
         Some(())
@@ -208,14 +210,16 @@ impl Pool {
 
     #[cold]
     fn refusal(&self, state: &State, requested: u64) -> Error {
-        Error::OutOfMemory {
+        let error = Error::OutOfMemory {
             requested,
             free: state.blocks.free_units() * BLOCK_BYTES,
             reserved: state.regions.bytes(),
             largest: state.blocks.largest_free() * BLOCK_BYTES,
             committed: self.settings.budget.committed_bytes(),
             limit: self.settings.budget.limit_bytes(),
-        }
+        };
+        tracing::debug!(target: "spyre.memory", "{error}");
+        error
     }
 }
 

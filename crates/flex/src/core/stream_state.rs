@@ -150,6 +150,7 @@ impl StreamState {
     /// Notes a failure from a block on; the first cause stays.
     pub(super) fn fail(&mut self, cause: Arc<StreamFault>, from: u64) {
         let severity = cause.fault.severity();
+        tracing::debug!(target: "spyre.runtime", "stream {} fails from block {from} on: {cause}", self.lane.index.0);
         self.lane.has_failed.store(true, Ordering::Release);
         self.lane.upsets.fetch_add(1, Ordering::AcqRel);
         if severity > Severity::Data {

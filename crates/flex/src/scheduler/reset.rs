@@ -16,6 +16,7 @@ impl Scheduler {
     pub(crate) fn reset_stream(&self, stream: StreamIndex) -> Result<(), Error> {
         self.check_process()?;
         let lane = self.lane(stream)?;
+        tracing::debug!(target: "spyre.runtime", "stream {} is reset", stream.0);
         let result = self.allocator.settle(lane, || self.core.lock().reset_stream(stream));
         self.go_on();
         result.map_err(Error::Stream)
@@ -29,6 +30,7 @@ impl Scheduler {
             return Err(Error::InsideCallback { stream: StreamIndex(0) });
         }
         let _resetting = self.resetting.lock();
+        tracing::debug!(target: "spyre.runtime", "the card is reset");
         self.lose(Fault::DeviceReset);
         self.hardware.reset();
         for lane in self.lanes() {
