@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
@@ -37,6 +37,8 @@ static ARRIVED: Condvar = Condvar::new();
 struct Lines {
     waiting: VecDeque<Line>,
     lost: u64,
+    /// The thread that is handing lines over just now.
+    handing: Option<ThreadId>,
     is_closed: bool,
     /// The thread that hands lines over, and the process that has it.
     thread: Option<(JoinHandle<()>, u32)>,
@@ -49,7 +51,8 @@ struct Line {
 }
 
 impl Lines {
-    const NONE: Self = Self { waiting: VecDeque::new(), lost: 0, is_closed: false, thread: None };
+    const NONE: Self =
+        Self { waiting: VecDeque::new(), lost: 0, handing: None, is_closed: false, thread: None };
 
     fn push(&mut self, line: Line) {
         if self.is_closed {
@@ -99,7 +102,7 @@ impl Subscriber for Bridge {
         let mut lines = LINES.lock();
         lines.push(Line { logger: metadata.target(), level, text: text.0 });
         drop(lines);
-        ARRIVED.notify_one();
+        ARRIVED.notify_all();
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -176,8 +179,11 @@ fn work() {
             return; // the rest is handed over by who closed it
         }
         let taken = lines.take();
+        lines.handing = Some(thread::current().id());
         drop(lines);
         Python::attach(|py| hand_over(py, taken));
+        LINES.lock().handing = None;
+        ARRIVED.notify_all();
     }
 }
 
@@ -191,6 +197,22 @@ fn hand_over(py: Python<'_>, lines: VecDeque<Line>) {
             error.write_unraisable(py, None);
         }
     }
+}
+
+/// Hands over all that was told until now.
+#[pyfunction]
+fn _hand_over_logs(py: Python<'_>) {
+    let taken = py.detach(|| {
+        let mut lines = LINES.lock();
+        // A handler that is called by the thread itself does not wait for it; one that waits for a lock of
+        // the caller's is not waited for long.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while lines.handing.is_some_and(|thread| thread != thread::current().id())
+            && !ARRIVED.wait_until(&mut lines, deadline).timed_out()
+        {}
+        lines.take()
+    });
+    hand_over(py, taken);
 }
 
 /// Ends the thread and hands over what waits. Called at exit.
@@ -214,5 +236,6 @@ fn _flush_logs(py: Python<'_>) {
 /// Adds the names of this part to the extension module.
 pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add_function(wrap_pyfunction!(_set_log_levels, names)?)?;
+    names.add_function(wrap_pyfunction!(_hand_over_logs, names)?)?;
     names.add_function(wrap_pyfunction!(_flush_logs, names)?)
 }

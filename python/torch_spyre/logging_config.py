@@ -247,6 +247,9 @@ def _apply() -> None:
     Where nobody did, the loggers are as the standard library makes them: warnings go where the program
     sends its own.
     """
+    extension = _extension()
+    if extension is not None:
+        extension._hand_over_logs()  # what was told before is written as it was asked for then
     root = logging.getLogger(ROOT)
     if (_state.levels or _state.log_file) and not _our_handlers():
         handler = _handler()
@@ -260,9 +263,13 @@ def _apply() -> None:
     tell_extension()
 
 
+def _extension():
+    return sys.modules.get(f"{__package__}._C") if __package__ else None
+
+
 def tell_extension() -> None:
     """Tells the compiled part how loud to be, if it is loaded."""
-    extension = sys.modules.get(f"{__package__}._C") if __package__ else None
+    extension = _extension()
     if extension is not None:
         extension._set_log_levels({name: int(level) for name, level in get_effective_config().items()})
 
