@@ -89,7 +89,7 @@ impl Subscriber for Bridge {
         let lowest = LEVELS.iter().map(|level| level.load(Ordering::Relaxed)).min();
         Some(match lowest.unwrap_or(WARNING) {
             ..=10 => LevelFilter::DEBUG,
-            ..=20 => LevelFilter::INFO,
+            11..=20 => LevelFilter::INFO,
             _ => LevelFilter::OFF,
         })
     }

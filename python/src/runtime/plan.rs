@@ -12,6 +12,9 @@ use crate::cards;
 use crate::failure::Failure;
 use crate::kernels::CompiledKernel;
 
+/// A tensor of a launch: name, dtype, names and sizes of dims, whether it is written.
+type Tensor = (String, String, Vec<(String, Option<u64>)>, bool);
+
 /// An ordered list of Operations, with what a compiler says about them.
 #[pyclass(frozen, module = "torch_spyre._C")]
 #[derive(Debug)]
@@ -61,7 +64,7 @@ impl RawPlan {
 
     /// What a launch is given: name, dtype, names and sizes (None for any) of dims, and whether it is
     /// written, of each.
-    fn tensors(&self) -> Vec<(String, String, Vec<(String, Option<u64>)>, bool)> {
+    fn tensors(&self) -> Vec<Tensor> {
         let size = |size: ExpectedSize| match size {
             ExpectedSize::Fixed(elements) => Some(elements.get()),
             ExpectedSize::Any => None,
