@@ -253,6 +253,12 @@ impl FlexStream {
         self.handle.scheduler.queue_blocks(&self.lane, blocks)
     }
 
+    /// Whether a block of any stream has ended well, or badly for a fault that was reported: what waits for
+    /// it need not.
+    pub fn is_settled(&self, point: StreamPoint) -> bool {
+        self.handle.scheduler.is_settled(point)
+    }
+
     /// Queues all blocks of a list as one and leaves it empty, to be filled again. The last of them
     /// also uses memory that no block names: what a program is told of by its correction. It is
     /// checked and kept as what blocks name is. With an `Err`, the blocks stay where they are.

@@ -27,6 +27,11 @@ impl Batch {
         self.most_blocks = MOST_BLOCKS.min(stream.flex().queue_bound()) as usize;
     }
 
+    /// Whether the blocks are to be [taken](Self::take).
+    pub(crate) fn is_to_take(&self) -> bool {
+        self.most_blocks == usize::MAX
+    }
+
     /// Begins blocks that are not queued, but [taken](Self::take).
     pub(crate) fn begin_to_take(&mut self) {
         self.blocks.clear();

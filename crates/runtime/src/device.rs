@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spyre_flex::{Context, Machine, Priority, SchedulerSettings, Settings};
+use spyre_flex::{Context, FlexStream, Machine, Priority, SchedulerSettings, Settings};
 use spyre_hal::{Hardware, StreamIndex};
 use spyre_numerics::Profile;
 
@@ -116,8 +116,26 @@ impl Device {
         self.shared.pool.id_of(index)
     }
 
+    /// The stream that copies ahead for another one, on a device with an engine to spare for it.
+    pub(crate) fn ahead(&self, id: StreamId) -> Result<Option<Arc<FlexStream>>, Error> {
+        if self.context().hardware().description().engines < 2 {
+            return Ok(None);
+        }
+        self.shared.pool.settle_ahead(id)?;
+        self.shared.pool.ahead(id, self.context())
+    }
+
+    /// Lets the stream that copies ahead for another one go on after a fault of that one.
+    pub(crate) fn settle_ahead(&self, id: StreamId) -> Result<(), Error> {
+        self.shared.pool.settle_ahead(id)
+    }
+
     /// Waits until everything on every stream has ended, and tells the first fault it finds.
     pub fn synchronize(&self) -> Result<(), Error> {
+        if self.shared.pool.copies_ahead() {
+            self.drain()?;
+            self.shared.pool.settle_all_ahead()?;
+        }
         Ok(self.context().synchronize()?)
     }
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use spyre_artifact::{
     CorrectionImage, CorrectionProgram, EntryHeader, EntryImage, HEADER_BYTES, HandleWords,
     InitPacket, InitTarget, TableShape,
@@ -47,7 +48,9 @@ pub(crate) struct Corrected {
 #[derive(Debug)]
 pub(crate) struct StepInstance {
     entry: Binary,
-    correction: Option<Correction>,
+    /// One, and another one on a device that can copy the inputs of the next tile while this one computes;
+    /// none if the step was compiled without.
+    corrections: SmallVec<[Correction; 2]>,
     code: Arc<Binary>,
 }
 
@@ -108,7 +111,12 @@ impl StepInstance {
     }
 
     pub(crate) fn correction(&self) -> Option<&Correction> {
-        self.correction.as_ref()
+        self.corrections.first()
+    }
+
+    /// The corrections that tiles take in turns.
+    pub(crate) fn corrections(&self) -> &[Correction] {
+        &self.corrections
     }
 
     /// The code, which no block names.
@@ -149,21 +157,36 @@ impl Parts {
         let header: &EntryHeader = entry.header();
         let entry = Binary::load(loader, entry.encode(), header.allocation_bytes())?;
         self.init(InitTarget::Entry(at as u32), &entry, loader)?;
-        let correction = match &parts.correction {
-            None => None,
+        let engines = loader.device().context().hardware().description().engines;
+        let count = if engines > 1 { 2 } else { 1 };
+        let corrections = match &parts.correction {
+            None => SmallVec::new(),
             Some(program) => {
-                let image =
-                    CorrectionImage::new(HandleWords(entry.handle().to_words()), program.clone());
-                let (bytes, input_bytes) = (image.encode(), 8 * image.input().len() as u64);
-                let length = bytes.len() as u64;
-                let binary = Binary::load(loader, bytes, length)?;
-                self.init(InitTarget::Correction(at as u32), &binary, loader)?;
-                let (handle, offset) = (binary.handle(), HEADER_BYTES as u64);
-                let input = DeviceRange { handle, offset, bytes: input_bytes };
-                Some(Correction { binary, input })
+                let made = (0..count).map(|_| self.correction(at, program, &entry, loader));
+                made.collect::<Result<_, Error>>()?
             }
         };
-        Ok(StepInstance { entry, correction, code: Arc::clone(&parts.code) })
+        Ok(StepInstance { entry, corrections, code: Arc::clone(&parts.code) })
+    }
+
+    fn correction(
+        &self,
+        at: usize,
+        program: &CorrectionProgram,
+        entry: &Binary,
+        loader: &SpyreStream,
+    ) -> Result<Correction, Error> {
+        let image = CorrectionImage::new(HandleWords(entry.handle().to_words()), program.clone());
+        let bytes = image.encode();
+        let length = bytes.len() as u64;
+        let binary = Binary::load(loader, bytes, length)?;
+        self.init(InitTarget::Correction(at as u32), &binary, loader)?;
+        let input = DeviceRange {
+            handle: binary.handle(),
+            offset: HEADER_BYTES as u64,
+            bytes: 8 * image.input().len() as u64,
+        };
+        Ok(Correction { binary, input })
     }
 
     fn init(&self, target: InitTarget, binary: &Binary, loader: &SpyreStream) -> Result<(), Error> {

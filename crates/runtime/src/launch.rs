@@ -1,6 +1,6 @@
 mod composition;
 
-use spyre_flex::{MemoryUse, hold_interrupts};
+use spyre_flex::{FlexStream, MemoryUse, hold_interrupts};
 use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
 
 pub use composition::Composition;
@@ -243,6 +243,28 @@ fn launch_copies(stream: &SpyreStream, operations: &[Operation]) -> Result<Strea
     batch.flush(stream)?.ok_or(Error::EmptyOperation)
 }
 
+/// A stream that copies correction inputs ahead, to two areas.
+struct CopiesAhead<'a> {
+    stream: &'a FlexStream,
+    corrections: [&'a Correction; 2],
+}
+
+impl CopiesAhead<'_> {
+    /// Queues the copy of a tile's inputs to an area, once what was there has been read.
+    fn copy(
+        &self,
+        area: usize,
+        bytes: &[u8],
+        is_read: Option<StreamPoint>,
+    ) -> Result<StreamPoint, Error> {
+        let copy = self.stream.stage(bytes, self.corrections[area].input);
+        let is_awaited = |point: &StreamPoint| !self.stream.is_settled(*point);
+        let wait = is_read.filter(is_awaited).map(ControlBlock::WaitEvent);
+        let mut blocks: Vec<ControlBlock> = wait.into_iter().chain([copy]).collect();
+        Ok(self.stream.submit_using(&mut blocks, &[])?)
+    }
+}
+
 /// One Operation's way onto a stream.
 struct Round<'a> {
     stream: &'a SpyreStream,
@@ -264,6 +286,15 @@ impl Round<'_> {
         let recipe = self.compute.recipe();
         let mut tiles = Tiles::new(definition, recipe, fit);
         words.fill(recipe, arguments.tensors, arguments.scalars);
+        if tiles.are_many()
+            && !batch.is_to_take()
+            && self.operation.is_corrected()
+            && let [first, second] = self.step.corrections()
+            && let Some(ahead) = self.stream.device().ahead(self.stream.id())?
+        {
+            let copies = CopiesAhead { stream: &ahead, corrections: [first, second] };
+            return self.queue_tiles(&copies, words, arguments, &mut tiles, batch);
+        }
         loop {
             match self.step.correction().filter(|_| self.operation.is_corrected()) {
                 Some(correction) => self.correct(correction, words, arguments, &tiles, batch)?,
@@ -281,6 +312,37 @@ impl Round<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Queues the Operation's blocks for each tile, with correction inputs in two areas by turns: those of the
+    /// next tile are copied while this one computes.
+    fn queue_tiles(
+        &self,
+        copies: &CopiesAhead<'_>,
+        words: &mut Words,
+        arguments: Arguments<'_>,
+        tiles: &mut Tiles<'_>,
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        let recipe = self.compute.recipe();
+        // The blocks after which each area may be written again.
+        let mut is_read = [batch.last(); 2];
+        for area in [0, 1].into_iter().cycle() {
+            let bytes = words.input(recipe, arguments.tensors, tiles);
+            let copied = copies.copy(area, bytes, is_read[area])?;
+            batch.push(self.stream, ControlBlock::WaitEvent(copied))?;
+            let correction = copies.corrections[area].binary.handle();
+            batch.push(self.stream, ControlBlock::launch(correction, recipe.correction_label))?;
+            let program = self.step.entry().handle();
+            let launch = ControlBlock::launch(program, recipe.label).lasting(tiles.lasts());
+            batch.push(self.stream, launch)?;
+            let last = batch.flush(self.stream)?;
+            is_read[area] = last.map(|last| StreamPoint { sequence: last.sequence - 1, ..last });
+            if !tiles.advance() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The two blocks of a correction.

@@ -106,7 +106,11 @@ impl SpyreStream {
     /// Waits until everything that is queued has ended, and tells the first fault that nobody was
     /// told.
     pub fn synchronize(&self) -> Result<(), Error> {
-        Ok(self.flex.synchronize()?)
+        let ended = self.flex.synchronize();
+        if ended.is_err() {
+            self.device.settle_ahead(self.id)?;
+        }
+        Ok(ended?)
     }
 
     /// Whether everything that is queued has ended. Tells the first fault that nobody was told.
@@ -127,7 +131,8 @@ impl SpyreStream {
 
     /// Lets the stream go on after a structural fault. What was queued behind it is cancelled.
     pub fn reset(&self) -> Result<(), Error> {
-        Ok(self.flex.reset()?)
+        self.flex.reset()?;
+        self.device.settle_ahead(self.id)
     }
 
     /// Something to wait for one block with.

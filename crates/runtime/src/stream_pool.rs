@@ -20,6 +20,9 @@ impl StreamId {
     /// The one that programs are loaded through; it is in no pool.
     pub const LOADER: Self = Self(1 + 2 * OF_A_PRIORITY);
 
+    /// Added to a stream's number: the one that copies ahead for it. It is in no pool.
+    pub const AHEAD: u16 = 128;
+
     /// How many streams there are of each priority, beside the default.
     pub const OF_A_PRIORITY: u16 = OF_A_PRIORITY;
 
@@ -33,6 +36,8 @@ impl StreamId {
 #[derive(Debug)]
 pub(crate) struct StreamPool {
     streams: [OnceLock<Arc<FlexStream>>; 1 + 2 * OF_A_PRIORITY as usize],
+    /// On a device with several engines, those that copy what the next tile needs.
+    ahead: [OnceLock<Arc<FlexStream>>; 1 + 2 * OF_A_PRIORITY as usize],
     given: [AtomicU16; 2],
     loader: OnceLock<Arc<FlexStream>>,
 }
@@ -51,7 +56,38 @@ impl StreamPool {
         if is_it(&self.loader) {
             return Some(StreamId::LOADER);
         }
-        Some(StreamId(self.streams.iter().position(is_it)? as u16))
+        let place = |streams: &[OnceLock<Arc<FlexStream>>]| streams.iter().position(is_it);
+        let ahead = || place(&self.ahead).map(|at| at as u16 + StreamId::AHEAD);
+        place(&self.streams).map(|at| at as u16).or_else(ahead).map(StreamId)
+    }
+
+    /// The stream that copies ahead for another one; `None` where that is in no pool.
+    pub(crate) fn ahead(
+        &self,
+        id: StreamId,
+        context: &Context,
+    ) -> Result<Option<Arc<FlexStream>>, Error> {
+        match self.ahead.get(usize::from(id.0)) {
+            Some(place) => open(place, id, context).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets the stream that copies ahead for another one go on, if it failed as that one did: who waits for
+    /// that one is told.
+    pub(crate) fn settle_ahead(&self, id: StreamId) -> Result<(), Error> {
+        let ahead = self.ahead.get(usize::from(id.0)).and_then(OnceLock::get);
+        ahead.map_or(Ok(()), |stream| settle(stream))
+    }
+
+    /// Whether any stream copies ahead for another one.
+    pub(crate) fn copies_ahead(&self) -> bool {
+        self.ahead.iter().any(|stream| stream.get().is_some())
+    }
+
+    /// Lets all streams that copy ahead go on.
+    pub(crate) fn settle_all_ahead(&self) -> Result<(), Error> {
+        self.ahead.iter().filter_map(OnceLock::get).try_for_each(|stream| settle(stream))
     }
 
     pub(crate) fn stream(&self, id: StreamId, context: &Context) -> Result<Arc<FlexStream>, Error> {
@@ -62,6 +98,13 @@ impl StreamPool {
     /// The stream that programs are loaded through.
     pub(crate) fn loader(&self, context: &Context) -> Result<Arc<FlexStream>, Error> {
         open(&self.loader, StreamId::LOADER, context)
+    }
+}
+
+fn settle(stream: &FlexStream) -> Result<(), Error> {
+    match stream.query() {
+        Ok(_) => Ok(()),
+        Err(_) => Ok(stream.reset()?),
     }
 }
 
@@ -81,6 +124,7 @@ impl Default for StreamPool {
     fn default() -> Self {
         Self {
             streams: [const { OnceLock::new() }; 1 + 2 * OF_A_PRIORITY as usize],
+            ahead: [const { OnceLock::new() }; 1 + 2 * OF_A_PRIORITY as usize],
             given: Default::default(),
             loader: OnceLock::new(),
         }
