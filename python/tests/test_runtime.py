@@ -146,6 +146,35 @@ def test_what_makes_no_sense_is_refused(make, error, words):
     assert x.cpu().count_nonzero() == 0
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda s, plan, x: launch_kernel(s, plan, [x, x]), RuntimeError, "takes 3 tensors"),
+        (lambda s, plan, x: launch_kernel(s, plan, [x, x, None]), TypeError, "not a NoneType"),
+        (lambda s, plan, x: launch_kernel(s, plan, [x, x, x.cpu()]), RuntimeError, "on spyre"),
+        (lambda s, plan, x: launch_kernel(s, plan, [x.to("meta")] * 3), RuntimeError, "found meta"),
+        (lambda s, plan, x: launch_kernel(s, plan, [x, x, x.half()]), RuntimeError, "float16"),
+        (lambda s, plan, x: launch_kernel(s, plan, [x, x, x], [1]), RuntimeError, "takes 0 scalars"),
+        (lambda s, plan, x: launch_kernel(s, "plans/add", [x, x, x]), TypeError, "ExecutionPlan"),
+        (lambda s, plan, x: launch_kernel(torch.Stream("cpu"), plan, [x, x, x]), ValueError, "spyre stream"),
+        (lambda s, plan, x: launch_kernel(s, ExecutionPlan(), [x]), RuntimeError, "nothing to launch"),
+        (lambda s, plan, x: s.launch(ExecutionPlan(torch.spyre.compile(DOUBLE)).operations[0], [x, x]),
+         RuntimeError, "is not loaded"),
+        (lambda s, plan, x: ExecutionPlan(3), TypeError, "not from a int"),
+        (lambda s, plan, x: ExecutionPlan("/nowhere"), RuntimeError, "/nowhere"),
+        (lambda s, plan, x: Operation(None), TypeError, "SpyreCompute"),
+        (lambda s, plan, x: CPUTensor([1, 2]), TypeError, "not a list"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_named(folder, call, error, words):
+    plan, x = ExecutionPlan(folder("add")), torch.ones(8, 8, device="spyre")
+    with pytest.raises(error, match=words):
+        call(SpyreStream(), plan, x)
+    y = torch.empty(8, 8, device="spyre")
+    launch_kernel(torch.spyre.current_stream(), plan, [x, x, y])
+    assert y.cpu().unique().tolist() == [2]
+
+
 # Workflow 2: a plan is made from a compiler's output and loaded.
 
 

@@ -240,11 +240,14 @@ def _launch_folder(
 def _launch_plan(
     stream: torch.Stream, plan: ExecutionPlan, tensors: Sequence[torch.Tensor], scalars: Sequence[int | float] = ()
 ) -> None:
-    from .runtime import tensors as runtime_tensors
+    from .runtime.plans import ExecutionPlan
+    from .runtime.tensors import spyre_tensors
 
-    kernel_gradients.refuse("launch_kernel", tensors, _OWN_FUNCTION)
+    if not isinstance(plan, ExecutionPlan):
+        raise TypeError(f"expected an ExecutionPlan to launch on a stream, not a {type(plan).__name__}")
     site = call_site(stream, depth=3)
-    given = runtime_tensors.spyre_tensors(tensors)
+    given = spyre_tensors(tensors)
+    kernel_gradients.refuse("launch_kernel", tensors, _OWN_FUNCTION)
     _C._launch_plan(plan._raw, given, scalar_words(scalars), site)
     note_written(tensors, [expected.is_written for expected in plan.tensor_input_metadata])
 
@@ -258,7 +261,10 @@ def note_written(tensors: Sequence[torch.Tensor], is_written: Sequence[bool]) ->
 
 def call_site(stream: torch.Stream, depth: int) -> tuple[int, int, str, int]:
     """A stream, and the line of Python that uses it, so many calls up."""
+    from .streams import Stream
+
     caller = sys._getframe(depth)
+    stream = Stream.of(stream)
     return stream.device_index, stream.stream_id, caller.f_code.co_filename, caller.f_lineno
 
 

@@ -28,6 +28,8 @@ class Operation:
         if not isinstance(compute, SpyreCompute):
             if preprocessing:
                 raise TypeError(f"expected a SpyreCompute before the steps, not a {type(compute).__name__}")
+            if compute is None:
+                raise TypeError("an Operation needs a SpyreCompute, or a list of steps")
             compute, preprocessing = None, compute
         for step in preprocessing:
             if not isinstance(step, PreProcessCompute):

@@ -47,9 +47,12 @@ class ExecutionPlan:
             self._raw = _C.RawPlan()
         elif isinstance(compiler_output, Kernel):
             self._raw = _C.RawPlan.of_kernel(compiler_output._compiled)
-        else:
+        elif isinstance(compiler_output, (str, os.PathLike, JobPlan)):
             folder = compiler_output.folder if isinstance(compiler_output, JobPlan) else compiler_output
             self._raw = _C.RawPlan.of_folder(os.fspath(folder))
+        else:
+            given = type(compiler_output).__name__
+            raise TypeError(f"a plan is made from a folder, a kernel or a JobPlan, not from a {given}")
 
     def add_operation(self, operation: Operation) -> None:
         """Adds an Operation at the end."""

@@ -19,6 +19,8 @@ class CPUTensor:
     """
 
     def __init__(self, values: torch.Tensor) -> None:
+        if not isinstance(values, torch.Tensor):
+            raise TypeError(f"expected a tensor on the CPU, not a {type(values).__name__}")
         if values.device.type != "cpu":
             raise ValueError(f"expected a tensor on the CPU, not on {values.device}")
         self.shape = tuple(values.shape)

@@ -35,10 +35,10 @@ class SpyreStream(Stream):
     def _launch(
         self, operation: Operation, tensors: Sequence[torch.Tensor], scalars: Sequence[int | float], is_tiled: bool
     ) -> None:
-        kernel_gradients.refuse(f"SpyreStream.launch({operation.name!r})", tensors, _OWN_FUNCTION)
         site = call_site(self, depth=3)
-        words = scalar_words(scalars)
-        _C._launch_operation(operation._raw, spyre_tensors(tensors), words, is_tiled, site)
+        given = spyre_tensors(tensors)
+        kernel_gradients.refuse(f"SpyreStream.launch({operation.name!r})", tensors, _OWN_FUNCTION)
+        _C._launch_operation(operation._raw, given, scalar_words(scalars), is_tiled, site)
         operation._note_written(tensors)
 
 
@@ -73,8 +73,9 @@ class ControlBlockStream:
         self, operation: Operation, tensors: Sequence[torch.Tensor] = (), scalars: Sequence[int | float] = ()
     ) -> None:
         """Adds the blocks of an Operation, for every tile of larger tensors. Its plan has been loaded."""
+        given = spyre_tensors(tensors)
         kernel_gradients.refuse(f"ControlBlockStream.append({operation.name!r})", tensors, _OWN_FUNCTION)
-        self._raw.append(operation._raw, spyre_tensors(tensors), scalar_words(scalars))
+        self._raw.append(operation._raw, given, scalar_words(scalars))
         self._kept.append((operation, list(tensors)))
 
     def finalize(self) -> None:
