@@ -83,6 +83,8 @@ def get_stick_dims(tensor: torch.Tensor) -> list[int]:
     """
     _check_tensor(tensor)
     layout = device_tensor_layout(tensor)
+    if layout is None:
+        raise RuntimeError("a fake tensor has no memory, and so no layout")
     return [_own_dim(tensor, layout, dim) for dim in layout.stick_dims()]
 
 
