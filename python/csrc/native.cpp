@@ -1,6 +1,7 @@
 // Ops that the card has kernels for: one boxed kernel hands each call to the Rust side.
 #include "native.h"
 
+#include "checks.h"
 #include "elsewhere.h"
 
 #include <ATen/core/Generator.h>
@@ -73,10 +74,8 @@ class Arguments {
     for (const auto& value : values) {
       if (value.isTensor()) {
         ++count;
-      } else if (value.isTensorList()) {
-        count += value.toTensorList().size();
-      } else if (value.isOptionalTensorList()) {
-        count += value.toOptionalTensorList().size();
+      } else if (is_tensors(value)) {
+        count += value.toListRef().size();
       }
     }
     return count;
@@ -113,7 +112,7 @@ class Arguments {
       auto& truths = truths_.emplace_back(new bool[list.size()]);
       std::copy(list.begin(), list.end(), truths.get());
       set_list(argument, SPYRE_TRUTHS, truths.get(), list.size());
-    } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    } else if (is_tensors(value)) {
       return take_tensors(value, argument);
     } else if (!value.isDevice() && !value.isGenerator()) {
       return false;
@@ -192,18 +191,10 @@ class Arguments {
       views_.push_back(view_of(tensor));
       return true;
     };
-    if (value.isTensorList()) {
-      for (const Tensor& tensor : value.toTensorList()) {
-        if (!take(tensor)) {
-          return false;
-        }
-      }
-    } else {
-      for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
-        if (!take(tensor.value_or(Tensor()))) {
-          return false;
-        }
-      }
+    bool is_taken = true;
+    each_of(value, [&](const Tensor& tensor) { is_taken = is_taken && take(tensor); });
+    if (!is_taken) {
+      return false;
     }
     set_list(argument, SPYRE_TENSORS, views_.data() + first, views_.size() - first);
     arguments_.push_back(argument);
@@ -288,6 +279,7 @@ class Signature {
       const auto* alias = arguments[at].alias_info();
       if (alias != nullptr && alias->isWrite()) {
         written_.push_back(static_cast<int64_t>(at));
+        may_resize_ = may_resize_ && arguments[at].is_out();
       }
       const auto type = arguments[at].type()->str();
       if (type.find("Generator") != std::string::npos) {
@@ -305,6 +297,15 @@ class Signature {
     return written_;
   }
 
+  // Results that are given as `out` take the shape that they are to have; a tensor that is changed keeps its own.
+  void resize(c10::ArrayRef<c10::IValue> given, at::IntArrayRef size) const {
+    for (const int64_t at : written_) {
+      const Tensor& result = given[at].toTensor();
+      TORCH_CHECK(may_resize_, "output with shape ", result.sizes(), " doesn't match the broadcast shape ", size);
+      at::native::resize_output(result, size);
+    }
+  }
+
   // Masks among indices become the places that they have, and indices of the host go to the device.
   void prepare_indices(Stack& stack, size_t count) const {
     if (!indices_.has_value()) {
@@ -312,10 +313,14 @@ class Signature {
     }
     const auto given = torch::jit::last(stack, count);
     const Tensor& self = given[0].toTensor();
-    const auto list = given[*indices_].toOptionalTensorList();
-    if (self.device().type() != kSpyre || !needs_preparation(list)) {
+    const auto& value = given[*indices_];
+    if (self.device().type() != kSpyre || !needs_preparation(value)) {
       return;
     }
+    c10::List<std::optional<Tensor>> list;
+    each_of(value, [&](const Tensor& index) {
+      list.push_back(index.defined() ? std::optional<Tensor>(index) : std::nullopt);
+    });
     c10::List<std::optional<Tensor>> prepared;
     for (const Tensor& index : at::native::expandTensors(self, at::IOptTensorListRef(list))) {
       const bool is_here = !index.defined() || index.device() == self.device();
@@ -342,18 +347,18 @@ class Signature {
   }
 
  private:
-  static bool needs_preparation(const c10::List<std::optional<Tensor>>& indices) {
-    for (const std::optional<Tensor>& index : indices) {
-      if (index.has_value() && index->defined() &&
-          (index->device().type() == at::kCPU || index->scalar_type() == at::kBool ||
-           index->scalar_type() == at::kByte)) {
-        return true;
-      }
-    }
-    return false;
+  static bool needs_preparation(const c10::IValue& indices) {
+    bool needs = false;
+    each_of(indices, [&](const Tensor& index) {
+      needs = needs ||
+          (index.defined() && (index.device().type() == at::kCPU || index.scalar_type() == at::kBool ||
+                               index.scalar_type() == at::kByte));
+    });
+    return needs;
   }
 
   c10::SmallVector<int64_t, 2> written_;
+  bool may_resize_ = true;
   std::optional<size_t> indices_;
   // Which argument is one; past the last, the op draws without saying so.
   std::optional<size_t> generator_;
@@ -361,10 +366,14 @@ class Signature {
 
 class NativeKernel final : public c10::OperatorKernel {
  public:
-  explicit NativeKernel(int32_t op) : op_(op), elsewhere_(elsewhere(spyre_op_name(op))) {}
+  explicit NativeKernel(int32_t op)
+      : op_(op), elsewhere_(elsewhere(spyre_op_name(op))), check_(check_of(spyre_op_name(op))) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     std::call_once(once_, [&] { signature_.emplace(op); });
+    if (C10_UNLIKELY(check_ != nullptr)) {
+      check_(torch::jit::last(*stack, op.schema().arguments().size()));
+    }
     signature_->prepare_indices(*stack, op.schema().arguments().size());
     if (!run(op, stack)) {
       elsewhere_(op, stack);
@@ -383,9 +392,7 @@ class NativeKernel final : public c10::OperatorKernel {
     }
     auto outcome = carry_out(op_, arguments, signature_->written());
     if (outcome.status == SPYRE_RESIZE && may_resize) {
-      for (const int64_t at : signature_->written()) {
-        at::native::resize_output(given[at].toTensor(), outcome.size);
-      }
+      signature_->resize(given, outcome.size);
       return run(op, stack, false);
     }
     if (outcome.status == SPYRE_ELSEWHERE || outcome.status == SPYRE_RESIZE) {
@@ -432,6 +439,7 @@ class NativeKernel final : public c10::OperatorKernel {
 
   int32_t op_;
   Elsewhere elsewhere_;
+  Check check_;
   std::once_flag once_;
   std::optional<Signature> signature_;
 };

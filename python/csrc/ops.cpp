@@ -196,16 +196,8 @@ template <typename Act>
 void each_tensor(const c10::IValue& value, Act act) {
   if (value.isTensor()) {
     act(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const Tensor& tensor : value.toTensorList()) {
-      act(tensor);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
-      if (tensor.has_value()) {
-        act(*tensor);
-      }
-    }
+  } else if (is_tensors(value)) {
+    each_of(value, act);
   }
 }
 
@@ -316,11 +308,11 @@ c10::IValue value_on_cpu(const c10::IValue& value, const c10::Argument& argument
     }
     return list;
   }
-  if (value.isOptionalTensorList()) {
+  if (is_tensors(value)) {
     c10::List<std::optional<Tensor>> list;
-    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
-      list.push_back(tensor.has_value() ? std::optional<Tensor>(tensors.on_cpu(*tensor)) : std::nullopt);
-    }
+    each_of(value, [&](const Tensor& tensor) {
+      list.push_back(tensor.defined() ? std::optional<Tensor>(tensors.on_cpu(tensor)) : std::nullopt);
+    });
     return list;
   }
   if (value.isGenerator()) {

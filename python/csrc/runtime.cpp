@@ -3,6 +3,7 @@
 #include "spyre.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -371,6 +372,7 @@ struct SpyreGeneratorImpl final : c10::GeneratorImpl {
     at::detail::check_rng_state(state);
     TORCH_CHECK(state.numel() == kStateBytes, "RNG state is wrong size: ", state.numel(),
                 " bytes, not the ", kStateBytes, " of a seed and an offset");
+    TORCH_CHECK(state.data() != nullptr, "RNG state has no memory: it is a tensor of another kind, such as a fake one");
     uint64_t words[2];
     std::memcpy(words, static_cast<const uint8_t*>(state.data()), kStateBytes);
     seed_ = words[0];
@@ -378,7 +380,8 @@ struct SpyreGeneratorImpl final : c10::GeneratorImpl {
   }
 
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    auto state = at::empty({kStateBytes}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+    // Past the dispatcher: a mode, such as that of fake tensors, would give a tensor without memory.
+    auto state = at::detail::empty_cpu({kStateBytes}, at::kByte);
     const uint64_t words[2] = {seed_, offset_};
     std::memcpy(state.data_ptr(), words, kStateBytes);
     return state.getIntrusivePtr();
@@ -483,6 +486,10 @@ c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::StorageImpl::use_byte_siz
   if (data == nullptr && bytes.expect_int() > 0) {
     return c10::make_intrusive<SpyreStorageImpl>(
         use, bytes, allocator->allocate(static_cast<size_t>(bytes.expect_int())), allocator, resizable);
+  }
+  if (data == nullptr && data.device().type() != kSpyre) {
+    // Nothing is somewhere, too.
+    data = data_ptr(nullptr, 0, static_cast<c10::DeviceIndex>(spyre_current_device()));
   }
   return c10::make_intrusive<SpyreStorageImpl>(use, std::move(bytes), std::move(data), allocator,
                                                resizable);

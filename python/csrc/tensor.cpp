@@ -295,7 +295,8 @@ Tensor& set_source_storage(Tensor& self, at::Storage source, int64_t offset, Int
     impl->set_sizes_contiguous(size);
   }
   reach_storage(self);
-  if (impl->numel() > 0) {
+  // The storage of a wrapper has no memory that could be laid out.
+  if (impl->numel() > 0 && impl->unsafe_storage().data() != nullptr) {
     const SpyreView view = view_of(self);
     check(spyre_adopt(&view, static_cast<int64_t>(impl->unsafe_storage().nbytes())));
   }
@@ -516,6 +517,9 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   TORCH_CHECK(is_copyable(self) && is_copyable(source), "a copy from ", source.layout(), " ",
               source.device(), " to ", self.layout(), " ", self.device(), " is not supported");
   at::assert_no_internal_overlap(self);
+  if (C10_UNLIKELY(self.is_alias_of(source))) {
+    at::assert_no_partial_overlap(self, source);
+  }
   if (C10_UNLIKELY(self.scalar_type() != source.scalar_type() && spyre_is_card_profile() != 0)) {
     check_card_converts(self, source);
   }

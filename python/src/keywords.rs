@@ -1,262 +1,175 @@
-//! PyTorch's functions with two more keywords, `device_layout=` and `stick_dims=`.
+//! Two more keywords for PyTorch's functions, `device_layout=` and `stick_dims=`.
 //!
-//! Every `torch.empty` and `Tensor.to` of a program goes through here, most of them for the CPU: a
-//! call without the keywords goes on as it came, for the price of a look at its names.
+//! PyTorch, and programs that build on it, know functions such as `torch.empty` by identity. So the objects stay:
+//! what CPython calls for one (`PyMethodDef::ml_meth`) is exchanged, in place. A call without the keywords goes on
+//! as it came, for the price of a look at its names.
 #![allow(unsafe_code, reason = "callables that pass arguments on as they are given")]
 
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString};
+use std::mem::size_of;
 use std::ptr;
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::PyString;
+use pyo3::{ffi, intern};
 
-/// The most functions and methods that can be wrapped.
+/// The most functions and methods that can have the keywords.
 const PLACES: usize = 48;
-/// As many arguments are put together without the heap.
-const FEW: usize = 8;
+/// CPython reads the function from the definition for each call with these flags.
+const KIND: i32 = ffi::METH_VARARGS | ffi::METH_KEYWORDS;
 
-type Vectorcall = unsafe extern "C" fn(
-    *mut ffi::PyObject,
-    *const *mut ffi::PyObject,
-    usize,
-    *mut ffi::PyObject,
-) -> *mut ffi::PyObject;
-
-/// What a function was, and what takes calls with the keywords.
-struct Wrapped {
-    original: Py<PyAny>,
+/// A function as PyTorch has it, and what takes calls with the keywords.
+struct Extended {
+    original: ffi::PyCFunctionWithKeywords,
     other: Py<PyAny>,
+    names: [Py<PyString>; 2],
+    is_method: bool,
 }
 
-static WRAPPED: [OnceLock<Wrapped>; PLACES] = [const { OnceLock::new() }; PLACES];
+static EXTENDED: [OnceLock<Extended>; PLACES] = [const { OnceLock::new() }; PLACES];
 
 /// Adds the functions of this part to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(_function_with_keywords, module)?)?;
-    module.add_function(wrap_pyfunction!(_method_with_keywords, module)?)
+    module.add_function(wrap_pyfunction!(_add_keywords, module)?)
 }
 
-/// A function that calls `other` where one of the keywords is given, and `original` elsewhere. It says
-/// that it is one of `module`, by whose name it is pickled.
+/// Has a function or method of PyTorch call `other` where one of the keywords is given. Once for each.
 #[pyfunction]
-fn _function_with_keywords<'py>(
-    module: &Bound<'py, PyModule>,
-    name: &str,
-    original: &Bound<'py, PyAny>,
-    other: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let definition = definition(name, "$module", original, FUNCTIONS[wrap(original, other)?])?;
-    // SAFETY: the definition lives for ever; the module is alive, and it takes a count of its own.
+fn _add_keywords(function: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = function.py();
+    let definition = definition(function)?;
+    // SAFETY: `definition` found it to be one, PyTorch's are written to (`_add_docstr`) and live for ever, and the
+    // interpreter is held, so that there is no call meanwhile.
     unsafe {
-        let made = ffi::PyCFunction_NewEx(definition, module.as_ptr(), module.name()?.as_ptr());
-        Bound::from_owned_ptr_or_err(module.py(), made)
+        let extended = Extended {
+            original: (*definition).ml_meth.PyCFunctionWithKeywords,
+            other: other.clone().unbind(),
+            names: [intern!(py, "device_layout"), intern!(py, "stick_dims")]
+                .map(|name| name.clone().unbind()),
+            is_method: is_method(function),
+        };
+        let signature = signature(function)?;
+        let place = take_place(extended)?;
+        (*definition).ml_meth.PyCFunctionWithKeywords = FUNCTIONS[place];
+        (*definition).ml_doc = signature.into_raw();
     }
-}
-
-/// The same as a method of a class.
-#[pyfunction]
-fn _method_with_keywords<'py>(
-    owner: &Bound<'py, PyType>,
-    name: &str,
-    original: &Bound<'py, PyAny>,
-    other: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let definition = definition(name, "$self", original, METHODS[wrap(original, other)?])?;
-    // SAFETY: the definition lives for ever, and the class is a type.
-    unsafe {
-        let made = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
-        Bound::from_owned_ptr_or_err(owner.py(), made)
-    }
+    Ok(())
 }
 
 /// Takes a place, for ever.
-fn wrap(original: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let (original, other) = (original.clone().unbind(), other.clone().unbind());
-    let mut wrapped = Some(Wrapped { original, other });
-    let place = WRAPPED.iter().position(|place| match wrapped.take() {
-        Some(ours) => place.set(ours).map_err(|ours| wrapped = Some(ours)).is_ok(),
+fn take_place(extended: Extended) -> PyResult<usize> {
+    let mut extended = Some(extended);
+    let place = EXTENDED.iter().position(|place| match extended.take() {
+        Some(ours) => place.set(ours).map_err(|ours| extended = Some(ours)).is_ok(),
         None => false,
     });
-    place.ok_or_else(|| PyRuntimeError::new_err("too many functions are wrapped"))
+    place.ok_or_else(|| PyRuntimeError::new_err("too many functions have keywords"))
 }
 
-/// What CPython keeps of a function, for ever. `owner` is what `inspect.signature` leaves out of functions, and
-/// shows first of methods.
-fn definition(
-    name: &str,
-    owner: &str,
-    original: &Bound<'_, PyAny>,
-    call: ffi::PyCFunctionFastWithKeywords,
-) -> PyResult<*mut ffi::PyMethodDef> {
-    let about: Option<String> = original.getattr("__doc__")?.extract()?;
+/// The documentation, with a first line that `inspect.signature` reads and nobody sees.
+fn signature(function: &Bound<'_, PyAny>) -> PyResult<CString> {
+    let name: String = function.getattr("__name__")?.extract()?;
+    let about: Option<String> = function.getattr("__doc__")?.extract()?;
+    let owner = if is_method(function) { "$self, /, " } else { "" };
     let keywords = "*args, device_layout=None, stick_dims=None, **kwargs";
-    let about = format!("{name}({owner}, /, {keywords})\n--\n\n{}", about.unwrap_or_default());
-    let text = |text: String| CString::new(text.replace('\0', "")).unwrap_or_default().into_raw();
-    Ok(Box::into_raw(Box::new(ffi::PyMethodDef {
-        ml_name: text(name.to_owned()),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: text(about).cast_const(),
-    })))
+    let text = format!("{name}({owner}{keywords})\n--\n\n{}", about.unwrap_or_default());
+    Ok(CString::new(text.replace('\0', "")).unwrap_or_default())
 }
 
-/// # Safety
-/// CPython's: the objects are alive, there are as many as it says, and the interpreter is held.
-unsafe extern "C" fn function<const AT: usize>(
-    _module: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let Some(wrapped) = WRAPPED[AT].get() else { return ptr::null_mut() };
-    // SAFETY: as promised.
-    unsafe { call(wrapped.callee(names), arguments, count as usize, names) }
+fn is_method(function: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive, and the type is CPython's own.
+    unsafe { ffi::Py_TYPE(function.as_ptr()) == &raw mut ffi::PyMethodDescr_Type }
 }
 
-/// # Safety
-/// CPython's, as above; `own` is the object that the method was called on.
-unsafe extern "C" fn method<const AT: usize>(
-    own: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let Some(wrapped) = WRAPPED[AT].get() else { return ptr::null_mut() };
-    // SAFETY: as promised; keyword arguments lie behind the others.
+/// The definition that a function of PyTorch was made from. CPython's stable interface does not show it; that this is
+/// one is told by its name and flags.
+fn definition(function: &Bound<'_, PyAny>) -> PyResult<*mut ffi::PyMethodDef> {
+    // PyCFunctionObject begins with it; PyMethodDescrObject has type, name and qualified name before it.
+    let words = if is_method(function) { 3 } else { 0 };
+    let name: String = function.getattr("__name__")?.extract()?;
+    let refused = || PyRuntimeError::new_err(format!("{name} is no function that takes keywords"));
+    // SAFETY: the object is alive and, by its type, at least so large; the name of a definition ends with a zero.
     unsafe {
-        let named = if names.is_null() { 0 } else { ffi::PyTuple_Size(names) };
-        let all = (count + named) as usize;
-        let mut few = [ptr::null_mut(); FEW];
-        let mut many;
-        let with_own: &mut [*mut ffi::PyObject] = if all < FEW {
-            &mut few[..=all]
-        } else {
-            many = vec![ptr::null_mut(); all + 1];
-            &mut many
-        };
-        with_own[0] = own;
-        ptr::copy_nonoverlapping(arguments, with_own[1..].as_mut_ptr(), all);
-        call(wrapped.callee(names), with_own.as_ptr(), count as usize + 1, names)
+        if !is_method(function) && ffi::PyCFunction_Check(function.as_ptr()) == 0 {
+            return Err(refused());
+        }
+        let offset = size_of::<ffi::PyObject>() + words * size_of::<usize>();
+        let definition: *mut ffi::PyMethodDef =
+            function.as_ptr().byte_add(offset).cast::<*mut ffi::PyMethodDef>().read();
+        let is_right = !definition.is_null()
+            && (*definition).ml_flags & !(ffi::METH_STATIC | ffi::METH_CLASS) == KIND
+            && CStr::from_ptr((*definition).ml_name).to_bytes() == name.as_bytes();
+        is_right.then_some(definition).ok_or_else(refused)
+    }
+}
+
+/// # Safety
+/// CPython's: the objects are alive, `named` is null or a dict, and the interpreter is held.
+unsafe extern "C" fn function<const AT: usize>(
+    own: *mut ffi::PyObject,
+    arguments: *mut ffi::PyObject,
+    named: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    let Some(extended) = EXTENDED[AT].get() else { return ptr::null_mut() };
+    // SAFETY: as promised.
+    unsafe {
+        if named.is_null() || !extended.is_named(named) {
+            return (extended.original)(own, arguments, named);
+        }
+        extended.call_other(own, arguments, named)
+    }
+}
+
+impl Extended {
+    /// Whether one of the keywords is among the names of a call.
+    ///
+    /// # Safety
+    /// `named` is a dict, and the interpreter is held.
+    #[inline]
+    unsafe fn is_named(&self, named: *mut ffi::PyObject) -> bool {
+        // SAFETY: as promised; the names are texts, whose hashes cannot fail.
+        self.names.iter().any(|name| unsafe { ffi::PyDict_Contains(named, name.as_ptr()) } == 1)
+    }
+
+    /// # Safety
+    /// As for [`function`].
+    #[cold]
+    unsafe fn call_other(
+        &self,
+        own: *mut ffi::PyObject,
+        arguments: *mut ffi::PyObject,
+        named: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        if !self.is_method {
+            // SAFETY: as promised.
+            return unsafe { ffi::PyObject_Call(self.other.as_ptr(), arguments, named) };
+        }
+        // SAFETY: as promised; each object that is put into the tuple has a count for it.
+        unsafe {
+            let count = ffi::PyTuple_Size(arguments);
+            let with_own = ffi::PyTuple_New(count + 1);
+            if with_own.is_null() {
+                return with_own;
+            }
+            for at in 0..=count {
+                let item = if at == 0 { own } else { ffi::PyTuple_GetItem(arguments, at - 1) };
+                ffi::Py_INCREF(item);
+                ffi::PyTuple_SetItem(with_own, at, item);
+            }
+            let result = ffi::PyObject_Call(self.other.as_ptr(), with_own, named);
+            ffi::Py_DECREF(with_own);
+            result
+        }
     }
 }
 
 /// One function for each place: what CPython calls knows nothing but its address.
 macro_rules! for_each_place {
-    ($call:ident: $($at:literal)*) => { [$($call::<$at>),*] };
-    ($call:ident) => {
-        for_each_place!($call:
-            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
-            24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47)
-    };
+    ($($at:literal)*) => { [$(function::<$at>),*] };
 }
 
-static FUNCTIONS: [ffi::PyCFunctionFastWithKeywords; PLACES] = for_each_place!(function);
-static METHODS: [ffi::PyCFunctionFastWithKeywords; PLACES] = for_each_place!(method);
-
-impl Wrapped {
-    /// What a call with these names is for.
-    ///
-    /// # Safety
-    /// `names` is null or a tuple of texts, and the interpreter is held.
-    #[inline]
-    unsafe fn callee(&self, names: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: as promised.
-        let callee = if unsafe { is_ours(names) } { &self.other } else { &self.original };
-        callee.as_ptr()
-    }
-}
-
-/// Whether one of the keywords is among the names of a call.
-///
-/// # Safety
-/// `names` is null or a tuple of texts, and the interpreter is held.
-#[inline]
-unsafe fn is_ours(names: *mut ffi::PyObject) -> bool {
-    if names.is_null() {
-        return false;
-    }
-    // SAFETY: as promised; the texts here end with a zero.
-    unsafe {
-        let is = |name: *mut ffi::PyObject, text: &std::ffi::CStr| -> bool {
-            let different: c_int = ffi::PyUnicode_CompareWithASCIIString(name, text.as_ptr());
-            different == 0
-        };
-        (0..ffi::PyTuple_Size(names)).any(|at| {
-            let name = ffi::PyTuple_GetItem(names, at);
-            is(name, c"device_layout") || is(name, c"stick_dims")
-        })
-    }
-}
-
-/// Calls an object with arguments as they came: CPython's `PyObject_Vectorcall` where it has one.
-///
-/// # Safety
-/// CPython's: `count` arguments, and behind them one for each name.
-#[inline]
-unsafe fn call(
-    callee: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as promised.
-    unsafe {
-        match vectorcall() {
-            Some(vectorcall) => vectorcall(callee, arguments, count, names),
-            None => call_by_tuple(callee, arguments, count, names),
-        }
-    }
-}
-
-/// It is in every CPython since 3.11, but part of the stable interface only since 3.12.
-fn vectorcall() -> Option<Vectorcall> {
-    static FOUND: OnceLock<Option<Vectorcall>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        // SAFETY: the name ends with a zero; a symbol of this name has this type.
-        unsafe {
-            let found = libc::dlsym(libc::RTLD_DEFAULT, c"PyObject_Vectorcall".as_ptr());
-            (!found.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, Vectorcall>(found))
-        }
-    })
-}
-
-/// # Safety
-/// As for [`call`].
-#[cold]
-unsafe fn call_by_tuple(
-    callee: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as promised; each object that is put into a container has a count for it.
-    unsafe {
-        let tuple = ffi::PyTuple_New(count as ffi::Py_ssize_t);
-        if tuple.is_null() {
-            return tuple;
-        }
-        for at in 0..count {
-            let argument = *arguments.add(at);
-            ffi::Py_INCREF(argument);
-            ffi::PyTuple_SetItem(tuple, at as ffi::Py_ssize_t, argument);
-        }
-        let named = if names.is_null() { ptr::null_mut() } else { ffi::PyDict_New() };
-        let mut is_bad = false;
-        if !names.is_null() {
-            for at in 0..ffi::PyTuple_Size(names) {
-                let value = *arguments.add(count + at as usize);
-                is_bad |= ffi::PyDict_SetItem(named, ffi::PyTuple_GetItem(names, at), value) != 0;
-            }
-        }
-        let result = match is_bad {
-            true => ptr::null_mut(),
-            false => ffi::PyObject_Call(callee, tuple, named),
-        };
-        ffi::Py_DECREF(tuple);
-        ffi::Py_XDECREF(named);
-        result
-    }
-}
+static FUNCTIONS: [ffi::PyCFunctionWithKeywords; PLACES] = for_each_place!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+    24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47);

@@ -9,7 +9,8 @@ or moved:
 >>> weight.device_tensor_layout().device_size
 [16, 4096, 64]
 
-:func:`install` gives PyTorch's functions these keywords. Calls without them go on as they came.
+:func:`install` gives PyTorch's functions these keywords. They stay the objects that they are, and calls without
+the keywords go on as they came.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _device as torch_device
 
 from . import _C
 from ._C import DataFormats, ElementArrangement, SpyreTensorLayout, get_device_dtype, get_elem_in_stick
@@ -83,6 +83,8 @@ def get_stick_dims(tensor: torch.Tensor) -> list[int]:
     """
     _check_tensor(tensor)
     layout = device_tensor_layout(tensor)
+    if layout is None:
+        raise RuntimeError("a fake tensor has no memory, and so no layout")
     return [_own_dim(tensor, layout, dim) for dim in layout.stick_dims()]
 
 
@@ -212,7 +214,6 @@ _TENSOR_METHODS = (
     restickify,
     from_device,
 )
-_plain_to = torch._C.TensorBase.to
 
 
 def install() -> None:
@@ -221,18 +222,11 @@ def install() -> None:
         return
     factories = dict.fromkeys(_EMPTY + _EMPTY_LIKE) | _FILLED | _FILLED_LIKE
     factories |= dict.fromkeys(_MADE + _MADE_LIKE, ...)
-    # What `with torch.device(..)` gives a device to, by identity: PyTorch's and ours.
-    constructors = torch_device._device_constructors()
     for name, fill in factories.items():
-        original = getattr(torch, name)
-        wrapped = _C._function_with_keywords(torch, name, original, _factory(original, fill))
-        setattr(torch, name, wrapped)
-        if original in constructors:
-            constructors.add(wrapped)
-        _tell_torchscript(original, wrapped)
+        _add_keywords(getattr(torch, name), fill)
     for name, fill in _METHODS.items():
-        _install_method(name, _factory(getattr(torch.Tensor, name), fill))
-    _install_method("to", _to)
+        _add_keywords(getattr(torch.Tensor, name), fill)
+    _C._add_keywords(torch.Tensor.to, _to)
     for method in _TENSOR_METHODS:
         setattr(torch.Tensor, method.__name__, method)
     for name in __all__:
@@ -241,17 +235,8 @@ def install() -> None:
     torch.Tensor._spyre_tensor_patched = True
 
 
-def _tell_torchscript(original: Callable[..., torch.Tensor], wrapped: Callable[..., torch.Tensor]) -> None:
-    """TorchScript knows PyTorch's functions by identity. If it has not looked yet, it will find ours."""
-    known = torch.jit._builtins._builtin_table
-    if known is not None and id(original) in known:
-        known[id(wrapped)] = known[id(original)]
-
-
-def _install_method(name: str, other: Callable[..., torch.Tensor]) -> None:
-    original = getattr(torch.Tensor, name)
-    wrapped = _C._method_with_keywords(torch.Tensor, name, original, other)
-    setattr(torch.Tensor, name, wrapped)
+def _add_keywords(function: Callable[..., torch.Tensor], fill: Any) -> None:
+    _C._add_keywords(function, _factory(function, fill))
 
 
 def _factory(original: Callable[..., torch.Tensor], fill: Any) -> Callable[..., torch.Tensor]:
@@ -279,7 +264,7 @@ def _factory(original: Callable[..., torch.Tensor], fill: Any) -> Callable[..., 
 
 def _to(self, *args, device_layout=None, stick_dims=None, **kwargs):
     if device_layout is None and stick_dims is None:
-        return _plain_to(self, *args, **kwargs)
+        return torch.Tensor.to(self, *args, **kwargs)
     device, dtype, non_blocking, copy, memory_format = _to_arguments(self, *args, **kwargs)
     _check_format(memory_format)
     device = _device(device, self)

@@ -7,6 +7,7 @@ matrix products read them; everything else lies as usual.
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import torch
 from torch import nn
@@ -33,15 +34,13 @@ def patch_module_to_for_spyre() -> None:
     if getattr(original, "_spyre_patched", False):
         return
 
+    @functools.wraps(original)
     def to(self, *args, **kwargs):
         device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(*args, **kwargs)
         if device is None or device.type != DEVICE_NAME or not _is_for_modules(dtype):
             return original(self, *args, **kwargs)
         return _load(self, device, dtype, non_blocking, memory_format)
 
-    to.__doc__ = original.__doc__
-    to.__wrapped__ = original
-    to.__name__, to.__qualname__ = original.__name__, original.__qualname__
     to._spyre_patched = True
     nn.Module.to = to
     nn.Module.spyre = _spyre

@@ -318,13 +318,15 @@ impl IndexNames {
         Self { text, of_x, of_index, result, axes, indices }
     }
 
-    /// Indices count from the end if they are negative.
+    /// Indices count from the end if they are negative. One that is out of range stays as it was given, for the
+    /// message.
     fn wrap(&mut self) {
         let mut nth = 0;
         for (axis, dim) in self.axes.iter().zip(&self.of_x) {
             if axis.starts_with("at") {
                 self.text.line(format_args!(
-                    "{axis} = where(index{nth} < 0, index{nth} + size({dim}), index{nth})"
+                    "{axis} = where((index{nth} < 0) & (index{nth} >= -size({dim})), \
+                     index{nth} + size({dim}), index{nth})"
                 ));
                 nth += 1;
             }

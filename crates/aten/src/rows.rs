@@ -203,7 +203,8 @@ fn normalise(
     let shape = call.wholes(1).ok_or(Decline::Argument { argument: 1, expected: "a shape" })?;
     let first = x.size.len().checked_sub(shape.len()).ok_or(Decline::Shapes)?;
     let fits = x.size[first..].iter().zip(shape).all(|(&size, &given)| size as i64 == given);
-    if !fits || Category::of(x.dtype) != Category::Float || x.size.contains(&0) {
+    let is_float = Category::of(x.dtype) == Category::Float;
+    if !fits || !is_float || shape.is_empty() || x.size.contains(&0) {
         return Err(Decline::Shapes);
     }
     lane(x.dtype)?;

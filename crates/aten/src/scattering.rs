@@ -236,7 +236,10 @@ fn write_put(kernel: &Generated) -> String {
     let is_counted_back = is_of_rows == 1 && values == "value";
     let mut axes = own;
     axes[dim] = match is_counted_back {
-        true => format!("where(index < 0, index + size({}), index)", of_y[dim]),
+        true => {
+            let size = format!("size({})", of_y[dim]);
+            format!("where((index < 0) & (index >= -{size}), index + {size}, index)")
+        }
         false => "index".to_owned(),
     };
     text.line(format_args!("y[{}] {} {values}", axes.join(", "), Mode::SIGNS[mode]));

@@ -36,6 +36,9 @@ fn dims_of(call: &Call<'_>, argument: usize) -> Result<Numbers, Decline> {
     for &dim in call.wholes(argument).ok_or(wrong.clone())? {
         let dim = if dim < 0 { dim + rank as i64 } else { dim };
         let dim = usize::try_from(dim).ok().filter(|&dim| dim < rank).ok_or(wrong.clone())?;
+        if dims.contains(&dim) {
+            return Err(wrong);
+        }
         dims.push(dim);
     }
     if rank == 0 { Err(wrong) } else { Ok(dims) }

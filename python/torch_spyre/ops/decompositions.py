@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -45,6 +46,12 @@ _KEY = "PrivateUse3"
 
 _libraries: dict[str, torch.library.Library] = {}
 _installed: list[torch.library.Library] = []
+_taken: set[tuple[Any, ...]] = set()
+"""Overloads with the dtypes that the CPU was asked about, and takes."""
+_OUT_APART = {"aten::kthvalue.values", "aten::take.out"}
+"""Overloads whose results may not share memory with what they are given."""
+_OUT_OF_DTYPE = {"aten::aminmax.out", "aten::complex.out", "aten::polar.out"}
+"""Overloads whose results are of one dtype, and not cast to another."""
 _counts: Counter[str] = Counter()
 _running = threading.local()
 
@@ -125,6 +132,7 @@ def install(name: str) -> bool:
 
 def _tried(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) -> Any:
     """Calls a decomposition; what it does not take goes to the CPU, which also says what is wrong."""
+    _ask_the_cpu(overload, args, kwargs)
     try:
         result = function(*args, **kwargs)
     except Exception as error:
@@ -134,6 +142,36 @@ def _tried(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) 
         return overload(*args, **kwargs)
     _counts[overload.name()] += 1
     return result
+
+
+def _ask_the_cpu(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Has the CPU refuse numbers that it does not compute with; it is asked once for each dtype but floats.
+
+    Decompositions take what their parts take: a softmax of whole numbers would be all zeros.
+    """
+    given = _tensors([*args, *kwargs.values()])
+    if not given or given[0].dtype.is_floating_point:
+        return
+    key = (overload.name(), *(tensor.dtype for tensor in given))
+    if key in _taken or not _is_repeatable(overload):
+        return
+    args, kwargs = torch.utils._pytree.tree_map(_on_the_host, (args, kwargs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        overload(*args, **kwargs)
+    _taken.add(key)
+
+
+def _is_repeatable(overload: OpOverload) -> bool:
+    """Whether the CPU can do an operation, and nothing is changed when it does it once more."""
+    is_random = torch.Tag.nondeterministic_seeded in overload.tags
+    return not is_random and torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU")
+
+
+def _on_the_host(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    return torch.device("cpu") if isinstance(value, torch.device) else value
 
 
 def _named(name: str) -> OpOverload | None:
@@ -199,13 +237,22 @@ def _of_its_form(overload: OpOverload, function: Function) -> Function:
 
     def write(*args: Any, **kwargs: Any) -> Any:
         given = [kwargs[a.name] if a.name in kwargs else args[places[a.name]] for a in written]
+        if overload.name() in _OUT_APART:
+            _check_apart(_tensors(given), _tensors(args))
         result = function(*args, **{name: value for name, value in kwargs.items() if name not in outs})
         targets = _tensors(given)
         for target, value in zip(targets, _tensors(result), strict=True):
+            if overload.name() in _OUT_OF_DTYPE and target.dtype != value.dtype:
+                raise RuntimeError(f"expected a result of {value.dtype}, not {target.dtype}")
             _store(target, value, may_resize=bool(outs))
         return None if not overload._schema.returns else targets[0] if len(targets) == 1 else tuple(targets)
 
     return write
+
+
+def _check_apart(written: list[torch.Tensor], given: list[torch.Tensor]) -> None:
+    if any(torch._C._overlaps(target, tensor) for target in written for tensor in given):
+        raise RuntimeError("unsupported operation: some elements of the input and the written-to tensor are the same")
 
 
 def _store(target: torch.Tensor, value: torch.Tensor, may_resize: bool) -> None:

@@ -4,7 +4,9 @@ use smallvec::{SmallVec, smallvec};
 use spyre_artifact::Constant;
 use spyre_numerics::DType;
 
-use super::pooling::{Pool, leading, longest, pool_launch, write_begin, write_scalars};
+use super::pooling::{
+    Pool, check_float, leading, longest, pool_launch, write_begin, write_scalars,
+};
 use super::steps::lane_of;
 use super::sums::Sums;
 use crate::dtypes::Category;
@@ -77,11 +79,15 @@ fn sliding(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
 }
 
 fn shared(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
+    check_float(source(call)?.dtype)?;
     forward(call, &Pool::shared(call, dims, 1)?, false, Divisor::Inside)
 }
 
 fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Result<Recipe, Decline> {
     let x = source(call)?;
+    if x.dtype != DType::Int64 {
+        check_float(x.dtype)?;
+    }
     let size = pool.result_size(&x, ceils)?;
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
     let mut launches: SmallVec<[crate::Launch; 1]> = smallvec![];
@@ -208,7 +214,7 @@ fn shared_backward(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
     let (grad, x) = (source(call)?, call.tensor(1).ok_or(Decline::Shapes)?);
     let leading = leading(&x, dims)?;
     let counts: Numbers = grad.size.get(leading..).ok_or(Decline::Shapes)?.into();
-    if counts.len() != dims {
+    if counts.len() != dims || counts.contains(&0) {
         return Err(Decline::Shapes);
     }
     // How many windows have a place, which is the same question from the other side.

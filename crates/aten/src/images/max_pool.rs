@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use spyre_numerics::DType;
 
-use super::pooling::{Pool, leading, pool_launch, write_begin, write_scalars};
+use super::pooling::{Pool, check_float, leading, pool_launch, write_begin, write_scalars};
 use super::steps::lane_of;
 use super::sums::Sums;
 use crate::dtypes::lane;
@@ -35,6 +35,9 @@ fn sliding(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
 
 fn forward(call: &Call<'_>, pool: &Pool, ceils: bool) -> Result<Recipe, Decline> {
     let x = source(call)?;
+    if pool.is_shared() {
+        check_float(x.dtype)?;
+    }
     let size = pool.result_size(&x, ceils)?;
     let wanted = [Wanted::rows(x.dtype, &size), Wanted::rows(DType::Int64, &size)];
     let outputs = Outputs::of(call, &wanted)?;

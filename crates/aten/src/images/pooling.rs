@@ -20,6 +20,11 @@ pub(super) enum Pool {
     Shared(Numbers),
 }
 
+/// Pools of whole numbers are the host's to refuse, or to compute.
+pub(super) fn check_float(dtype: DType) -> Result<(), Decline> {
+    if Category::of(dtype) == Category::Float { Ok(()) } else { Err(Decline::DType { dtype }) }
+}
+
 impl Pool {
     /// One whose size, step, padding and dilation are arguments of a call.
     pub(super) fn sliding(

@@ -52,7 +52,10 @@ impl Parameter {
     pub(crate) fn takes(self, argument: &Argument<'_>) -> bool {
         match self {
             Self::Value(_) | Self::Silent(_) | Self::Of(..) => match argument {
-                Argument::Tensor(_) => true,
+                // What has no say in the dtype is a number to PyTorch, also as a tensor.
+                Argument::Tensor(tensor) => {
+                    !matches!(self, Self::Silent(_)) || tensor.size.is_empty()
+                }
                 Argument::Number(number) => !Number::is_complex(number),
                 _ => false,
             },

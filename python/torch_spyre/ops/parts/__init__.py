@@ -19,6 +19,7 @@ from . import (
     losses,
     making,
     matrices,
+    norms,
     ordering,
     pools,
     reflections,
@@ -31,6 +32,6 @@ from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
     "FUNCTIONS", "LEFT_TO_THE_CPU", "antialiased", "bags", "boxes", "bytes_images", "complex_functions", "complexes",
-    "counting", "distances", "elimination", "fourier", "indices", "losses", "making", "matrices", "ordering", "pools",
-    "reflections", "sampling", "scans", "triangles", "unique",
+    "counting", "distances", "elimination", "fourier", "indices", "losses", "making", "matrices", "norms", "ordering",
+    "pools", "reflections", "sampling", "scans", "triangles", "unique",
 ]  # fmt: skip

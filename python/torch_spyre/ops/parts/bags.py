@@ -18,6 +18,17 @@ def _bags_of(indices: Tensor, offsets: Tensor, bags: int) -> Tensor:
     return torch.searchsorted(offsets[:bags].contiguous(), at, right=True) - 1
 
 
+def _check(weight: Tensor, indices: Tensor, offsets: Tensor) -> None:
+    """Has the CPU refuse bags that are none, and rows that the table does not have: the host reads once."""
+    if not weight.is_floating_point():
+        raise Declined("the CPU says what is wrong")
+    if offsets.numel() == 0 or indices.numel() == 0:
+        return
+    is_wrong = (offsets[0] != 0) | (offsets[-1] > indices.numel()) | (offsets[1:] < offsets[:-1]).any()
+    if bool(is_wrong | (indices.min() < 0) | (indices.max() >= weight.size(0))):
+        raise RuntimeError("offsets begin with 0 and do not fall, up to the number of indices; indices are rows")
+
+
 @part("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = _SUM,
@@ -25,6 +36,7 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> Bags:  # fmt: skip
     bags = offsets.numel() - include_last_offset
+    _check(weight, indices, offsets)
     bag = _bags_of(indices, offsets, bags)
     counts = indices != padding_idx
     rows = weight.index_select(0, indices)

@@ -19,7 +19,8 @@ _ELEMENTS = 1 << 22
 @part("nms", namespace="torchvision")
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """Boxes from the best score on, without those that overlap a kept one too much."""
-    if boxes.dim() != 2 or boxes.size(1) != 4 or scores.shape != boxes.shape[:1] or not boxes.is_floating_point():
+    is_right = boxes.dim() == 2 and boxes.size(1) == 4 and scores.shape == boxes.shape[:1]
+    if not is_right or scores.dtype != boxes.dtype or boxes.dtype not in (torch.float32, torch.float64):
         raise Declined("the CPU says what is wrong")
     order = torch.sort(scores, stable=True, descending=True).indices
     boxes = boxes.index_select(0, order)

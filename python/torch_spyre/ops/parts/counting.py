@@ -25,11 +25,15 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     real(x)
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
+    if not float("-inf") < min <= max < float("inf"):
+        raise RuntimeError("torch.histc: max must be larger than min, and both finite")
     flat = x.reshape(-1)
     low = torch.full((), min, dtype=x.dtype, device=x.device)
     high = torch.full((), max, dtype=x.dtype, device=x.device)
     if min == max and flat.numel():
         low, high = flat.min(), flat.max()
+        if not bool(torch.isfinite(high - low)):
+            raise RuntimeError("torch.histc: the range of the elements is not finite")
     same = low == high
     low, high = torch.where(same, low - 1, low), torch.where(same, high + 1, high)
     inside = (flat >= low) & (flat <= high)

@@ -45,7 +45,8 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
     shape[dim] = index.numel()
     # Counted from the end too: what is copied is not.
     at = index.reshape(-1)
-    at = torch.where(at < 0, at + (x.shape[dim] if x.dim() else 1), at)
+    size = x.shape[dim] if x.dim() else 1
+    at = torch.where((at < 0) & (at >= -size), at + size, at)
     return x.index_copy(dim, at, value.to(x.dtype).expand(shape if x.dim() else []))
 
 
@@ -113,13 +114,22 @@ def equal(x: Tensor, y: Tensor) -> bool:
     return x.shape == y.shape and bool((x == y).all())
 
 
+def _sum_and_least(ends: Tensor, repeats: Tensor) -> list[int]:
+    return torch.stack([ends[-1], repeats.min().to(torch.int64)]).tolist()
+
+
 @part("repeat_interleave.Tensor")
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
     """Which element each copy is one of: as many as have ended before it."""
     if repeats.dim() != 1 or repeats.dtype not in (torch.int32, torch.int64):
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if repeats.numel() == 0:
+        return repeats.clone()
     ends = repeats.to(torch.int64).cumsum(0)
-    total = output_size if output_size is not None else int(ends[-1]) if ends.numel() else 0
+    # With a size, nothing is read back: that is what it is given for.
+    total, least = (output_size, 0) if output_size is not None else _sum_and_least(ends, repeats)
+    if least < 0:
+        raise RuntimeError("repeats can not be negative")
     return torch.searchsorted(ends, torch.arange(total, device=repeats.device), right=True).to(repeats.dtype)
 
 

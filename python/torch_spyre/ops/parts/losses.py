@@ -1,13 +1,49 @@
-"""Gradients of losses that PyTorch has kernels for, and no decomposition."""
+"""Losses: gradients that PyTorch has no decomposition of, and values that are refused."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 
-from .table import part
+from .table import Declined, part
 
 _MEAN = 1
+
+
+@part("binary_cross_entropy")
+def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = _MEAN) -> Tensor:
+    if x.shape != target.shape or not bool((_is_share(x) & _is_share(target)).all()):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    return decomposition_table[torch.ops.aten.binary_cross_entropy.default](x, target, weight, reduction)
+
+
+def _is_share(x: Tensor) -> Tensor:
+    """Marks what is between 0 and 1, which a NaN is not."""
+    return (x >= 0) & (x <= 1)
+
+
+@part("nll_loss_forward")
+def nll_loss_forward(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    if x.dim() == 1 and target.dim() == 0:
+        rows = torch.ops.aten.nll_loss_forward(x[None], target[None], weight, reduction, ignore_index)
+        return rows[0].reshape(()), rows[1]
+    function = decomposition_table[torch.ops.aten.nll_loss_forward.default]
+    return function(x, target, weight, reduction, ignore_index)
+
+
+@part("nll_loss2d_forward")
+def nll_loss2d_forward(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """As many rows as there are places in images."""
+    if x.dim() != 4 or target.shape != (x.size(0), *x.shape[2:]):
+        raise Declined("the CPU says what is wrong")
+    rows, classes = x.permute(0, 2, 3, 1).reshape(-1, x.size(1)), target.reshape(-1)
+    loss, total = torch.ops.aten.nll_loss_forward(rows, classes, weight, reduction, ignore_index)
+    return loss if loss.dim() == 0 else loss.reshape(target.shape), total
 
 
 def _rows(x: Tensor) -> Tensor:

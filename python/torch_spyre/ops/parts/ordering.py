@@ -51,10 +51,10 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 @part("kthvalue")
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    if x.dim() == 0:
+    if x.dim() == 0 and k == 1:
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
-    dim %= x.dim()
-    if not 1 <= k <= x.size(dim):
+    dim %= max(x.dim(), 1)
+    if x.dim() == 0 or not 1 <= k <= x.size(dim):
         raise RuntimeError("selected number k out of range for dimension")
     values, places = x.sort(dim=dim, stable=True)
     return _pick(values, places, _at(x, dim, k - 1), dim, keepdim)
