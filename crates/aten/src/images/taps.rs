@@ -117,11 +117,23 @@ pub(super) fn make_row(steps: &mut Steps, dtype: DType, size: &[usize]) -> Block
     steps.make(dtype, &[size.iter().product()])
 }
 
+/// The least number of a dtype, as it is computed with.
+fn least(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Int8 => "-128",
+        DType::Int16 => "-32768",
+        DType::Int32 => "-2147483648",
+        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => "0",
+        _ => "-inf",
+    }
+}
+
 fn write_frame(kernel: &Generated) -> String {
     let mut text = Text::default();
     let own = text.dims("i", 1);
     text.operand("out", "y", kernel.dtypes[0], &own);
-    let nothing = if kernel.numbers[0] == Nothing::Least as u32 { "-inf" } else { "0" };
+    let is_least = kernel.numbers[0] == Nothing::Least as u32;
+    let nothing = if is_least { least(kernel.dtypes[0]) } else { "0" };
     text.line(format_args!("y = {}({nothing})", lane_of(kernel.dtypes[0])));
     text.kernel(kernel.name)
 }
