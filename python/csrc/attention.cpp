@@ -50,6 +50,9 @@ bool is_taken(const Tensor& query, const Tensor& key, const Tensor& value) {
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
                const std::optional<Tensor>& mask, double dropout, bool, std::optional<double>,
                bool enable_gqa) {
+  if (query.is_nested() || key.is_nested() || value.is_nested()) {
+    return static_cast<int64_t>(at::SDPBackend::math);
+  }
   const bool has_all_heads = query.dim() == 4 && key.dim() == 4 && query.size(1) == key.size(1);
   const bool has_mask = mask.has_value() && mask->defined();
   const bool may = at::globalContext().userEnabledOverrideableSDP() && dropout == 0.0 &&

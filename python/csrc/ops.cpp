@@ -401,6 +401,9 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   if (!is_hosts && decompose(op, stack)) {
     return;
   }
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "The operator '",
+                              schema.operator_name(),
+                              "' has no implementation for spyre, and none for the CPU, where it would be done instead");
   if (!is_hosts) {
     const auto name = c10::toString(schema.operator_name());
     check(spyre_fallback(name.c_str()));

@@ -508,6 +508,21 @@ bool is_copyable(const Tensor& tensor) {
   return (type == kSpyre || type == at::kCPU) && tensor.layout() == c10::kStrided;
 }
 
+// Types whose bits have no meaning as numbers: of fewer than eight bits, and raw bits.
+bool is_opaque(c10::ScalarType type) {
+  return (type >= c10::ScalarType::UInt1 && type <= c10::ScalarType::Int7) ||
+      (type >= c10::ScalarType::Bits1x8 && type <= c10::ScalarType::Bits16) ||
+      type == c10::ScalarType::Float4_e2m1fn_x2;
+}
+
+void check_conversion(const Tensor& self, const Tensor& source) {
+  const bool is_from = is_opaque(source.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_from && !is_opaque(self.scalar_type()), "\"copy_\" not implemented for '",
+                              is_from ? source.scalar_type() : self.scalar_type(), "': a conversion from ",
+                              source.scalar_type(), " to ", self.scalar_type(),
+                              " is defined on no device; pack the numbers in uint8 and view() them");
+}
+
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   TORCH_CHECK(self.defined(), "self is undefined");
   TORCH_CHECK(source.defined(), "src is undefined");
@@ -520,8 +535,11 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   if (C10_UNLIKELY(self.is_alias_of(source))) {
     at::assert_no_partial_overlap(self, source);
   }
-  if (C10_UNLIKELY(self.scalar_type() != source.scalar_type() && spyre_is_card_profile() != 0)) {
-    check_card_converts(self, source);
+  if (C10_UNLIKELY(self.scalar_type() != source.scalar_type())) {
+    check_conversion(self, source);
+    if (spyre_is_card_profile() != 0) {
+      check_card_converts(self, source);
+    }
   }
   c10::MaybeOwned<Tensor> expanded = c10::MaybeOwned<Tensor>::borrowed(source);
   if (self.sizes() != source.sizes()) {

@@ -38,7 +38,10 @@ def _str_intern(tensor: torch.Tensor, *, tensor_contents: str | None = None) -> 
 def _is_ours(tensor: torch.Tensor) -> bool:
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return is_plain and not is_wrapped and tensor.device.type == DEVICE_NAME
+    if not is_plain or is_wrapped or tensor.device.type != DEVICE_NAME:
+        return False
+    # Of sparse and nested tensors PyTorch prints the parts, which come here one by one.
+    return tensor.layout == torch.strided and not tensor.is_nested
 
 
 def _contents(tensor: torch.Tensor) -> str:

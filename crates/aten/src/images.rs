@@ -14,6 +14,7 @@ mod pooling;
 mod resampling;
 mod steps;
 pub(crate) mod sums;
+mod taps;
 mod windows;
 
 use crate::op::Function;

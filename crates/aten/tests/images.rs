@@ -185,3 +185,28 @@ fn a_batch_of_no_images_has_gradients_of_zero() {
     let image = compiles("col2im", &[columns, Argument::Wholes(&[9, 8]), size, one, one, two], &[]);
     assert_eq!((image.results[0].size[..].to_vec(), image.launches.len()), (vec![0, 6, 9, 8], 0));
 }
+
+#[test]
+fn a_pool_reads_whole_views_of_an_image_for_each_place_of_its_windows() {
+    let x = tensor(Float32, &[2, 3, 9, 8], &[216, 72, 8, 1]);
+    let [size, step, padding, dilation] = [[3, 3], [2, 2], [1, 1], [1, 1]];
+    let lists = [&size, &step, &padding, &dilation].map(|list| Argument::Wholes(list));
+    let y = tensor(Float32, &[2, 3, 5, 4], &[60, 20, 4, 1]);
+    let at = tensor(Int64, &[2, 3, 5, 4], &[60, 20, 4, 1]);
+    let call = [&[x][..], &lists, &[false.into(), y, at]].concat();
+    let recipe = compiles("max_pool2d_with_indices.out", &call, &[6, 7]);
+    // A frame around the image, nine places that are brought together and compared, and where they are.
+    assert_eq!(recipe.launches.len(), 2 + 9 * 2 + 1);
+    let looks_up = |text: String| text.contains("x[");
+    assert!(!recipe.launches.iter().any(|launch| looks_up(launch.kernel.text())));
+}
+
+#[test]
+fn the_places_of_a_large_window_are_looked_up() {
+    let x = tensor(Float32, &[2, 3, 28, 28], &[2352, 784, 28, 1]);
+    let y = tensor(Float32, &[2, 3, 1, 1], &[3, 1, 1, 1]);
+    let at = tensor(Int64, &[2, 3, 1, 1], &[3, 1, 1, 1]);
+    let call = [x, Argument::Wholes(&[1, 1]), y, at];
+    let recipe = compiles("adaptive_max_pool2d.out", &call, &[2, 3]);
+    assert_eq!(recipe.launches.len(), 1);
+}

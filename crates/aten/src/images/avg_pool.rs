@@ -4,16 +4,19 @@ use smallvec::{SmallVec, smallvec};
 use spyre_artifact::Constant;
 use spyre_numerics::DType;
 
+use super::channels::launch;
 use super::pooling::{
     Pool, check_float, leading, longest, pool_launch, write_begin, write_scalars,
 };
-use super::steps::lane_of;
+use super::steps::{Block, Steps, lane_of, rows_of};
 use super::sums::Sums;
-use crate::dtypes::Category;
+use super::taps::{Nothing, Taps, are_few, make_row, operands};
+use super::windows::{Window, Windows};
+use crate::dtypes::{Category, is_wide};
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Launch, Place, Recipe};
 use crate::reductions::source;
 use crate::views::Numbers;
 use crate::{Argument, Call, Decline, Tensor};
@@ -90,7 +93,10 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Resul
     }
     let size = pool.result_size(&x, ceils)?;
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
-    let mut launches: SmallVec<[crate::Launch; 1]> = smallvec![];
+    if let Some(windows) = taken_one_by_one(pool, &x, &size, &outputs)? {
+        return one_by_one(x, &windows, outputs, divisor);
+    }
+    let mut launches: SmallVec<[Launch; 1]> = smallvec![];
     if !size.contains(&0) {
         let leading = leading(&x, pool.dims())?;
         let sizes = pool.sizes(&x.size[leading..]);
@@ -104,6 +110,118 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Resul
     let mut recipe = outputs.into_recipe();
     recipe.launches.extend(launches);
     Ok(recipe)
+}
+
+/// The windows of a pool that is summed place by place; `None` where one kernel looks all places up.
+fn taken_one_by_one(
+    pool: &Pool,
+    x: &Tensor<'_>,
+    size: &[usize],
+    outputs: &Outputs<'_>,
+) -> Result<Option<Windows>, Decline> {
+    let is_plain = outputs.get(0).1.dtype == x.dtype && Category::of(x.dtype) == Category::Float;
+    if size.contains(&0) || !is_plain {
+        return Ok(None);
+    }
+    let leading = leading(x, pool.dims())?;
+    Ok(pool.even(&x.size[leading..]).filter(are_few))
+}
+
+/// Adds what windows see place by place, and divides.
+fn one_by_one(
+    x: Tensor<'_>,
+    windows: &Windows,
+    outputs: Outputs<'_>,
+    divisor: Divisor,
+) -> Result<Recipe, Decline> {
+    let (place, y) = outputs.get(0);
+    let y = Block::of(place, &y);
+    let mut steps = Steps::after(outputs.into_recipe());
+    let size = y.view.size.clone();
+    let image = Block::of(Place::Argument(0), &x);
+    let taps = Taps::of(&mut steps, windows, image, &size, Nothing::Zero)?;
+    // Many small numbers are rounded once, at the end.
+    let wide = if is_wide(x.dtype) { x.dtype } else { DType::Float32 };
+    let sums = make_row(&mut steps, wide, &size);
+    taps.each(&mut steps, |steps, nth, seen| match nth {
+        0 => steps.copy(&seen, &sums),
+        _ => steps.add(&seen, &sums),
+    })?;
+    let sums = sums.seen_as(rows_of(&size));
+    let leading = size.len() - windows.len();
+    let places = &x.size[leading..];
+    let divisor = divisor_of_all(windows, places, &size[leading..], divisor);
+    steps.push(divide(windows, places, &sums, &y, divisor)?);
+    Ok(steps.into_recipe())
+}
+
+/// What sums are divided by: one number for all, if no window is cut off.
+fn divisor_of_all(
+    windows: &Windows,
+    places: &[usize],
+    counts: &[usize],
+    divisor: Divisor,
+) -> Divisor {
+    let is_inside = |(at, window): (usize, &Window)| {
+        window.padding == 0 && (counts[at] - 1) * window.step + window.size <= places[at]
+    };
+    let all = windows.iter().map(|window| window.size).product::<usize>() as f64;
+    match divisor {
+        Divisor::Inside | Divisor::WithPadding if windows.iter().enumerate().all(is_inside) => {
+            Divisor::Number(all)
+        }
+        _ => divisor,
+    }
+}
+
+/// Divides sums by how many places each window has.
+fn divide(
+    windows: &Windows,
+    places: &[usize],
+    sums: &Block,
+    y: &Block,
+    divisor: Divisor,
+) -> Result<Launch, Decline> {
+    let leading = sums.view.size.len() - windows.len();
+    let numbers = smallvec![leading as u32, windows.len() as u32, divisor.kind()];
+    let mut launch = launch("pool_means", write_means, numbers, operands([sums, y]))?;
+    for (window, &places) in windows.iter().zip(places) {
+        let words = [window.size, window.step, window.padding, places];
+        launch.scalars.extend(words.map(|number| number as u64));
+    }
+    launch.scalars.extend(divisor.word(y.dtype));
+    Ok(launch)
+}
+
+fn write_means(kernel: &Generated) -> String {
+    let [leading, dims, divisor] = [0, 1, 2].map(|at| kernel.numbers[at] as usize);
+    let mut text = Text::default();
+    let (n, o) = (text.dims("n", leading), text.dims("o", dims));
+    let all = [n, o].concat();
+    text.operand("in", "sums", kernel.dtypes[0], &all);
+    text.operand("out", "y", kernel.dtypes[1], &all);
+    for dim in 0..dims {
+        for letter in ["z", "s", "p", "w"] {
+            text.line(format_args!("scalar {letter}{dim}_: i64"));
+        }
+    }
+    let lane = lane_of(kernel.dtypes[0]);
+    if divisor == 2 {
+        text.line(format_args!("scalar divisor: {lane}"));
+        text.line(format_args!("y = sums / divisor"));
+        return text.kernel(kernel.name);
+    }
+    for dim in 0..dims {
+        text.line(format_args!("b{dim} = o{dim} * s{dim}_ - p{dim}_"));
+        let count = match divisor {
+            1 => format!("min(b{dim} + z{dim}_, w{dim}_ + p{dim}_) - b{dim}"),
+            _ => format!("min(b{dim} + z{dim}_, w{dim}_) - max(b{dim}, 0)"),
+        };
+        text.line(format_args!("c{dim} = max({count}, 1)"));
+    }
+    let counts: Vec<String> = (0..dims).map(|dim| format!("c{dim}")).collect();
+    text.line(format_args!("y = sums / {lane}({})", counts.join(" * ")));
+    text.kernel(kernel.name)
 }
 
 fn numbers(pool: &Pool, leading: usize, divisor: Divisor) -> SmallVec<[u32; 8]> {

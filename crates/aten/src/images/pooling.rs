@@ -54,6 +54,19 @@ impl Pool {
         }
     }
 
+    /// Its windows if they are of one size: also those of places that are shared evenly.
+    pub(super) fn even(&self, places: &[usize]) -> Option<Windows> {
+        let counts = match self {
+            Self::Sliding(windows) => return Some(windows.clone()),
+            Self::Shared(counts) => counts,
+        };
+        let window = |(&places, &count): (&usize, &usize)| {
+            let size = places.checked_div(count).filter(|size| size * count == places)?;
+            Some(Window { size, step: size, padding: 0, dilation: 1 })
+        };
+        places.iter().zip(counts).map(window).collect()
+    }
+
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Shared(_))
     }

@@ -98,6 +98,11 @@ impl Steps {
         Ok(())
     }
 
+    /// What is made first: the results of a call.
+    pub(super) fn after(recipe: Recipe) -> Self {
+        Self(recipe)
+    }
+
     pub(super) fn into_recipe(self) -> Recipe {
         self.0
     }

@@ -1,0 +1,23 @@
+// Kernels of PyTorch's own that are made of other ops, and so serve every device whose tensors they are given.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+namespace spyre {
+
+// Runs the kernel that PyTorch has registered for another key, with the arguments as they are.
+template <c10::DispatchKey key>
+void borrowed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  op.redispatchBoxed(c10::DispatchKeySet(key), stack);
+}
+
+// Registers such kernels for a library's own key.
+template <c10::DispatchKey key>
+void borrow(torch::Library& library, c10::ArrayRef<const char*> ops) {
+  for (const char* op : ops) {
+    library.impl(op, torch::CppFunction::makeFromBoxedFunction<&borrowed<key>>());
+  }
+}
+
+} // namespace spyre
