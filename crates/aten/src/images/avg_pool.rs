@@ -83,7 +83,12 @@ fn shared(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
 fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let size = pool.result_size(&x, ceils)?;
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    // Volumes that share places are the exception: they lie in rows.
+    let wanted = match (pool.dims(), pool.is_shared()) {
+        (3, true) => Wanted::rows(x.dtype, &size),
+        _ => Wanted::image(x.dtype, &size, &x),
+    };
+    let outputs = Outputs::of(call, &[wanted])?;
     let mut launches: SmallVec<[crate::Launch; 1]> = smallvec![];
     if !size.contains(&0) {
         let leading = leading(&x, pool.dims())?;
