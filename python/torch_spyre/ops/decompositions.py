@@ -200,8 +200,10 @@ def _of_its_form(overload: OpOverload, function: Function) -> Function:
     def write(*args: Any, **kwargs: Any) -> Any:
         given = [kwargs[a.name] if a.name in kwargs else args[places[a.name]] for a in written]
         result = function(*args, **{name: value for name, value in kwargs.items() if name not in outs})
-        targets = _tensors(given)
-        for target, value in zip(targets, _tensors(result), strict=True):
+        targets, values = _tensors(given), _tensors(result)
+        if outs and any(target.dtype != value.dtype for target, value in zip(targets, values, strict=True)):
+            raise Declined("results of another dtype are the CPU's to refuse, or to convert")
+        for target, value in zip(targets, values, strict=True):
             _store(target, value, may_resize=bool(outs))
         return None if not overload._schema.returns else targets[0] if len(targets) == 1 else tuple(targets)
 
@@ -214,5 +216,16 @@ def _store(target: torch.Tensor, value: torch.Tensor, may_resize: bool) -> None:
     if target.shape != value.shape:
         if not may_resize:
             raise RuntimeError(f"output with shape {list(target.shape)} doesn't match {list(value.shape)}")
-        target.resize_(value.shape)
+        _resize(target, value)
     target.copy_(value)
+
+
+def _resize(target: torch.Tensor, value: torch.Tensor) -> None:
+    """Gives a result its shape and strides, with PyTorch's warning if there was something in it."""
+    from torch._prims_common import is_non_overlapping_and_dense_or_false
+    from torch._prims_common.wrappers import _resize_output_check
+
+    _resize_output_check(target, value.shape)
+    target.resize_(value.shape)
+    if is_non_overlapping_and_dense_or_false(value):
+        target.as_strided_(value.shape, value.stride())
