@@ -453,7 +453,7 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
     }
     let mut steps = Steps::default();
     let stride = image_like(&size, &[&x, &weight]);
-    let result = steps.make_as(x.dtype, &size, stride);
+    let result = steps.make_as(x.dtype, &size, &stride);
     let is_in_rows = result.view.stride == like(&size, &[]);
     // Products write rows of places.
     let y = if is_in_rows { result.clone() } else { steps.make(x.dtype, &size) };
