@@ -40,7 +40,10 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   // Numbers that kernels do not have, such as complex ones, are compared first.
   const Tensor flags = row(self.scalar_type() == at::kBool ? self : self.ne(0));
   const int64_t found = count(flags);
-  at::native::resize_output(out, {found, self.dim()});
+  // The places along each dim lie side by side, as on the CPU.
+  if (at::native::resize_output(out, {found, self.dim()})) {
+    out.as_strided_({found, self.dim()}, {1, found});
+  }
   if (found > 0 && self.dim() > 0) {
     const auto made = call_native(op, {flags, self.sizes().vec(), out}, {2});
     TORCH_INTERNAL_ASSERT(made.has_value(), "there is no kernel for the places of truth values");

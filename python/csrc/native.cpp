@@ -4,6 +4,7 @@
 #include "checks.h"
 #include "elsewhere.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -242,11 +243,12 @@ int32_t make_results(const SpyreCall& call, const SpyreResult* results, int64_t 
   return status;
 }
 
-// What became of a call: `size` is what a result is to have before it is called again.
+// What became of a call: `size` and `strides` are what a result is to have before it is called again.
 struct Outcome {
   int32_t status = SPYRE_OK;
   Results made;
   std::vector<int64_t> size;
+  std::vector<int64_t> strides;
 };
 
 Outcome carry_out(int32_t op, const Arguments& arguments, at::IntArrayRef written) {
@@ -266,6 +268,7 @@ Outcome carry_out(int32_t op, const Arguments& arguments, at::IntArrayRef writte
   }
   if (outcome.status == SPYRE_RESIZE) {
     outcome.size.assign(results[0].sizes, results[0].sizes + results[0].dim);
+    outcome.strides.assign(results[0].strides, results[0].strides + results[0].dim);
   }
   return outcome;
 }
@@ -298,11 +301,13 @@ class Signature {
   }
 
   // Results that are given as `out` take the shape that they are to have; a tensor that is changed keeps its own.
-  void resize(c10::ArrayRef<c10::IValue> given, at::IntArrayRef size) const {
+  void resize(c10::ArrayRef<c10::IValue> given, at::IntArrayRef size, at::IntArrayRef strides) const {
     for (const int64_t at : written_) {
       const Tensor& result = given[at].toTensor();
       TORCH_CHECK(may_resize_, "output with shape ", result.sizes(), " doesn't match the broadcast shape ", size);
-      at::native::resize_output(result, size);
+      if (at::native::resize_output(result, size)) {
+        result.as_strided_(size, strides);
+      }
     }
   }
 
@@ -329,6 +334,23 @@ class Signature {
     stack[stack.size() - count + *indices_] = std::move(prepared);
   }
 
+  // Whether a result lies in part on an argument, or is one of a list of them: the CPU refuses what it does not
+  // take of that, before anything is written.
+  bool shares_result(c10::ArrayRef<c10::IValue> given) const {
+    for (const int64_t written : written_) {
+      if (!given[written].isTensor() || !given[written].toTensor().defined()) {
+        continue;
+      }
+      const auto* result = given[written].toTensor().unsafeGetTensorImpl();
+      for (size_t at = 0; at < given.size(); ++at) {
+        if (static_cast<int64_t>(at) != written && shares(given[at], result)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   // Gives a call the random numbers that it needs; false if it has a generator of another device.
   bool set_random(c10::ArrayRef<c10::IValue> given, Arguments& arguments) const {
     if (!generator_.has_value()) {
@@ -347,6 +369,23 @@ class Signature {
   }
 
  private:
+  static bool shares(const c10::IValue& value, const c10::TensorImpl* result) {
+    if (value.isTensor()) {
+      const Tensor& tensor = value.toTensor();
+      return tensor.defined() &&
+          at::get_overlap_status(tensor.unsafeGetTensorImpl(), result) == at::MemOverlapStatus::Partial;
+    }
+    if (!value.isTensorList()) {
+      return false;
+    }
+    for (const Tensor& tensor : value.toTensorList()) {
+      if (tensor.defined() && tensor.unsafeGetTensorImpl()->unsafe_storage().is_alias_of(result->unsafe_storage())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   static bool needs_preparation(const c10::IValue& indices) {
     bool needs = false;
     each_of(indices, [&](const Tensor& index) {
@@ -387,12 +426,12 @@ class NativeKernel final : public c10::OperatorKernel {
     const auto count = schema.arguments().size();
     const auto given = torch::jit::last(*stack, count);
     Arguments arguments;
-    if (!arguments.take(given) || !signature_->set_random(given, arguments)) {
+    if (signature_->shares_result(given) || !arguments.take(given) || !signature_->set_random(given, arguments)) {
       return false;
     }
     auto outcome = carry_out(op_, arguments, signature_->written());
     if (outcome.status == SPYRE_RESIZE && may_resize) {
-      signature_->resize(given, outcome.size);
+      signature_->resize(given, outcome.size, outcome.strides);
       return run(op, stack, false);
     }
     if (outcome.status == SPYRE_ELSEWHERE || outcome.status == SPYRE_RESIZE) {

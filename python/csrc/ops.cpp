@@ -214,12 +214,19 @@ bool takes_mixed_devices(const std::string& name) {
   return names.count(name) != 0;
 }
 
-// Refuses tensors of two devices, as every op does. Numbers that are tensors of the CPU may be mixed in.
-std::optional<c10::Device> common_device(const std::string& name, c10::ArrayRef<c10::IValue> arguments) {
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+// Refuses tensors of two devices, as every op does. Numbers that are tensors of the CPU may be mixed in where they
+// are read.
+std::optional<c10::Device> common_device(const std::string& name, c10::ArrayRef<c10::IValue> arguments,
+                                         const c10::FunctionSchema* schema = nullptr) {
   std::optional<c10::Device> device;
   std::optional<c10::Device> other;
-  for (const auto& argument : arguments) {
-    each_tensor(argument, [&](const Tensor& tensor) {
+  for (size_t at = 0; at < arguments.size(); ++at) {
+    const bool is_result = schema != nullptr && is_written(schema->arguments()[at]);
+    each_tensor(arguments[at], [&](const Tensor& tensor) {
       if (!tensor.defined()) {
         return;
       }
@@ -228,7 +235,7 @@ std::optional<c10::Device> common_device(const std::string& name, c10::ArrayRef<
           other = tensor.device();
         }
         device = device.has_value() ? device : tensor.device();
-      } else if (tensor.dim() > 0 || tensor.device().type() != at::kCPU) {
+      } else if (tensor.dim() > 0 || tensor.device().type() != at::kCPU || is_result) {
         other = tensor.device();
       }
     });
@@ -363,10 +370,6 @@ void refuse_foreign_tensors(c10::ArrayRef<c10::IValue> arguments) {
   }
 }
 
-bool is_written(const c10::Argument& argument) {
-  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-}
-
 // A result that is an argument's own memory, and that nobody writes: a copy would not be one.
 void refuse_views(const c10::OperatorHandle& op) {
   for (const auto& result : op.schema().returns()) {
@@ -377,13 +380,40 @@ void refuse_views(const c10::OperatorHandle& op) {
   }
 }
 
+// Whether one lies on the other, so that the CPU may refuse to write it.
+bool is_shared(const Tensor& tensor, const Tensor& result, bool is_pointwise) {
+  const auto status = at::get_overlap_status(tensor, result);
+  return status == at::MemOverlapStatus::Partial || (status == at::MemOverlapStatus::Full && !is_pointwise);
+}
+
+// Whether a tensor that is written has memory in common with another argument, or elements in common with itself:
+// the CPU says what is refused of that.
+bool shares_result(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> given) {
+  const auto& schema = op.schema();
+  const bool is_pointwise = op.hasTag(at::Tag::pointwise);
+  bool shares = false;
+  for (size_t at = 0; at < given.size(); ++at) {
+    if (!is_written(schema.arguments()[at]) || !given[at].isTensor() || !is_spyre(given[at].toTensor())) {
+      continue;
+    }
+    const Tensor& result = given[at].toTensor();
+    shares = shares || at::has_internal_overlap(result) == at::MemOverlap::Yes;
+    for (size_t other = 0; other < given.size(); ++other) {
+      each_tensor(given[other], [&](const Tensor& tensor) {
+        shares = shares || (is_spyre(tensor) && other != at && is_shared(tensor, result, is_pointwise));
+      });
+    }
+  }
+  return shares;
+}
+
 } // namespace
 
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
   const auto count = schema.arguments().size();
   const auto given = torch::jit::last(*stack, count).vec();
-  const auto found = common_device(schema.name(), given);
+  const auto found = common_device(schema.name(), given, &schema);
   std::optional<c10::Device> device = found;
   for (const auto& value : given) {
     if (!device.has_value() && value.isDevice() && value.toDevice().type() == kSpyre) {
@@ -398,7 +428,7 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   }
   refuse_views(op);
   const bool is_hosts = draws_on_host(given);
-  if (!is_hosts && decompose(op, stack)) {
+  if (!is_hosts && !shares_result(op, given) && decompose(op, stack)) {
     return;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "The operator '",

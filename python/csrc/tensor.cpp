@@ -549,6 +549,9 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
     return self;
   }
   const Tensor& from = *expanded;
+  if (self.device() == from.device()) {
+    at::assert_no_partial_overlap(self, from);
+  }
   const bool has_bits = self.is_conj() || self.is_neg() || from.is_conj() || from.is_neg();
   if (C10_LIKELY(!has_bits)) {
     copy_memory(self, from, non_blocking);

@@ -87,8 +87,15 @@ def test_bits_can_be_seen_as_another_dtype(shape, dtype, seen, device: torch.dev
 
 def test_overlapping_views_of_one_storage_are_copied_as_if_apart(device: torch.device) -> None:
     row = torch.arange(10.0).to(device)
-    row[1:].copy_(row[:-1])
-    assert row.tolist() == [0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+    row[::3].copy_(row[1:5])
+    assert row.tolist() == [1, 1, 2, 2, 4, 5, 3, 7, 8, 4]
+
+
+def test_rows_that_overlap_are_not_copied(device: torch.device) -> None:
+    row = torch.arange(10.0).to(device)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        row[1:].copy_(row[:-1])
+    assert row.tolist() == list(range(10))
 
 
 def test_elements_that_are_written_twice_are_refused(device: torch.device) -> None:

@@ -17,5 +17,5 @@ pub enum Decline {
     #[error("arguments of these shapes do not go together")]
     Shapes,
     #[error("a result is to be of shape {size:?}")]
-    ResultShape { size: Vec<usize> },
+    ResultShape { size: Vec<usize>, stride: Vec<usize> },
 }

@@ -48,6 +48,24 @@ pub(crate) fn lane(dtype: DType) -> Result<Lane, Decline> {
     Lane::of(dtype.host_format()).ok_or(Decline::DType { dtype })
 }
 
+/// The dtype that PyTorch has under a number, of those that kernels compute with.
+pub(crate) fn numbered(number: i64) -> Option<DType> {
+    use DType as D;
+    Some(match number {
+        0 => D::UInt8,
+        1 => D::Int8,
+        2 => D::Int16,
+        3 => D::Int32,
+        4 => D::Int64,
+        5 => D::Float16,
+        6 => D::Float32,
+        7 => D::Float64,
+        11 => D::Bool,
+        15 => D::BFloat16,
+        _ => return None,
+    })
+}
+
 /// Whether many numbers can be added up in a dtype: narrow floats would be rounded at every step.
 pub(crate) fn is_wide(dtype: DType) -> bool {
     matches!(dtype, DType::Float32 | DType::Float64) || Category::of(dtype) == Category::Whole

@@ -103,6 +103,11 @@ impl Text {
     }
 }
 
+/// The number of an element, counted row by row.
+pub(crate) fn row_index(dims: &[String]) -> String {
+    dims[1..].iter().fold(dims[0].clone(), |outer, dim| format!("({outer} * size({dim}) + {dim})"))
+}
+
 /// A tensor without dimensions has one of one element.
 pub(crate) struct AtLeastOne {
     size: Numbers,

@@ -5,7 +5,8 @@ use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 
 use crate::dtypes::{Category, lane, promoted};
-use crate::generated::{AtLeastOne, Generated, Text};
+use crate::generated::{AtLeastOne, Generated, Text, row_index};
+use crate::indexing::check_dims;
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::{Launch, OperandView, Place, Recipe};
@@ -78,15 +79,19 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
         // What is wrong with these numbers is the host's to say.
         return Err(Decline::Shapes);
     }
-    if y.size != [count as usize] {
-        return Err(Decline::ResultShape { size: vec![count as usize] });
+    // A result of as many elements keeps its shape, and is filled row by row.
+    if y.size.iter().product::<usize>() != count as usize {
+        return Err(Decline::ResultShape { size: vec![count as usize], stride: vec![1] });
     }
     let mut recipe = Recipe::default();
     if count > 0.0 {
         // Coordinates are exact in both lanes, and floats are computed in the wider one.
         let own = if Category::of(y.dtype) == Category::Float { Lane::F64 } else { Lane::I64 };
-        let tensors = [(Place::Argument(3), y)];
-        let mut launch = Generated::launch("arange", write_arange, smallvec![], &tensors)?;
+        check_dims(y.size.len())?;
+        let y = AtLeastOne::of(&y);
+        let tensors = [(Place::Argument(3), y.tensor())];
+        let numbers = smallvec![y.tensor().size.len() as u32];
+        let mut launch = Generated::launch("arange", write_arange, numbers, &tensors)?;
         launch.scalars.extend([word(&start, own), word(&step, own)]);
         recipe.launches.push(launch);
     }
@@ -101,7 +106,8 @@ fn whole_count(start: &Number, end: &Number, step: &Number) -> Option<f64> {
 
 fn write_arange(kernel: &Generated) -> String {
     let mut text = Text::default();
-    let own = text.dims("i", 1);
+    let own = text.dims("i", kernel.numbers[0] as usize);
+    let index = row_index(&own);
     let dtype = kernel.dtypes[0];
     let (wide, lane) =
         (Category::of(dtype) == Category::Float, lane(dtype).map_or("f32", Lane::name));
@@ -109,7 +115,7 @@ fn write_arange(kernel: &Generated) -> String {
     text.operand("out", "y", dtype, &own);
     text.line(format_args!("scalar start: {computed}"));
     text.line(format_args!("scalar step: {computed}"));
-    text.line(format_args!("y = {lane}(start + {computed}(i0) * step)"));
+    text.line(format_args!("y = {lane}(start + {computed}({index}) * step)"));
     text.kernel(kernel.name)
 }
 
@@ -129,7 +135,7 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
     let given = list.iter().flatten().map(|tensor| tensor.dtype);
     let dtype = given.reduce(promoted).ok_or(Decline::Shapes)?;
     let Some(&(_, first)) = parts.first() else {
-        return Ok(Outputs::of(call, &[Wanted::rows(dtype, &[0])])?.into_recipe());
+        return Ok(Outputs::cast(call, &[Wanted::rows(dtype, &[0])])?.into_recipe());
     };
     let rank = first.size.len();
     let dim = call.whole(1).ok_or(Decline::Argument { argument: 1, expected: "a dim" })?;
@@ -144,7 +150,7 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
     if !parts.iter().all(|(_, part)| fits(part)) {
         return Err(Decline::Shapes);
     }
-    let outputs = Outputs::of(call, &[Wanted::rows(dtype, &size)])?;
+    let outputs = Outputs::cast(call, &[Wanted::rows(dtype, &size)])?;
     let mut launches: SmallVec<[Launch; 4]> = smallvec![];
     let (place, y) = outputs.get(0);
     let mut at = 0;

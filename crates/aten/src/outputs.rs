@@ -5,7 +5,7 @@ use spyre_numerics::DType;
 
 use crate::dtypes::can_cast;
 use crate::recipe::{Place, Recipe, ResultShape};
-use crate::views::{Numbers, like};
+use crate::views::{Numbers, image_like, like};
 use crate::{Call, Decline, Tensor};
 
 /// What a result is to be.
@@ -21,6 +21,11 @@ impl Wanted {
     pub(crate) fn rows(dtype: DType, size: &[usize]) -> Self {
         Self { dtype, size: size.into(), stride: like(size, &[]) }
     }
+
+    /// One that lies as an image does.
+    pub(crate) fn image(dtype: DType, size: &[usize], like: &Tensor<'_>) -> Self {
+        Self { dtype, size: size.into(), stride: image_like(size, &[like]) }
+    }
 }
 
 /// The results of a call, in order.
@@ -31,8 +36,22 @@ pub(crate) struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    /// Those that the call is given, if they are as wanted; or new ones.
+    /// Those that the call is given, if they are as wanted; or new ones. One of another dtype is the
+    /// host's to refuse, or to convert.
     pub(crate) fn of(call: &Call<'a>, wanted: &[Wanted]) -> Result<Self, Decline> {
+        Self::taken(call, wanted, |from, to| from == to)
+    }
+
+    /// The same for an op whose results may be stored as another dtype.
+    pub(crate) fn cast(call: &Call<'a>, wanted: &[Wanted]) -> Result<Self, Decline> {
+        Self::taken(call, wanted, can_cast)
+    }
+
+    fn taken(
+        call: &Call<'a>,
+        wanted: &[Wanted],
+        takes: fn(DType, DType) -> bool,
+    ) -> Result<Self, Decline> {
         if call.written.is_empty() {
             let made = wanted.iter().map(|wanted| {
                 let Wanted { dtype, size, stride } = wanted.clone();
@@ -45,9 +64,10 @@ impl<'a> Outputs<'a> {
             let tensor = call.tensor(argument);
             let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
             if tensor.size != &wanted.size[..] {
-                return Err(Decline::ResultShape { size: wanted.size.to_vec() });
+                let (size, stride) = (wanted.size.to_vec(), wanted.stride.to_vec());
+                return Err(Decline::ResultShape { size, stride });
             }
-            if !can_cast(wanted.dtype, tensor.dtype) {
+            if !takes(wanted.dtype, tensor.dtype) {
                 return Err(Decline::Cast { from: wanted.dtype, to: tensor.dtype });
             }
             given.push((Place::Argument(argument), tensor));

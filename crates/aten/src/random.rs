@@ -122,7 +122,7 @@ fn bernoulli_of(call: &Call<'_>, probabilities: usize) -> Result<Recipe, Decline
     let p = call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })?;
     check_float(p.dtype)?;
     let size = if probabilities == 0 { p.size } else { source(call)?.size };
-    let outputs = Outputs::of(call, &[Wanted::rows(DType::Bool, size)])?;
+    let outputs = Outputs::cast(call, &[Wanted::rows(DType::Bool, size)])?;
     let (place, y) = outputs.get(0);
     let strides = expanded(&p, y.size).ok_or(Decline::Shapes)?;
     let given = [(Place::Argument(argument), p.dtype, strides)];
@@ -195,7 +195,7 @@ fn permutation(call: &Call<'_>) -> Result<Recipe, Decline> {
     let y = call.tensor(2).ok_or(Decline::Argument { argument: 2, expected: "a tensor" })?;
     check(count as i64 <= last_whole(y.dtype)?, 0)?;
     if y.size != [count] {
-        return Err(Decline::ResultShape { size: vec![count] });
+        return Err(Decline::ResultShape { size: vec![count], stride: vec![1] });
     }
     let mut recipe = Recipe::default();
     if count > 0 {

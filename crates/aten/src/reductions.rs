@@ -5,7 +5,7 @@ use spyre_artifact::Constant;
 use spyre_artifact::Lane;
 use spyre_numerics::DType;
 
-use crate::dtypes::{Category, lane};
+use crate::dtypes::{Category, lane, numbered};
 use crate::nest::{Nest, kept_strides};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
@@ -20,16 +20,16 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("nansum.out", |call| Dims::of(call, 1, 2)?.reduce(call, &NAN_SUM, Kind::Accumulated)),
     ("mean.out", |call| Dims::of(call, 1, 2)?.reduce(call, &MEAN, Kind::Float)),
     ("prod.int_out", |call| Dims::of(call, 1, 2)?.reduce(call, &PRODUCT, Kind::Accumulated)),
-    ("prod", |call| Dims::all(call).reduce(call, &PRODUCT, Kind::Accumulated)),
+    ("prod", |call| Dims::all(call).accumulate(call, &PRODUCT, asked(call, 1)?)),
     ("amax.out", |call| Dims::of(call, 1, 2)?.reduce(call, &LARGEST, Kind::Same)),
     ("amin.out", |call| Dims::of(call, 1, 2)?.reduce(call, &SMALLEST, Kind::Same)),
     ("max", |call| Dims::all(call).reduce(call, &LARGEST, Kind::Same)),
     ("min", |call| Dims::all(call).reduce(call, &SMALLEST, Kind::Same)),
     ("any.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ANY, Kind::Truth)),
-    ("any.dims_out", |call| Dims::of(call, 1, 2)?.reduce(call, &ANY, Kind::Truth)),
+    ("any.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ANY, Kind::Truth)),
     ("any.all_out", |call| Dims::all(call).reduce(call, &ANY, Kind::Truth)),
     ("all.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ALL, Kind::Truth)),
-    ("all.dims_out", |call| Dims::of(call, 1, 2)?.reduce(call, &ALL, Kind::Truth)),
+    ("all.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ALL, Kind::Truth)),
     ("all.all_out", |call| Dims::all(call).reduce(call, &ALL, Kind::Truth)),
     ("var.correction", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE)),
     ("var.correction_out", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE)),
@@ -172,6 +172,14 @@ impl Dims {
         Ok(Self { reduced, keeps })
     }
 
+    /// The same for an op that reduces nothing if an argument lists nothing: there is no kernel for that.
+    fn listed(call: &Call<'_>, dims: usize, keeps: usize) -> Result<Self, Decline> {
+        match call.argument(dims) {
+            Argument::Wholes([]) => Err(Decline::Argument { argument: dims, expected: "a dim" }),
+            _ => Self::of(call, dims, keeps),
+        }
+    }
+
     /// One dim, or all as if they were one: that needs a tensor that lies row by row.
     fn flat(call: &Call<'_>, dim: usize, keeps: usize) -> Result<Self, Decline> {
         let dims = Self::of(call, dim, keeps)?;
@@ -212,14 +220,7 @@ impl Dims {
         let x = source(call)?;
         let given = call.written.first().and_then(|&at| call.tensor(at)).map(|y| y.dtype);
         let (compute, result) = match kind {
-            Kind::Accumulated => {
-                let wide = |dtype| match Category::of(dtype) {
-                    Category::Truth | Category::Whole => DType::Int64,
-                    _ => dtype,
-                };
-                let dtype = given.unwrap_or(wide(x.dtype));
-                (numbers(dtype), dtype)
-            }
+            Kind::Accumulated => return self.accumulate(call, template, given),
             Kind::Float => (given.unwrap_or(x.dtype), given.unwrap_or(x.dtype)),
             // There is no largest of nothing, and the host says so.
             Kind::Same | Kind::Place if self.count(&x) == 0 => return Err(Decline::Shapes),
@@ -235,6 +236,20 @@ impl Dims {
             scalars.push(Constant::Float(self.count(&x) as f64).word());
         }
         self.launch(call, template, compute, &[result], scalars)
+    }
+
+    /// Adds up or multiplies in the dtype of the result; without one, whole numbers and truth values are of
+    /// 64 bits.
+    fn accumulate(
+        &self,
+        call: &Call<'_>,
+        template: &'static Template,
+        result: Option<DType>,
+    ) -> Result<Recipe, Decline> {
+        let x = source(call)?;
+        let own = if Category::of(x.dtype) < Category::Float { DType::Int64 } else { x.dtype };
+        let result = result.unwrap_or(own);
+        self.launch(call, template, numbers(result), &[result], smallvec![])
     }
 
     fn reduce_with_place(
@@ -325,6 +340,18 @@ pub(crate) fn source<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
     let x = call.tensor(0).ok_or(Decline::Argument { argument: 0, expected: "a tensor" })?;
     lane(x.dtype)?;
     Ok(x)
+}
+
+/// The dtype that an argument asks for, if it does.
+fn asked(call: &Call<'_>, argument: usize) -> Result<Option<DType>, Decline> {
+    let expected = "a dtype that kernels have";
+    match call.argument(argument) {
+        Argument::None => Ok(None),
+        _ => match call.whole(argument).and_then(numbered) {
+            Some(dtype) => Ok(Some(dtype)),
+            None => Err(Decline::Argument { argument, expected }),
+        },
+    }
 }
 
 /// Truth values are compared as numbers.

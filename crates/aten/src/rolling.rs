@@ -21,7 +21,11 @@ fn roll(call: &Call<'_>) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let shifts = call.wholes(1).ok_or(Decline::Argument { argument: 1, expected: "shifts" })?;
     let dims = call.wholes(2).unwrap_or_default();
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
+    let wanted = match dims.is_empty() {
+        true => Wanted::rows(x.dtype, x.size),
+        false => Wanted::image(x.dtype, x.size, &x),
+    };
+    let outputs = Outputs::of(call, &[wanted])?;
     let launch = {
         let (place, y) = outputs.get(0);
         match (dims, shifts) {

@@ -59,8 +59,7 @@ fn write_furthest(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-/// `_logcumsumexp(x, dim)`. Sums are wider than elements, so that small ones do not vanish beside the
-/// largest, which is taken off.
+/// `_logcumsumexp(x, dim)`. Sums are wider than elements, so that small ones do not vanish beside large ones.
 fn log_sum(call: &Call<'_>) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let dim = dim_of(call, 1, x.size.len())?;
@@ -87,9 +86,6 @@ fn write_log_sum(kernel: &Generated) -> String {
     text.operand("in", "x", kernel.dtypes[0], &own);
     text.operand("out", "y", kernel.dtypes[1], &own);
     let lane = lane(kernel.dtypes[1]).map_or("f32", spyre_artifact::Lane::name);
-    text.line(format_args!("w = f64(x)"));
-    text.line(format_args!("top = max<{dim}>(w)"));
-    text.line(format_args!("m = where(is_inf(top), 0, top)"));
-    text.line(format_args!("y = {lane}(m + log(scan_sum<{dim}>(exp(w - m))))"));
+    text.line(format_args!("y = {lane}(scan_logsumexp<{dim}>(f64(x)))"));
     text.kernel(kernel.name)
 }

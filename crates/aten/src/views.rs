@@ -152,6 +152,43 @@ pub(crate) fn preserved(shape: &[usize], stride: &[usize]) -> Numbers {
     }
 }
 
+/// Strides of a new image that lies as another one does: its channels come last if theirs do.
+pub(crate) fn image_like(size: &[usize], sources: &[&Tensor<'_>]) -> Numbers {
+    match sources.iter().any(|x| has_channels_last(x.size, x.stride)) && size.len() >= 4 {
+        true => channels_last(size),
+        false => like(size, &[]),
+    }
+}
+
+fn channels_last(size: &[usize]) -> Numbers {
+    let mut strides: Numbers = smallvec![1; size.len()];
+    let mut step = size[1].max(1);
+    for dim in (2..size.len()).rev().chain([0]) {
+        strides[dim] = step;
+        step *= size[dim].max(1);
+    }
+    strides
+}
+
+/// Whether an image lies with its channels last, as PyTorch tells it from sizes and strides.
+fn has_channels_last(size: &[usize], stride: &[usize]) -> bool {
+    let order: &[usize] = match size.len() {
+        4 => &[1, 3, 2, 0],
+        5 => &[1, 4, 3, 2, 0],
+        _ => return false,
+    };
+    let mut least = 0;
+    for &dim in order {
+        // An image of one place, whose strides say nothing, is one that lies in rows.
+        let says_nothing = dim == 0 && least == stride[1];
+        if size[dim] == 0 || stride[dim] < least.max(usize::from(dim == 1)) || says_nothing {
+            return false;
+        }
+        least = stride[dim] * size[dim];
+    }
+    true
+}
+
 /// As PyTorch has it: dims of less than two elements do not count.
 fn is_dense(shape: &[usize], stride: &[usize]) -> bool {
     let mut dims: SmallVec<[(usize, usize); 8]> =
@@ -213,6 +250,18 @@ mod tests {
         let loops = Loops::over(&[4, 100], smallvec![numbers(&[0, 1]), numbers(&[1, 4])])?;
         assert_eq!((loops.size, loops.strides[0].clone()), (numbers(&[100, 4]), numbers(&[1, 0])));
         Ok(())
+    }
+
+    #[test]
+    fn a_new_image_lies_as_its_source_does() {
+        let image = |size, stride| Tensor { dtype: spyre_numerics::DType::Float32, size, stride };
+        let last = image(&[2, 8, 5, 7], &[280, 1, 56, 8]);
+        assert_eq!(image_like(&[2, 6, 3, 1], &[&last]), numbers(&[18, 1, 6, 6]));
+        let rows = image(&[2, 8, 5, 7], &[280, 35, 7, 1]);
+        assert_eq!(image_like(&[2, 6, 3, 2], &[&rows]), numbers(&[36, 6, 2, 1]));
+        let single = image(&[2, 1, 1, 1], &[1, 1, 1, 1]);
+        assert_eq!(image_like(&[2, 1, 3, 3], &[&single]), numbers(&[9, 9, 3, 1]));
+        assert_eq!(image_like(&[2, 6, 3, 2], &[&rows, &last]), numbers(&[36, 1, 12, 6]));
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn a_result_of_another_shape_is_named() {
     let (x, y) = (tensor(Float32, &[6, 7], &[7, 1]), tensor(Float32, &[0], &[1]));
     let over = [x, Argument::from(1), false.into(), y];
     let declined = recipe("amax.out", &over, &[3]).expect_err("another shape");
-    assert_eq!(declined, Decline::ResultShape { size: vec![6] });
+    assert_eq!(declined, Decline::ResultShape { size: vec![6], stride: vec![1] });
 }
 
 #[test]

@@ -77,9 +77,9 @@ entry! {
         // SAFETY: as above.
         let recipe = match unsafe { recipe_of(call)? } {
             Ok(recipe) => recipe,
-            Err(Decline::ResultShape { size }) => {
+            Err(Decline::ResultShape { size, stride }) => {
                 // SAFETY: as above.
-                return unsafe { resize(&size, results) };
+                return unsafe { resize(&size, &stride, results) };
             }
             Err(decline) => return Err(elsewhere(decline)),
         };
@@ -213,10 +213,10 @@ impl RawResult {
 ///
 /// # Safety
 /// There is room for a result.
-unsafe fn resize(size: &[usize], results: *mut RawResult) -> Result<(), Failure> {
+unsafe fn resize(size: &[usize], stride: &[usize], results: *mut RawResult) -> Result<(), Failure> {
     PENDING.with_borrow_mut(|pending| {
-        let size = SmallVec::from(size);
-        let shape = ResultShape { dtype: DType::Bool, stride: SmallVec::new(), size };
+        let (size, stride) = (SmallVec::from(size), SmallVec::from(stride));
+        let shape = ResultShape { dtype: DType::Bool, size, stride };
         pending.recipe.results = SmallVec::from_iter([shape]);
         // SAFETY: as promised.
         unsafe { ask_for(&pending.recipe.results, results) };

@@ -240,10 +240,14 @@ def _of_its_form(overload: OpOverload, function: Function) -> Function:
         if overload.name() in _OUT_APART:
             _check_apart(_tensors(given), _tensors(args))
         result = function(*args, **{name: value for name, value in kwargs.items() if name not in outs})
-        targets = _tensors(given)
-        for target, value in zip(targets, _tensors(result), strict=True):
-            if overload.name() in _OUT_OF_DTYPE and target.dtype != value.dtype:
-                raise RuntimeError(f"expected a result of {value.dtype}, not {target.dtype}")
+        targets, values = _tensors(given), _tensors(result)
+        others = [(target, value) for target, value in zip(targets, values, strict=True) if target.dtype != value.dtype]
+        if others and overload.name() in _OUT_OF_DTYPE:
+            target, value = others[0]
+            raise RuntimeError(f"expected a result of {value.dtype}, not {target.dtype}")
+        if outs and others:
+            raise Declined("results of another dtype are the CPU's to refuse, or to convert")
+        for target, value in zip(targets, values, strict=True):
             _store(target, value, may_resize=bool(outs))
         return None if not overload._schema.returns else targets[0] if len(targets) == 1 else tuple(targets)
 
@@ -261,5 +265,16 @@ def _store(target: torch.Tensor, value: torch.Tensor, may_resize: bool) -> None:
     if target.shape != value.shape:
         if not may_resize:
             raise RuntimeError(f"output with shape {list(target.shape)} doesn't match {list(value.shape)}")
-        target.resize_(value.shape)
+        _resize(target, value)
     target.copy_(value)
+
+
+def _resize(target: torch.Tensor, value: torch.Tensor) -> None:
+    """Gives a result its shape and strides, with PyTorch's warning if there was something in it."""
+    from torch._prims_common import is_non_overlapping_and_dense_or_false
+    from torch._prims_common.wrappers import _resize_output_check
+
+    _resize_output_check(target, value.shape)
+    target.resize_(value.shape)
+    if is_non_overlapping_and_dense_or_false(value):
+        target.as_strided_(value.shape, value.stride())

@@ -92,7 +92,12 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Resul
         check_float(x.dtype)?;
     }
     let size = pool.result_size(&x, ceils)?;
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    // Volumes that share places are the exception: they lie in rows.
+    let wanted = match (pool.dims(), pool.is_shared()) {
+        (3, true) => Wanted::rows(x.dtype, &size),
+        _ => Wanted::image(x.dtype, &size, &x),
+    };
+    let outputs = Outputs::of(call, &[wanted])?;
     if let Some(windows) = taken_one_by_one(pool, &x, &size, &outputs)? {
         return one_by_one(x, &windows, outputs, divisor);
     }

@@ -13,7 +13,7 @@ use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::recipe::{Place, Recipe};
 use crate::reductions::source;
-use crate::views::Numbers;
+use crate::views::{Numbers, image_like, like};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
@@ -453,10 +453,17 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
         return Err(Decline::Shapes);
     }
     let mut steps = Steps::default();
-    let y = steps.make(x.dtype, &size);
+    let stride = image_like(&size, &[&x, &weight]);
+    let result = steps.make_as(x.dtype, &size, &stride);
+    let is_in_rows = result.view.stride == like(&size, &[]);
+    // Products write rows of places.
+    let y = if is_in_rows { result.clone() } else { steps.make(x.dtype, &size) };
     let [x, weight] = [(0, x), (1, weight)].map(|(at, of)| Block::of(Place::Argument(at), &of));
     let bias = bias.map(|bias| Block::of(Place::Argument(2), &bias));
     convolution.compute(&mut steps, way, [&x, &weight, &y], bias.as_ref())?;
+    if !is_in_rows {
+        steps.copy(&y, &result)?;
+    }
     Ok(steps.into_recipe())
 }
 

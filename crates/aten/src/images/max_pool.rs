@@ -42,7 +42,7 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool) -> Result<Recipe, Decline>
         check_float(x.dtype)?;
     }
     let size = pool.result_size(&x, ceils)?;
-    let wanted = [Wanted::rows(x.dtype, &size), Wanted::rows(DType::Int64, &size)];
+    let wanted = [x.dtype, DType::Int64].map(|dtype| Wanted::image(dtype, &size, &x));
     let outputs = Outputs::of(call, &wanted)?;
     if let Some(windows) = taken_one_by_one(pool, &x, &size, &outputs)? {
         return one_by_one(x, &windows, outputs);
@@ -281,7 +281,7 @@ fn backward(call: &Call<'_>, indices: usize, dims: usize) -> Result<Recipe, Decl
         return Err(Decline::Shapes);
     }
     lane(grad.dtype)?;
-    let sums = Sums::of(Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?);
+    let sums = Sums::of(Outputs::of(call, &[Wanted::image(x.dtype, x.size, &x)])?);
     let adding = (!grad.size.contains(&0)).then(|| {
         let places = [Place::Argument(0), Place::Argument(indices)];
         let tensors = [(places[0], grad), (places[1], indices_of), sums.tensor()];

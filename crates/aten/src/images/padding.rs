@@ -18,9 +18,12 @@ pub(super) const OPS: &[(&str, Function)] = &[
     ("reflection_pad1d.out", |call| forward(call, 1, true)),
     ("reflection_pad2d", |call| forward(call, 2, true)),
     ("reflection_pad2d.out", |call| forward(call, 2, true)),
+    ("reflection_pad3d", |call| forward(call, 3, true)),
     ("reflection_pad3d.out", |call| forward(call, 3, true)),
     ("replication_pad1d.out", |call| forward(call, 1, false)),
+    ("replication_pad2d", |call| forward(call, 2, false)),
     ("replication_pad2d.out", |call| forward(call, 2, false)),
+    ("replication_pad3d", |call| forward(call, 3, false)),
     ("replication_pad3d.out", |call| forward(call, 3, false)),
     ("reflection_pad1d_backward.grad_input", |call| backward(call, 1, true)),
     ("reflection_pad2d_backward", |call| backward(call, 2, true)),
@@ -71,7 +74,7 @@ fn numbers(x: &Tensor<'_>, dims: usize, reflects: bool) -> SmallVec<[u32; 8]> {
 fn forward(call: &Call<'_>, dims: usize, reflects: bool) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let (size, before) = padded(&x, call, 1, dims, reflects)?;
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    let outputs = Outputs::of(call, &[Wanted::image(x.dtype, &size, &x)])?;
     let mut launches: SmallVec<[Launch; 1]> = smallvec![];
     if !size.contains(&0) {
         let tensors = [(Place::Argument(0), x), outputs.get(0)];
@@ -92,7 +95,7 @@ fn backward(call: &Call<'_>, dims: usize, reflects: bool) -> Result<Recipe, Decl
     if grad.size != &size[..] || grad.dtype != x.dtype || Category::of(x.dtype) != Category::Float {
         return Err(Decline::Shapes);
     }
-    let sums = Sums::of(Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?);
+    let sums = Sums::of(Outputs::of(call, &[Wanted::image(x.dtype, x.size, &x)])?);
     let tensors = [(Place::Argument(0), grad), sums.tensor()];
     let numbers = numbers(&x, dims, reflects);
     let adding = (!size.contains(&0))

@@ -162,7 +162,7 @@ fn forward(call: &Call<'_>, dims: usize, method: Method) -> Result<Recipe, Decli
     let mut size = Numbers::from(&x.size[..2]);
     size.extend(to.iter().copied());
     let resampling = Resampling::of(call, method, dims, 2, [&x.size[2..], &to])?;
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    let outputs = Outputs::of(call, &[Wanted::image(x.dtype, &size, &x)])?;
     let mut launches: SmallVec<[Launch; 1]> = smallvec![];
     if !size.contains(&0) {
         let tensors = [(Place::Argument(0), x), outputs.get(0)];
@@ -182,7 +182,7 @@ fn backward(call: &Call<'_>, dims: usize, method: Method) -> Result<Recipe, Decl
         return Err(Decline::Shapes);
     }
     let resampling = Resampling::of(call, method, dims, 3, [&size[2..], &grad.size[2..]])?;
-    let sums = Sums::of(Outputs::of(call, &[Wanted::rows(grad.dtype, &size)])?);
+    let sums = Sums::of(Outputs::of(call, &[Wanted::image(grad.dtype, &size, &grad)])?);
     let tensors = [(Place::Argument(0), grad), sums.tensor()];
     let adding = resampling.launch("resample_backward", write_backward, tensors)?;
     sums.recipe(Some(adding))

@@ -53,10 +53,14 @@ impl Block {
 impl Steps {
     /// Makes a tensor that lies row by row: a result, as long as the op has more, or a temporary one.
     pub(super) fn make(&mut self, dtype: DType, size: &[usize]) -> Block {
+        self.make_as(dtype, size, &like(size, &[]))
+    }
+
+    /// The same with these strides.
+    pub(super) fn make_as(&mut self, dtype: DType, size: &[usize], stride: &[usize]) -> Block {
         let place = Place::Result(self.0.results.len());
-        let stride = like(size, &[]);
-        self.0.results.push(ResultShape { dtype, size: size.into(), stride: stride.clone() });
-        Block::of(place, &Tensor { dtype, size, stride: &stride })
+        self.0.results.push(ResultShape { dtype, size: size.into(), stride: stride.into() });
+        Block::of(place, &Tensor { dtype, size, stride })
     }
 
     pub(super) fn push(&mut self, launch: Launch) {

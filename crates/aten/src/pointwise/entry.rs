@@ -68,7 +68,8 @@ impl Entry {
         let from = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
         for (_, output) in &outputs {
             if output.size != &shape[..] {
-                return Err(Decline::ResultShape { size: shape.to_vec() });
+                let stride = lies_as(&shape, &inputs).to_vec();
+                return Err(Decline::ResultShape { size: shape.to_vec(), stride });
             }
             if !can_cast(from, output.dtype) {
                 return Err(Decline::Cast { from, to: output.dtype });
@@ -126,9 +127,8 @@ impl Entry {
         if !call.written.is_empty() {
             return Ok(SmallVec::new());
         }
-        let sources: Vec<Numbers> = inputs.iter().map(|(_, strides)| strides.clone()).collect();
         let dtype = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
-        let stride = like(shape, &sources);
+        let stride = lies_as(shape, inputs);
         Ok(SmallVec::from_iter([ResultShape { dtype, size: shape.clone(), stride }]))
     }
 
@@ -186,6 +186,12 @@ impl Entry {
         let kernel = KernelSource::Pointwise(kernel);
         Ok(Launch { kernel, operands: operands.collect(), scalars })
     }
+}
+
+/// Strides of a result.
+fn lies_as(shape: &Numbers, inputs: &[(usize, Numbers)]) -> Numbers {
+    let sources: Vec<Numbers> = inputs.iter().map(|(_, strides)| strides.clone()).collect();
+    like(shape, &sources)
 }
 
 fn outputs<'a>(

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use spyre_artifact::Lane;
 use spyre_numerics::DType;
 
+use super::entry::{Entry, Outcome};
 use super::parameter::Parameter;
 use super::table::entries;
 use crate::dtypes::lane;
@@ -67,7 +68,11 @@ impl Pointwise {
             match part.split_once(" := ") {
                 Some((name, value)) => put(&mut text, format_args!("    {name} = {value}\n")),
                 None => {
-                    let value = stored(part, self.results.get(at).copied().unwrap_or(self.compute));
+                    let result = self.results.get(at).copied().unwrap_or(self.compute);
+                    let value = match is_rounded(entry, self.compute, result) {
+                        true => stored(&format!("round<{}>({part})", self.compute), result),
+                        false => stored(part, result),
+                    };
                     put(&mut text, format_args!("    y{at} = {value}\n"));
                     at += 1;
                 }
@@ -75,6 +80,14 @@ impl Pointwise {
         }
         text + "}\n"
     }
+}
+
+/// Whether a result has to be what the dtype that is computed in has, before it becomes another one: lanes
+/// are wider than that.
+fn is_rounded(entry: &Entry, compute: DType, result: DType) -> bool {
+    use DType::{Bool, Float32, Float64, Int64, UInt64};
+    let fills_its_lane = matches!(compute, Bool | Float32 | Float64 | Int64 | UInt64);
+    entry.outcome == Outcome::Computed && compute != result && !fills_its_lane
 }
 
 /// An expression in a lane that its result can be stored from.

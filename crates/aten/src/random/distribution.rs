@@ -2,11 +2,11 @@ use spyre_artifact::Lane;
 use spyre_numerics::DType;
 
 use crate::dtypes::lane;
-use crate::generated::{Generated, Text};
+use crate::generated::{Generated, Text, row_index};
 
 /// How elements come from random bits.
 ///
-/// Its lines know `w0` and `w1` (32 bits each), `u` (from 0 to less than 1, as many bits as the dtype
+/// Its lines know `w0` and `w1` (32 bits each), `u` (from 0 to less than 1, as many bits as the lane
 /// has), `v` (more than 0, up to 1) and `z` (normal), all in the lane that is computed in, or in double.
 #[derive(Debug)]
 pub(super) struct Distribution {
@@ -125,10 +125,7 @@ pub(super) fn write(kernel: &Generated) -> String {
 
 /// The random numbers that all distributions know; what is not used is not computed.
 fn write_sources(text: &mut Text, own: &[String], dtype: DType) {
-    let index = own[1..]
-        .iter()
-        .fold(own[0].clone(), |outer, dim| format!("({outer} * size({dim}) + {dim})"));
-    text.line(format_args!("index = {index}"));
+    text.line(format_args!("index = {}", row_index(own)));
     for word in 0..4 {
         text.line(format_args!("w{word} = random(seed, offset, index, {word})"));
     }
@@ -142,9 +139,8 @@ fn write_sources(text: &mut Text, own: &[String], dtype: DType) {
         text.line(format_args!("v = f64(long + 1) * {unit}"));
         text.line(format_args!("turn = f64(other) * {unit} * 6.283185307179586f64"));
     } else {
-        let bits = digits(dtype);
-        let unit = 2f64.powi(-(bits as i32));
-        text.line(format_args!("u = f32(w0 >> {}) * {unit:e}", 32 - bits));
+        // Narrow floats are drawn as float32 and rounded, so that small ones have all of their digits.
+        text.line(format_args!("u = f32(w0 >> 8) * 5.960464477539063e-8"));
         text.line(format_args!("v = f32(w0 + 1) * 2.3283064365386963e-10"));
         text.line(format_args!("turn = f32(w1) * 1.4629180792671596e-9"));
     }

@@ -59,6 +59,8 @@ def _largest(
     rows: Tensor, indices: Tensor, bag: Tensor, counts: Tensor, lengths: Tensor, nothing: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The largest of each column, and the row of the table that it is from: the first, if there are several."""
+    if rows.size(0) == 0:
+        return nothing, torch.full_like(nothing, -1, dtype=torch.int64)
     low = torch.finfo(rows.dtype).min
     seen = torch.where(counts.unsqueeze(1), rows, low)
     top = torch.full_like(nothing, low).index_reduce(0, bag, seen, "amax")
@@ -67,7 +69,7 @@ def _largest(
     last = torch.full_like(nothing, rows.size(0), dtype=torch.int64)
     first = last.index_reduce(0, bag, torch.where(is_top, at, rows.size(0)), "amin")
     has_one = (lengths > 0).unsqueeze(1)
-    places = indices.to(torch.int64)[first.clamp(max=max(rows.size(0) - 1, 0)).reshape(-1)].reshape(first.shape)
+    places = indices.to(torch.int64)[first.clamp(max=rows.size(0) - 1).reshape(-1)].reshape(first.shape)
     return torch.where(has_one, top, nothing), torch.where(has_one, places, -1)
 
 

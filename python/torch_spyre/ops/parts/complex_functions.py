@@ -147,10 +147,18 @@ def sinc(a: Tensor) -> Tensor:
     return torch.where(a == 0, 1.0, arc.sin() / torch.where(a == 0, 1.0, arc))
 
 
+def _as_complex(value: Any, like: Tensor) -> Tensor:
+    """A tensor or number as complex numbers: the logarithm of a negative one is such a number."""
+    if not isinstance(value, Tensor):
+        return torch.full_like(like, value, dtype=torch.complex128)
+    return value if value.is_complex() else value.to(torch.complex128)
+
+
 @_in_double("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(a: Any, b: Any) -> Tensor:
     """Nothing to the power of nothing is one."""
-    base, exponent = (v if isinstance(v, Tensor) else torch.full_like(o, v) for v, o in ((a, b), (b, a)))
+    like = a if isinstance(a, Tensor) else b
+    base, exponent = (_as_complex(value, like) for value in (a, b))
     raised = (exponent * torch.where(base == 0, 1.0, base).log()).exp()
     return torch.where(base == 0, torch.where(exponent == 0, 1.0, torch.zeros_like(raised)), raised)
 

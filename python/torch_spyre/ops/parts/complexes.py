@@ -21,7 +21,7 @@ _LONGEST = 1024
 def joined(real: Tensor, imaginary: Tensor) -> Tensor:
     """The complex numbers of two parts."""
     real, imaginary = torch.broadcast_tensors(real, imaginary)
-    made = torch.empty(real.shape, dtype=real.dtype.to_complex(), device=real.device)
+    made = torch.empty_like(real, dtype=real.dtype.to_complex())
     pairs = torch.view_as_real(made)
     pairs[..., 0].copy_(real)
     pairs[..., 1].copy_(imaginary)
@@ -38,7 +38,7 @@ def parts_of(value: Any) -> tuple[Any, Any]:
     is_conjugate = value.is_conj()
     pairs = torch.view_as_real(value.conj() if is_conjugate else value)
     # Every second element is slow to read: the parts are copied apart.
-    real, imaginary = (pairs[..., at].clone(memory_format=torch.contiguous_format) for at in (0, 1))
+    real, imaginary = (pairs[..., at].clone(memory_format=torch.preserve_format) for at in (0, 1))
     return real, -imaginary if is_conjugate else imaginary
 
 
@@ -291,7 +291,7 @@ def _half(value: Any, at: int) -> Any:
 
 
 for _name in (
-    "_index_put_impl", "cat", "constant_pad_nd", "cumsum", "gather", "index.Tensor", "index_copy", "index_select",
+    "_index_put_impl", "cumsum", "gather", "index.Tensor", "index_copy", "index_select",
     "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward",
     "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward",
     "roll", "scatter.src", "scatter_add", "tril", "triu",
@@ -299,6 +299,25 @@ for _name in (
     _apart(_name)
 
 _index_add = _apart("index_add")
+
+
+@part("cat")
+def cat(tensors: list[Tensor], dim: int = 0) -> Tensor:
+    """Real ones among complex ones have an imaginary part of zeros."""
+    needed(*tensors)
+    dtype = functools.reduce(torch.promote_types, (one.dtype for one in tensors)).to_real()
+    halves = [parts_of(one) for one in tensors]
+    real = torch.cat([one.to(dtype) for one, _ in halves], dim)
+    pairs = zip(halves, tensors, strict=True)
+    zeros = [torch.zeros_like(one, dtype=dtype) if isinstance(half, float) else half.to(dtype) for (_, half), one in pairs]
+    return joined(real, torch.cat(zeros, dim))
+
+
+@part("constant_pad_nd")
+def constant_pad_nd(a: Tensor, pad: list[int], value: Any = 0) -> Tensor:
+    needed(a)
+    halves = zip(parts_of(a), parts_of(value), strict=True)
+    return joined(*(torch.constant_pad_nd(half, pad, number) for half, number in halves))
 
 
 @part("index_add")

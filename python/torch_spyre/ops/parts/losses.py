@@ -68,14 +68,33 @@ def multi_margin_loss_backward(
     return (push * grad.reshape(-1, 1)).reshape(x.shape)
 
 
+def _labels(target: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether each of a row's targets is one, and where it points: they end at the first negative one."""
+    rows = _rows(target)
+    return (rows >= 0).to(torch.int64).cumprod(1), rows.clamp(min=0)
+
+
+@part("multilabel_margin_loss_forward")
+def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
+    """Classes that are no targets and come too close to one, or pass it."""
+    if target.shape != x.shape or x.dim() > 2 or x.numel() == 0:
+        raise Declined("shapes that the CPU refuses, or says something else of")
+    rows = _rows(x)
+    counts, places = _labels(target)
+    is_target = torch.zeros_like(counts).scatter_add(1, places, counts) > 0
+    distance = 1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)
+    counted = (counts == 1).unsqueeze(2) & ~is_target.unsqueeze(1) & (distance > 0)
+    losses = torch.where(counted, distance, torch.zeros_like(distance)).sum((1, 2)) / rows.size(1)
+    losses = losses.reshape(x.shape[:-1]) if reduction == 0 else losses.mean() if reduction == _MEAN else losses.sum()
+    return losses, is_target.to(x.dtype).reshape(target.shape)
+
+
 @part("multilabel_margin_loss_backward")
 def multilabel_margin_loss_backward(
     grad: Tensor, x: Tensor, target: Tensor, reduction: int, is_target: Tensor
 ) -> Tensor:
-    rows, targets = _rows(x), _rows(target)
-    # A row's targets end at the first negative one.
-    counts = (targets >= 0).to(torch.int64).cumprod(1)
-    places = targets.clamp(min=0)
+    rows = _rows(x)
+    counts, places = _labels(target)
     distance = 1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)
     others = (is_target.reshape(rows.shape) == 0).unsqueeze(1)
     hits = ((distance > 0) & others & (counts == 1).unsqueeze(2)).to(x.dtype)

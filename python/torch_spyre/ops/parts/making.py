@@ -15,6 +15,11 @@ def _filled(out: Tensor, value: Tensor) -> Tensor:
     return out.copy_(value)
 
 
+def _in_rows(out: Tensor, value: Tensor) -> Tensor:
+    """A result of as many elements keeps its shape, and is filled row by row."""
+    return _filled(out, value.reshape(out.shape) if out.numel() == value.numel() else value)
+
+
 @part("eye.m_out")
 @writes
 def eye(n: int, m: int, *, out: Tensor) -> Tensor:
@@ -47,13 +52,13 @@ def _steps(start: float, end: float, steps: int, out: Tensor) -> Tensor:
 @part("linspace.out")
 @writes
 def linspace(start: float, end: float, steps: int, *, out: Tensor) -> Tensor:
-    return _filled(out, _steps(start, end, steps, out))
+    return _in_rows(out, _steps(start, end, steps, out))
 
 
 @part("logspace.out")
 @writes
 def logspace(start: float, end: float, steps: int, base: float = 10.0, *, out: Tensor) -> Tensor:
-    return _filled(out, torch.pow(base, _steps(start, end, steps, out)))
+    return _in_rows(out, torch.pow(base, _steps(start, end, steps, out)))
 
 
 @part("range.out")
@@ -62,7 +67,7 @@ def range_(start: float, end: float, step: float = 1, *, out: Tensor) -> Tensor:
     if step == 0 or (end - start) / step < 0:
         raise Declined("no such range")
     at = torch.arange(int((end - start) / step) + 1, device=out.device).double()
-    return _filled(out, start + at * step)
+    return _in_rows(out, start + at * step)
 
 
 @part("_efficientzerotensor")

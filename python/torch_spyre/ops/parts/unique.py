@@ -31,7 +31,7 @@ def _nothing(x: Tensor, inverse: torch.Size | tuple[int, ...]) -> tuple[Tensor, 
 
 
 def _empty_rows(x: Tensor, dim: int | None) -> torch.Size | tuple[int, ...]:
-    if dim is not None and x.size(dim) != 0:
+    if dim is not None and (x.size(dim) != 0 or x.shape.count(0) > 1):
         raise Declined("rows of nothing are the CPU's to refuse")
     return x.shape if dim is None else (0,)
 
@@ -60,7 +60,8 @@ def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     if x.numel() == 0:
-        return (x.clone(), *_nothing(x, _empty_rows(x, dim)))
+        values = x.clone() if dim is not None else x.reshape(-1)
+        return (values, *_nothing(x, _empty_rows(x, dim)))
     rows = x.reshape(-1) if dim is None else x.movedim(dim, 0)
     first, which, counts = _runs(_differs(rows))
     values = rows[first] if dim is None else rows[first].movedim(0, dim)
