@@ -534,6 +534,13 @@ void convolution_backward_elsewhere(const c10::OperatorHandle& op, Stack* stack)
 
 // Cells of recurrent networks: PyTorch has them fused for accelerators only, and in parts for the CPU.
 
+// Parts of one width, side by side: a caller may give anything.
+std::vector<Tensor> side_by_side(const Tensor& gates, int64_t count) {
+  TORCH_CHECK(gates.dim() == 2 && gates.size(1) % count == 0, "expected a matrix of ", count,
+              " parts side by side, but got sizes ", gates.sizes());
+  return gates.chunk(count, 1);
+}
+
 Tensor gates_of(const Tensor& input, const Tensor& hidden, const std::optional<Tensor>& input_bias,
                 const std::optional<Tensor>& hidden_bias) {
   Tensor gates = input + hidden;
@@ -546,7 +553,7 @@ Tensor gates_of(const Tensor& input, const Tensor& hidden, const std::optional<T
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
                                              const Tensor& cell, const std::optional<Tensor>& input_bias,
                                              const std::optional<Tensor>& hidden_bias) {
-  const auto gates = gates_of(input_gates, hidden_gates, input_bias, hidden_bias).chunk(4, 1);
+  const auto gates = side_by_side(gates_of(input_gates, hidden_gates, input_bias, hidden_bias), 4);
   const Tensor in = gates[0].sigmoid();
   const Tensor forget = gates[1].sigmoid();
   const Tensor next = gates[2].tanh();
@@ -559,7 +566,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const std::optional<Tensor
                                                       const std::optional<Tensor>& grad_cell,
                                                       const Tensor& cell, const Tensor& new_cell,
                                                       const Tensor& workspace, bool has_bias) {
-  const auto gates = workspace.chunk(4, 1);
+  const auto gates = side_by_side(workspace, 4);
   const Tensor& in = gates[0];
   const Tensor& forget = gates[1];
   const Tensor& next = gates[2];
@@ -586,8 +593,8 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
                                     const Tensor& hidden, const std::optional<Tensor>& input_bias,
                                     const std::optional<Tensor>& hidden_bias) {
   const bool has_bias = input_bias.has_value() && input_bias->defined();
-  const auto input = (has_bias ? input_gates + *input_bias : input_gates).chunk(3, 1);
-  const auto gates = (has_bias ? hidden_gates + *hidden_bias : hidden_gates).chunk(3, 1);
+  const auto input = side_by_side(has_bias ? input_gates + *input_bias : input_gates, 3);
+  const auto gates = side_by_side(has_bias ? hidden_gates + *hidden_bias : hidden_gates, 3);
   const Tensor reset = (input[0] + gates[0]).sigmoid();
   const Tensor update = (input[1] + gates[1]).sigmoid();
   const Tensor next = (input[2] + reset * gates[2]).tanh();
@@ -597,7 +604,7 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad,
                                                                      const Tensor& workspace,
                                                                      bool has_bias) {
-  const auto kept = workspace.chunk(5, 1);
+  const auto kept = side_by_side(workspace, 5);
   const Tensor& reset = kept[0];
   const Tensor& update = kept[1];
   const Tensor& next = kept[2];
@@ -619,6 +626,13 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 // These have a decomposition that would be taken instead: the CPU's own kernels round less.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name : {"addr", "addr.out", "linalg__powsum"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  }
+}
+
+// PyTorch's own functions for all devices read or write these at their address, which is not the host's.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : {"_saturate_weight_to_fp16", "choose_qparams_optimized", "range.out_"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   }
 }

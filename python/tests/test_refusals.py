@@ -178,3 +178,26 @@ def test_repeats_are_counted_or_told(device, size):
     repeats = torch.tensor([0, 1, 2], device=device)
     assert torch.repeat_interleave(repeats, output_size=size).tolist() == [1, 2, 2]
     assert torch.repeat_interleave(repeats[:0]).tolist() == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_pytorch_does_by_address_is_done_on_a_copy(device):
+    x = torch.tensor([[1.0, 1e6, -1e6]])
+    ours, theirs = (torch.ops.aten._saturate_weight_to_fp16(x.to(d)).cpu() for d in (device, "cpu"))
+    assert torch.equal(ours, theirs)
+    ours, theirs = (torch.ops.aten.choose_qparams_optimized(x.to(d), 3, 200, 0.16, 8) for d in (device, "cpu"))
+    assert [one.tolist() for one in ours] == [other.tolist() for other in theirs]
+    assert torch.ops.aten.range.out_(1, 3, out=torch.empty(3, device=device)).tolist() == [1, 2, 3]
+
+
+@needs_spyre
+@pytest.mark.parametrize("size", [(2, 3), (4,), (2, 3, 4, 4), (2, 7)])
+def test_gates_of_another_width_are_refused(size):
+    gates = torch.ones(size, device="spyre")
+    for call in (
+        lambda: torch.ops.aten._thnn_fused_lstm_cell(gates, gates, gates),
+        lambda: torch.ops.aten._thnn_fused_gru_cell(gates[..., :2], gates[..., :2], gates[..., :2]),
+        lambda: torch.ops.aten._thnn_fused_gru_cell_backward(gates, gates, False),
+    ):
+        with pytest.raises(RuntimeError, match="parts side by side"):
+            call()
