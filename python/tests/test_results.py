@@ -44,6 +44,7 @@ REFUSED_DTYPES = [
     (lambda x, out: torch.mm(x, x, out=out), torch.float64, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.addmm(x, x, x, out=out), torch.float16, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.cat([x, x], out=out), torch.int64, "can't be cast"),
+    (lambda x, out: torch.softmax(x, 0, out=out), torch.float64, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.floor(x, out=out), torch.float64, "Found dtype Double but expected Float"),
 ]
 
@@ -69,6 +70,7 @@ SHARING = {
     "copy_": lambda x: x[1:].copy_(x[:-1]),
     "gather": lambda x: torch.gather(x, 0, torch.tensor([0, 1], device=x.device), out=x[:2]),
     "index_select": lambda x: torch.index_select(x, 0, torch.tensor([0, 1], device=x.device), out=x[:2]),
+    "masked_select": lambda x: torch.masked_select(x, x > 3, out=x[:5]),
     "put_": lambda x: x.put_(torch.tensor([0, 1], device=x.device), x[:2]),
     "take": lambda x: torch.take(x, torch.tensor([0, 1], device=x.device), out=x[:2]),
     "xlog1py": lambda x: torch.special.xlog1py(x[:4], x[:4], out=x[1:5]),
