@@ -596,6 +596,13 @@ at::Scalar local_scalar_dense(const Tensor& self) {
   return scalar;
 }
 
+Tensor& conj_physical_(Tensor& self) {
+  if (self.is_complex()) {
+    at::view_as_real(self).select(-1, 1).neg_();
+  }
+  return self;
+}
+
 void record_stream(Tensor& self, c10::Stream stream) {
   if (self.storage().data() != nullptr) {
     check(spyre_record_stream(self.storage().data(), stream.device_index(), stream.id()));
@@ -624,6 +631,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  m.impl("conj_physical_", TORCH_FN(conj_physical_));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

@@ -44,6 +44,8 @@ REFUSED_DTYPES = [
     (lambda x, out: torch.mm(x, x, out=out), torch.float64, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.addmm(x, x, x, out=out), torch.float16, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.cat([x, x], out=out), torch.int64, "can't be cast"),
+    (lambda x, out: torch.softmax(x, 0, out=out), torch.float64, "Expected out tensor to have dtype float"),
+    (lambda x, out: torch.floor(x, out=out), torch.float64, "Found dtype Double but expected Float"),
 ]
 
 
@@ -68,6 +70,7 @@ SHARING = {
     "copy_": lambda x: x[1:].copy_(x[:-1]),
     "gather": lambda x: torch.gather(x, 0, torch.tensor([0, 1], device=x.device), out=x[:2]),
     "index_select": lambda x: torch.index_select(x, 0, torch.tensor([0, 1], device=x.device), out=x[:2]),
+    "masked_select": lambda x: torch.masked_select(x, x > 3, out=x[:5]),
     "put_": lambda x: x.put_(torch.tensor([0, 1], device=x.device), x[:2]),
     "take": lambda x: torch.take(x, torch.tensor([0, 1], device=x.device), out=x[:2]),
     "xlog1py": lambda x: torch.special.xlog1py(x[:4], x[:4], out=x[1:5]),
@@ -158,6 +161,7 @@ VALUES = {
     ),
     "all of no dims": lambda d: torch.all(torch.tensor([[0.0, 1], [1, 1]], device=d), dim=[]),
     "any of no dims": lambda d: torch.any(torch.tensor([[0.0, 1], [1, 1]], device=d), dim=[], keepdim=True),
+    "conj_physical_": lambda d: torch.full((4, 4), 1 + 2j, device=d)[::2, 1:3].conj_physical_(),
     "spherical_bessel_j0": lambda d: torch.special.spherical_bessel_j0(torch.tensor([INF, -INF, NAN, 0.0], device=d)),
     "masked.prod": lambda d: torch.masked.prod(torch.full((2, 3), 2.0, device=d), dim=(), keepdim=True),
 }

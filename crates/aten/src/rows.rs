@@ -154,6 +154,10 @@ fn along(
     if Category::of(dtype) != Category::Float {
         return Err(Decline::DType { dtype });
     }
+    // Gradients may be of another dtype, and what is asked for as float32.
+    if inputs.len() == 1 && dtype != x.dtype && call.truth(2) != Some(true) {
+        return Err(Decline::Cast { from: x.dtype, to: dtype });
+    }
     let outputs = Outputs::of(call, &[Wanted::rows(dtype, x.size)])?;
     let mut nest = Nest::new(x.size, |at| at as i64 == dim);
     for &input in inputs {

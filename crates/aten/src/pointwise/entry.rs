@@ -71,7 +71,7 @@ impl Entry {
                 let stride = lies_as(&shape, &inputs).to_vec();
                 return Err(Decline::ResultShape { size: shape.to_vec(), stride });
             }
-            if !can_cast(from, output.dtype) {
+            if !can_cast(from, output.dtype) || (self.keeps_dtype() && from != output.dtype) {
                 return Err(Decline::Cast { from, to: output.dtype });
             }
         }
@@ -80,6 +80,13 @@ impl Entry {
             recipe.launches.push(self.launch(call, compute, &shape, inputs, &outputs)?);
         }
         Ok(recipe)
+    }
+
+    /// Whether a result is of the dtype of the only argument. PyTorch refuses others for most of such ops, and
+    /// the host knows for which.
+    fn keeps_dtype(&self) -> bool {
+        let values = self.parameters.iter().filter(|known| matches!(known, Parameter::Value(_)));
+        self.domain == Domain::Promoted && self.outcome == Outcome::Computed && values.count() == 1
     }
 
     fn check(&self, call: &Call<'_>) -> Result<(), Decline> {
