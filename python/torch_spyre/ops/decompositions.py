@@ -48,6 +48,8 @@ _libraries: dict[str, torch.library.Library] = {}
 _installed: list[torch.library.Library] = []
 _taken: set[tuple[Any, ...]] = set()
 """Overloads with the dtypes that the CPU was asked about, and takes."""
+_UNKNOWN_TO_THE_CPU = {torch.uint16, torch.uint32, torch.uint64}
+"""Dtypes that the device computes with where the CPU has next to nothing for them."""
 _OUT_APART = {"aten::kthvalue.values", "aten::take.out"}
 """Overloads whose results may not share memory with what they are given."""
 _OUT_OF_DTYPE = {"aten::aminmax.out", "aten::complex.out", "aten::polar.out"}
@@ -150,7 +152,7 @@ def _ask_the_cpu(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, 
     Decompositions take what their parts take: a softmax of whole numbers would be all zeros.
     """
     given = _tensors([*args, *kwargs.values()])
-    if not given or given[0].dtype.is_floating_point:
+    if not given or given[0].dtype.is_floating_point or given[0].dtype in _UNKNOWN_TO_THE_CPU:
         return
     key = (overload.name(), *(tensor.dtype for tensor in given))
     if key in _taken or not _is_repeatable(overload):

@@ -434,9 +434,8 @@ fn check_dtypes(x: &Tensor<'_>, others: &[Option<Tensor<'_>>]) -> Result<(), Dec
     let is_other = |tensor: &&Tensor<'_>| tensor.dtype != x.dtype;
     match others.iter().flatten().find(is_other) {
         Some(tensor) => Err(Decline::DType { dtype: tensor.dtype }),
-        // Of whole numbers, PyTorch multiplies the widest only.
-        None if Category::of(x.dtype) == Category::Float || x.dtype == DType::Int64 => Ok(()),
-        None => Err(Decline::DType { dtype: x.dtype }),
+        None if Category::of(x.dtype) == Category::Truth => Err(Decline::DType { dtype: x.dtype }),
+        None => Ok(()),
     }
 }
 
