@@ -74,10 +74,11 @@ const MATMUL: &str = "kernel matmul(m, k, n) {
 fn a_side_of_a_product_is_turned_before_it() -> Result<(), Failure> {
     let plan = check(MATMUL, &[], &[65, 40, 33])?;
     assert_eq!(names(&plan), ["restickify b", "matmul"]);
-    let [memory] = &plan.intermediates[..] else { panic!("{:?}", plan.intermediates) };
+    let [partial, memory] = &plan.intermediates[..] else { panic!("{:?}", plan.intermediates) };
     let named = |name: &str| IntermediateDim::Named(name.to_owned());
+    assert_eq!(partial.dims, [named("m"), named("n")]);
     assert_eq!(memory.dims, [named("k"), named("n")]);
-    assert_eq!(plan.steps[1].bindings[1], Binding::Intermediate(0));
+    assert_eq!(plan.steps[1].bindings[1], Binding::Intermediate(1));
     Ok(())
 }
 

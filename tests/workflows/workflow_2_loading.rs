@@ -34,7 +34,10 @@ fn every_binary_has_a_copy_and_a_handle_of_its_own() -> Result<(), Error> {
 
         let records = device.context().scheduler().flight_record();
         let copies = records.iter().filter(|record| record.kind == BlockKind::CopyToDevice).count();
-        assert_eq!((copies, handles.len()), (3, 3)); // code, entry, correction
+        // Code, entry, correction; and one more correction for tiles in turns, where an engine is to spare.
+        let engines = device.context().hardware().description().engines;
+        let corrections = if engines > 1 { 2 } else { 1 };
+        assert_eq!((copies, handles.len()), (2 + corrections, 3));
         let [_, entry, shared] = handles[..] else { panic!("{handles:?}") };
         assert_eq!(
             plan.operations()[0].compute().and_then(SpyreCompute::device_handle),

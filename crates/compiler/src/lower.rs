@@ -30,6 +30,7 @@ use crate::{DimId, DimSet, Expression, Kernel, OperandId, Role, ValueId};
 use access::Axes;
 pub use error::CompileError;
 use nest::Stuck;
+pub(crate) use partial::is_partial;
 
 /// What plans are compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -137,7 +138,7 @@ impl Kernel {
                 .push((value, code.operand(format, Access::Both, span(&mut known.span.iter()))));
             let named = |dim| IntermediateDim::Named(self.dim_name(dim).to_owned());
             let dims = known.span.iter().map(named).collect();
-            intermediates.push(Intermediate { name: format!("partial {}", value.0), format, dims });
+            intermediates.push(Intermediate { name: partial::name(value), format, dims });
         }
         let scalars = self.scalars().iter().map(|_| code.scalar_word()).collect();
         let partials = partial::Partials::new(cut, partials, &mut code);

@@ -6,6 +6,7 @@ use spyre_artifact::cost::{self, CardTime, CostBreakdown, ErrorBand, Work};
 use spyre_artifact::{Intermediate, IntermediateDim};
 use thiserror::Error;
 
+use crate::lower::is_partial;
 use crate::{CompileError, CompileOptions, DimSet, Expression, Kernel, Operand, OperandId};
 
 /// What a kernel would take on a real card, by a model that was fitted to measured kernels; see
@@ -81,7 +82,7 @@ impl Kernel {
             }
         }
         let plan = self.compile(options)?;
-        for kept in &plan.intermediates {
+        for kept in plan.intermediates.iter().filter(|kept| !is_partial(kept)) {
             let bytes = sizes.of(kept)?;
             work.read_bytes = add(work.read_bytes, bytes);
             work.written_bytes = add(work.written_bytes, bytes);

@@ -325,8 +325,9 @@ impl Round<'_> {
         batch: &mut Batch,
     ) -> Result<(), Error> {
         let recipe = self.compute.recipe();
-        // The blocks after which each area may be written again.
-        let mut is_read = [batch.last(); 2];
+        // The blocks after which each area may be written again: at first all that the stream has so far, for
+        // earlier launches read the areas, and the stream waits until they are loaded.
+        let mut is_read = [Some(self.stream.flex().last_point()); 2];
         for area in [0, 1].into_iter().cycle() {
             let bytes = words.input(recipe, arguments.tensors, tiles);
             let copied = copies.copy(area, bytes, is_read[area])?;

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use spyre_artifact::{CorrectionMetadata, Operand, ProgramBuilder, Register, ScalarWord, TileFlag};
+use spyre_artifact::{
+    CorrectionMetadata, Intermediate, Operand, ProgramBuilder, Register, ScalarWord, TileFlag,
+};
 
 use super::nest::Nest;
 use super::tileable;
@@ -22,6 +24,7 @@ struct Flags {
     dim: DimId,
     is_later: ScalarWord,
     is_last: ScalarWord,
+    is_not_last: ScalarWord,
 }
 
 /// The dims that can be cut so: nothing but reductions goes along them, and none of those is made from
@@ -36,6 +39,18 @@ pub(super) fn dims(kernel: &Kernel) -> DimSet {
         let cut_too = cut.with(dim);
         if is_one_pass(kernel, cut_too) { cut_too } else { cut }
     })
+}
+
+/// What an intermediate is called in which tiles hand on what they have reduced.
+pub(super) fn name(value: ValueId) -> String {
+    format!("{PARTIAL}{}", value.0)
+}
+
+const PARTIAL: &str = "partial ";
+
+/// Whether tiles hand on what they have reduced in it. A real card keeps that in its scratchpads.
+pub(crate) fn is_partial(intermediate: &Intermediate) -> bool {
+    intermediate.name.starts_with(PARTIAL)
 }
 
 /// The reductions over any of these dims.
@@ -77,7 +92,12 @@ impl Partials {
         kept: impl IntoIterator<Item = (ValueId, Operand)>,
         code: &mut ProgramBuilder,
     ) -> Self {
-        let flags = |dim| Flags { dim, is_later: code.scalar_word(), is_last: code.scalar_word() };
+        let flags = |dim| Flags {
+            dim,
+            is_later: code.scalar_word(),
+            is_last: code.scalar_word(),
+            is_not_last: code.scalar_word(),
+        };
         Self { dims: cut.iter().map(flags).collect(), kept: kept.into_iter().collect() }
     }
 
@@ -89,11 +109,10 @@ impl Partials {
     ) -> CorrectionMetadata {
         self.dims.iter().fold(metadata, |metadata, flags| {
             let dim = nest.dim(flags.dim);
-            metadata.with_flag(flags.is_later, dim, TileFlag::NotFirst).with_flag(
-                flags.is_last,
-                dim,
-                TileFlag::Last,
-            )
+            metadata
+                .with_flag(flags.is_later, dim, TileFlag::NotFirst)
+                .with_flag(flags.is_last, dim, TileFlag::Last)
+                .with_flag(flags.is_not_last, dim, TileFlag::NotLast)
         })
     }
 
@@ -105,10 +124,11 @@ impl Partials {
         }
     }
 
-    /// Keeps what was reduced for the next tile.
+    /// Keeps what was reduced for the next tile, if there is one.
     pub(super) fn keep(&self, code: &mut ProgramBuilder, value: ValueId, register: Register) {
-        if let Some(&kept) = self.kept.get(&value) {
-            code.store(kept, register);
+        let Some(&kept) = self.kept.get(&value) else { return };
+        for flags in &self.dims {
+            code.when(flags.is_not_last, |code| code.store(kept, register));
         }
     }
 
