@@ -235,7 +235,7 @@ def test_a_storage_that_was_freed_is_printed_with_the_reason():
         (lambda: torch.spyre.Event(enable_timing=True).elapsed_time(torch.spyre.Event()), (RuntimeError, ValueError)),
         (lambda: torch.spyre.set_rng_state(torch.zeros(3, dtype=torch.uint8)), (RuntimeError, ValueError)),
         (lambda: torch.rand(2, generator=torch.Generator("spyre")), RuntimeError),
-        (lambda: torch.empty(2, device="spyre", layout=torch.sparse_coo), (RuntimeError, NotImplementedError)),
+        (lambda: torch.empty(2, device="spyre", layout=torch._mkldnn), (RuntimeError, NotImplementedError)),
     ],
 )
 def test_devices_and_streams_that_are_not_there_are_refused(call, kind):

@@ -48,6 +48,7 @@ _libraries: dict[str, torch.library.Library] = {}
 _installed: list[torch.library.Library] = []
 _taken: set[tuple[Any, ...]] = set()
 """Overloads with the dtypes that the CPU was asked about, and takes."""
+_MOST_ASKED = 1 << 20
 _UNKNOWN_TO_THE_CPU = {torch.uint16, torch.uint32, torch.uint64}
 """Dtypes that the device computes with where the CPU has next to nothing for them."""
 _OUT_APART = {"aten::kthvalue.values", "aten::take.out"}
@@ -149,18 +150,26 @@ def _tried(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) 
 def _ask_the_cpu(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Has the CPU refuse numbers that it does not compute with; it is asked once for each dtype but floats.
 
-    Decompositions take what their parts take: a softmax of whole numbers would be all zeros.
+    Decompositions take what their parts take: a softmax of whole numbers would be all zeros. It is asked with zeros, so
+    that nothing is copied or waited for, and not with very many: what is in the tensors is not its business.
     """
     given = _tensors([*args, *kwargs.values()])
     if not given or given[0].dtype.is_floating_point or given[0].dtype in _UNKNOWN_TO_THE_CPU:
         return
     key = (overload.name(), *(tensor.dtype for tensor in given))
-    if key in _taken or not _is_repeatable(overload):
+    is_large = sum(tensor.numel() for tensor in given) > _MOST_ASKED
+    if key in _taken or is_large or not _is_repeatable(overload):
         return
     args, kwargs = torch.utils._pytree.tree_map(_on_the_host, (args, kwargs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        overload(*args, **kwargs)
+        try:
+            overload(*args, **kwargs)
+        except (torch.linalg.LinAlgError, ZeroDivisionError):
+            pass
+        except RuntimeError as error:
+            if "ZeroDivisionError" not in str(error):
+                raise
     _taken.add(key)
 
 
@@ -172,7 +181,7 @@ def _is_repeatable(overload: OpOverload) -> bool:
 
 def _on_the_host(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.detach().cpu()
+        return torch.zeros(value.shape, dtype=value.dtype)
     return torch.device("cpu") if isinstance(value, torch.device) else value
 
 
