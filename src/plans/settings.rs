@@ -2,6 +2,8 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use spyre_flex::parse_bytes;
+
 use super::SettingsError;
 
 /// The variables that say where plans are kept.
@@ -56,7 +58,7 @@ impl CacheSettings {
         };
         let most_bytes = match text(BYTES).filter(|value| !value.trim().is_empty()) {
             None => Self::in_memory().most_bytes,
-            Some(value) => bytes(&value).ok_or(SettingsError::Bytes { value })?,
+            Some(value) => parse_bytes(&value).ok_or(SettingsError::Bytes { value })?,
         };
         Ok(Self { folder, most_bytes, ..Self::in_memory() })
     }
@@ -78,21 +80,6 @@ fn folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     given(FOLDER)
         .or_else(|| home("XDG_CACHE_HOME").map(|folder| under(&folder)))
         .or_else(|| home("HOME").map(|folder| under(&folder.join(".cache"))))
-}
-
-fn bytes(value: &str) -> Option<u64> {
-    let text = value.trim();
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let shift = match unit.trim().to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        "T" | "TB" | "TIB" => 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

@@ -21,9 +21,10 @@ fn roll(call: &Call<'_>) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let shifts = call.wholes(1).ok_or(Decline::Argument { argument: 1, expected: "shifts" })?;
     let dims = call.wholes(2).unwrap_or_default();
-    let wanted = match dims.is_empty() {
-        true => Wanted::rows(x.dtype, x.size),
-        false => Wanted::image(x.dtype, x.size, &x),
+    let wanted = if dims.is_empty() {
+        Wanted::rows(x.dtype, x.size)
+    } else {
+        Wanted::image(x.dtype, x.size, &x)
     };
     let outputs = Outputs::of(call, &[wanted])?;
     let launch = {

@@ -154,9 +154,10 @@ pub(crate) fn preserved(shape: &[usize], stride: &[usize]) -> Numbers {
 
 /// Strides of a new image that lies as another one does: its channels come last if theirs do.
 pub(crate) fn image_like(size: &[usize], sources: &[&Tensor<'_>]) -> Numbers {
-    match sources.iter().any(|x| has_channels_last(x.size, x.stride)) && size.len() >= 4 {
-        true => channels_last(size),
-        false => like(size, &[]),
+    if size.len() >= 4 && sources.iter().any(|x| has_channels_last(x.size, x.stride)) {
+        channels_last(size)
+    } else {
+        like(size, &[])
     }
 }
 

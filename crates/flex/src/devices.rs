@@ -13,6 +13,7 @@ use crate::{Environment, EnvironmentError, Error};
 use dropped::{Dropped, Why};
 pub use host_memory::HostMemory;
 use memory_limit::MemoryLimit;
+pub use memory_size::parse_bytes;
 
 /// The most software cards that a process has.
 const MOST_CARDS: i64 = 8;
@@ -165,7 +166,7 @@ fn regions(environment: &Environment) -> Result<u16, EnvironmentError> {
 
 fn region_bytes(environment: &Environment) -> Result<u64, EnvironmentError> {
     let Some(value) = environment.value(REGION_SIZE)? else { return Ok(12 << 30) };
-    let bytes = memory_size::parse(value).filter(|bytes| REGION_BYTES.contains(bytes));
+    let bytes = parse_bytes(value).filter(|bytes| REGION_BYTES.contains(bytes));
     bytes.ok_or_else(|| EnvironmentError::RegionSize { value: value.to_owned() })
 }
 

@@ -64,7 +64,7 @@ pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
 pub use budget::Budget;
 pub use context::Context;
 pub use control_block_stream::ControlBlockStream;
-pub use devices::{Devices, HostMemory, num_devices};
+pub use devices::{Devices, HostMemory, num_devices, parse_bytes};
 pub use env::{Env, Machine};
 pub use environment::{Environment, EnvironmentError};
 pub use error::Error;

@@ -105,19 +105,10 @@ def attempt(wait: str, number: signal.Signals = signal.SIGINT, seconds: float = 
     return (times[0] - sent) * 1e3, "usable" in output
 
 
-def attempt_exit() -> tuple[float, bool]:
-    """How much longer an exit takes than one without work: the rest is PyTorch's and the interpreter's own.
-
-    To end an interpreter that has no work takes 0.3 to 0.7 s here, and varies by more than what is measured. So a pair
-    that is late is tried again, and the middle one of three counts.
-    """
-    pairs: list[tuple[float, bool]] = []
-    while len(pairs) < 3:
-        milliseconds, is_usable = attempt("exit")
-        pairs.append((milliseconds - attempt(IDLE_EXIT)[0], is_usable))
-        if len(pairs) == 1 and pairs[0][0] <= MOST_MILLISECONDS:
-            return pairs[0]
-    return sorted(pairs)[1][0], all(is_usable for _, is_usable in pairs)
+def beyond_teardown(tries: list[tuple[float, bool]]) -> list[tuple[float, bool]]:
+    """How much longer each exit took than one without work: the rest is PyTorch's and the interpreter's own."""
+    idle = statistics.median(attempt(IDLE_EXIT)[0] for _ in tries[:5])
+    return [(milliseconds - idle, is_usable) for milliseconds, is_usable in tries]
 
 
 def main() -> int:
@@ -127,8 +118,9 @@ def main() -> int:
     options = parser.parse_args()
     is_good = True
     for wait in WAITS:
-        once = attempt_exit if wait == "exit" else lambda wait=wait: attempt(wait)
-        tries = [once() for _ in range(max(1, options.tries // len(WAITS)))]
+        tries = [attempt(wait) for _ in range(max(1, options.tries // len(WAITS)))]
+        if wait == "exit":
+            tries = beyond_teardown(tries)
         times = [milliseconds for milliseconds, _ in tries]
         hangs, unusable = times.count(float("inf")), sum(not usable for _, usable in tries)
         late = sum(milliseconds > MOST_MILLISECONDS for milliseconds in times)

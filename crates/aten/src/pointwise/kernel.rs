@@ -69,9 +69,10 @@ impl Pointwise {
                 Some((name, value)) => put(&mut text, format_args!("    {name} = {value}\n")),
                 None => {
                     let result = self.results.get(at).copied().unwrap_or(self.compute);
-                    let value = match is_rounded(entry, self.compute, result) {
-                        true => stored(&format!("round<{}>({part})", self.compute), result),
-                        false => stored(part, result),
+                    let value = if is_rounded(entry, self.compute, result) {
+                        stored(&format!("round<{}>({part})", self.compute), result)
+                    } else {
+                        stored(part, result)
                     };
                     put(&mut text, format_args!("    y{at} = {value}\n"));
                     at += 1;

@@ -24,7 +24,7 @@ impl FromStr for MemoryLimit {
     fn from_str(value: &str) -> Result<Self, EnvironmentError> {
         let limit = match memory_size::split(value) {
             (number, "%") => number.parse().ok().filter(|&p| p <= 100).map(Self::Percent),
-            _ => memory_size::parse(value).map(Self::Bytes),
+            _ => memory_size::parse_bytes(value).map(Self::Bytes),
         };
         // No card could work with nothing.
         let limit = limit.filter(|limit| !matches!(limit, Self::Bytes(0) | Self::Percent(0)));

@@ -1,5 +1,10 @@
 /// Bytes that a text such as `512MiB` or `8G` names; `None` for what is no size.
-pub(super) fn parse(text: &str) -> Option<u64> {
+///
+/// ```
+/// use spyre_flex::parse_bytes;
+/// assert_eq!((parse_bytes("512 MiB"), parse_bytes("8 apples")), (Some(512 << 20), None));
+/// ```
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text);
     let number: u64 = number.parse().ok()?;
     let power = match unit.to_ascii_uppercase().as_str() {
