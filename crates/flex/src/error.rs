@@ -94,7 +94,8 @@ pub enum Error {
     /// No room, where it must not be waited for: in a host callback, or by
     /// [`submit_using`](crate::FlexStream::submit_using).
     #[error(
-        "stream {} holds {bound} blocks, its bound, and a host callback must not wait for it",
+        "stream {} holds {bound} blocks, its bound, and a host callback, or a caller that holds locks, must \
+         not wait for it: wait_for_room() outside of them, and submit again",
         .stream.0
     )]
     QueueFull { stream: StreamIndex, bound: u64 },

@@ -159,6 +159,28 @@ impl<T> Ring<T> {
         prefetch_to_write(self.segment(reservation.segment).slot(place + AHEAD));
     }
 
+    /// Hands all of the reserved slots to the consumer, made of as many values, and leaves no value behind.
+    ///
+    /// Values are moved straight to their slots: an iterator's `next` would have the processor wait for its
+    /// own small writes before each of them.
+    #[inline]
+    pub(crate) fn publish_all<V>(
+        &self,
+        reservation: &Reservation,
+        values: &mut Vec<V>,
+        entry: impl Fn(V) -> T,
+    ) {
+        let count = values.len();
+        debug_assert_eq!(count as u64, reservation.slots);
+        // SAFETY: no value is the vector's any more; if `entry` panics, the rest is leaked.
+        unsafe { values.set_len(0) };
+        for nth in 0..count {
+            // SAFETY: it is one of the values that were there, and each is read once.
+            let value = unsafe { values.as_ptr().add(nth).read() };
+            self.publish(reservation, nth as u64, entry(value));
+        }
+    }
+
     /// Whether an entry is there for the consumer.
     #[inline]
     pub(crate) fn is_ready(&self, cursor: &mut Cursor) -> bool {

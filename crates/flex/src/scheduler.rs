@@ -344,7 +344,7 @@ impl Scheduler {
         slice.iter().try_for_each(|block| self.check_block(block))?;
         let count = slice.len() as u64;
         let reservation = self.reserve(lane, count, slice)?;
-        Ok(self.publish(lane, count, &reservation, blocks, Vouched::NONE))
+        Ok(self.publish(lane, count, &reservation, blocks))
     }
 
     /// Queues blocks as one reservation; the last one uses `others` besides what they name.
@@ -358,8 +358,7 @@ impl Scheduler {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
         let reservation = self.reserve_now(lane, count, &UsedWith { blocks, others })?;
-        let vouched = vouched(others);
-        Ok(self.publish(lane, count, &reservation, blocks.drain(..), vouched))
+        Ok(self.publish_all(lane, &reservation, blocks, vouched(others)))
     }
 
     /// As [`queue_using`](Self::queue_using), unless the lane was upset since that count.
@@ -377,8 +376,7 @@ impl Scheduler {
         if !lane.is_calm(upsets) {
             return Ok(self.leave_out(lane, count, &reservation, blocks));
         }
-        let vouched = vouched(others);
-        Ok(Some(self.publish(lane, count, &reservation, blocks.drain(..), vouched)))
+        Ok(Some(self.publish_all(lane, &reservation, blocks, vouched(others))))
     }
 
     /// Has nothing done in places that are taken already.
@@ -392,7 +390,7 @@ impl Scheduler {
     ) -> Option<StreamPoint> {
         blocks.clear();
         let nothing = std::iter::repeat_with(|| ControlBlock::RecordEvent(None));
-        self.publish(lane, count, reservation, nothing, Vouched::NONE);
+        self.publish(lane, count, reservation, nothing);
         None
     }
 
@@ -405,7 +403,7 @@ impl Scheduler {
         blocks: impl IntoIterator<Item = ControlBlock>,
     ) -> Result<StreamPoint, Error> {
         let reservation = self.reserve(lane, count, uses)?;
-        Ok(self.publish(lane, count, &reservation, blocks, Vouched::NONE))
+        Ok(self.publish(lane, count, &reservation, blocks))
     }
 
     /// Checks ranges, takes slots and notes the uses in one step. At the bound of the queue it waits.
@@ -452,7 +450,26 @@ impl Scheduler {
         }
     }
 
-    /// Hands blocks over; what the last one uses besides what it names is vouched for.
+    /// Hands all of the blocks over; what the last one uses besides what it names is vouched for.
+    #[inline]
+    fn publish_all(
+        &self,
+        lane: &Lane,
+        reservation: &Reservation,
+        blocks: &mut Vec<ControlBlock>,
+        vouched: Vouched,
+    ) -> StreamPoint {
+        let queued_at = self.queued_at();
+        blocks.iter_mut().for_each(|block| block.set_vouched(Vouched::NONE));
+        if let Some(last) = blocks.last_mut() {
+            last.set_vouched(vouched);
+        }
+        let count = blocks.len() as u64;
+        lane.ring.publish_all(reservation, blocks, |block| Entry { block, queued_at });
+        self.announce(lane, count, reservation)
+    }
+
+    /// Hands so many blocks over.
     #[inline]
     fn publish(
         &self,
@@ -460,11 +477,10 @@ impl Scheduler {
         count: u64,
         reservation: &Reservation,
         blocks: impl IntoIterator<Item = ControlBlock>,
-        vouched: Vouched,
     ) -> StreamPoint {
         let queued_at = self.queued_at();
         for (nth, mut block) in (0..count).zip(blocks) {
-            block.set_vouched(if nth + 1 == count { vouched } else { Vouched::NONE });
+            block.set_vouched(Vouched::NONE);
             lane.ring.publish(reservation, nth, Entry { block, queued_at });
         }
         self.announce(lane, count, reservation)

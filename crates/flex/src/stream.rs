@@ -104,6 +104,7 @@ impl FlexStream {
     }
 
     /// The same as a block, to be submitted with others.
+    #[inline]
     pub fn stage(&self, bytes: &[u8], target: DeviceRange) -> ControlBlock {
         if self.handle.scheduler.check_process().is_err() {
             // It will be refused; the pool's lock may be held by a thread of the parent.

@@ -42,8 +42,10 @@ impl Vouched {
     pub fn of_each<'a>(ranges: impl IntoIterator<Item = &'a DeviceRange>) -> Self {
         let mut hasher = KEY.build_hasher();
         for range in ranges {
-            let words = range.handle.to_words().into_iter().chain([range.offset, range.bytes]);
-            words.for_each(|word| hasher.write_u64(word));
+            let [address, tag, place] = range.handle.to_words();
+            hasher.write_u128(u128::from(address) << 64 | u128::from(tag));
+            hasher.write_u128(u128::from(range.offset) << 64 | u128::from(range.bytes));
+            hasher.write_u64(place);
         }
         Self(hasher.finish() | 1)
     }

@@ -14,7 +14,7 @@ pub enum Error {
     TensorCount { expected: usize, given: usize, names: String },
 
     /// Too many scalars, or too few.
-    #[error("the plan takes {expected} scalars, and {given} were given: use launch_kernel_with")]
+    #[error("the plan takes {expected} scalars, and {given} were given: give one word for each")]
     ScalarCount { expected: usize, given: usize },
 
     /// Elements of another type.

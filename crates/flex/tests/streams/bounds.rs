@@ -89,7 +89,8 @@ fn a_callback_at_the_bound_is_refused_instead_of_waiting() -> Result<(), Error> 
     assert_eq!(error, Error::QueueFull { stream: stream.index(), bound: 2 });
     assert_eq!(
         error.to_string(),
-        "stream 0 holds 2 blocks, its bound, and a host callback must not wait for it"
+        "stream 0 holds 2 blocks, its bound, and a host callback, or a caller that holds locks, must \
+         not wait for it: wait_for_room() outside of them, and submit again"
     );
     stream.synchronize()
 }
