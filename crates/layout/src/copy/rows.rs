@@ -28,6 +28,7 @@ impl Mover<'_> {
             Some(second) => Way::Join(second),
             None => Way::of(self, target, strides),
         };
+        let fetches = matches!(way, Way::StreamConvert) && far.range > 1;
         let block = if far.range == 1 { near.range } else { BLOCK };
         let rows = |count| Rows {
             count,
@@ -41,11 +42,24 @@ impl Mover<'_> {
                 for step in 0..far.range {
                     let from = outer_from + start * near.source + step * far.source;
                     let to = outer_to + start * near.target + step * far.target;
+                    if fetches {
+                        self.fetch(source.wrapping_add(from + far.source), rows);
+                    }
                     // SAFETY: these runs are among the box's.
                     unsafe { self.carry_rows(way, source.add(from), target.add(to), rows) };
                 }
             }
         });
+    }
+
+    /// Asks for rows to be brought close: converting them leaves the memory idle between reads.
+    #[inline]
+    fn fetch(&self, source: *const u8, rows: Rows) {
+        for row in 0..rows.count {
+            for at in (0..rows.elements * self.source_bytes).step_by(LINE) {
+                stream::prefetch(source.wrapping_add(row * rows.source_stride + at));
+            }
+        }
     }
 
     /// # Safety
