@@ -82,9 +82,7 @@ def make_like(model, make, dtype=torch.float64):
 
 def report():
     """What a real card would make of the kernels that ran."""
-    from torch_spyre import _C
-
-    reports = _C.card_reports()
+    reports = torch.spyre.card_reports()
     notes = {}
     for kernel, said in reports:
         for note in said:

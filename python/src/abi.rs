@@ -22,8 +22,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
 pub(crate) use launches::device_tensor;
-pub(crate) use memory::memory_info;
-pub(crate) use view::{RawView, dtype_of};
+pub(crate) use memory::{memory_info, shared};
+pub(crate) use view::{RawView, bytes_of, dtype_of};
 
 use crate::cards;
 use crate::failure::{Failure, last_message};

@@ -1,6 +1,7 @@
 //! Ops that the card carries out: their kernels, compiled when they are first used.
 
 mod arguments;
+mod card_layouts;
 mod plans;
 mod rehearsals;
 mod reports;
@@ -11,11 +12,13 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 use spyre::aten::{Launch, Recipe};
+use spyre::numerics::Profile;
 use spyre::runtime::{
     Error, ExecutionPlan, Rehearsal, SharedLayout, SpyreTensor, launch_kernel_with,
 };
 
 pub(crate) use arguments::{RawArgument, add_to_key, arguments_of, lists_of};
+use card_layouts::CardLayouts;
 pub(crate) use rehearsals::{Key, Known, Rehearsed, keep, known};
 use rehearsals::{RehearsedLaunch, RehearsedTensor, view_at};
 pub(crate) use reports::register;
@@ -31,6 +34,9 @@ thread_local! {
     /// The same, if it was launched before.
     pub(crate) static REHEARSED: RefCell<Option<Rc<Rehearsed>>> = const { RefCell::new(None) };
 }
+
+/// What a launch is given.
+type Tensors = SmallVec<[SpyreTensor; 8]>;
 
 /// A call whose results are being made, and the key that it is to be kept by.
 #[derive(Debug, Default)]
@@ -61,14 +67,22 @@ pub(crate) unsafe fn launch(
 ) -> Result<Option<SmallVec<[RehearsedLaunch; 1]>>, Failure> {
     let stream = card.current_stream()?;
     let mut rehearsed = is_kept.then(SmallVec::new);
+    let is_card = card.device.profile() == Profile::Card;
+    // SAFETY: as promised.
+    let mut layouts = is_card.then(|| unsafe { CardLayouts::new(card, arguments, results) });
     for launch in &recipe.launches {
         let plan = plans::of(card, &launch.kernel)?;
         // SAFETY: as promised.
-        let tensors = unsafe { tensors(card, launch, arguments, results)? };
+        let mut tensors = unsafe { tensors(card, launch, arguments, results)? };
         if changes_nothing(launch, &tensors) {
             // The same call with other memory has to copy.
             rehearsed = None;
             continue;
+        }
+        if let Some(layouts) = &mut layouts
+            && layouts.arrange(launch, &mut tensors)?
+        {
+            rehearsed = None;
         }
         traffic::LAUNCHES.note();
         let queue = || match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
@@ -83,6 +97,9 @@ pub(crate) unsafe fn launch(
             Err(error) => Err(error.into()),
         };
         recording::noted(stream, true, || shapes(&tensors), queue)?;
+        if let Some(layouts) = &mut layouts {
+            layouts.commit();
+        }
         rehearsed = rehearsed.and_then(|mut all: SmallVec<_>| {
             // SAFETY: as promised.
             all.push(unsafe { rehearse(&plan, launch, &tensors, arguments, results)? });
@@ -115,7 +132,7 @@ unsafe fn tensors(
     launch: &Launch,
     arguments: &[RawArgument],
     results: &[RawView],
-) -> Result<SmallVec<[SpyreTensor; 8]>, Failure> {
+) -> Result<Tensors, Failure> {
     let mut tensors = SmallVec::new();
     for operand in &launch.operands {
         // SAFETY: as promised.

@@ -10,6 +10,8 @@ pub(crate) struct Count(AtomicU64);
 
 /// Launches of kernels for ops.
 pub(crate) static LAUNCHES: Count = Count::new();
+/// Tensors that were restickified for a launch, as a real card needs it.
+pub(crate) static RESTICKIFIES: Count = Count::new();
 /// Copies from the host to a card.
 pub(crate) static TO_DEVICE: Count = Count::new();
 /// Copies from a card to the host.
@@ -47,6 +49,7 @@ extern "C" fn spyre_note_read() {
 fn traffic(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let counts = PyDict::new(py);
     counts.set_item("launches", LAUNCHES.number())?;
+    counts.set_item("restickifies", RESTICKIFIES.number())?;
     counts.set_item("copies_to_device", TO_DEVICE.number())?;
     counts.set_item("copies_to_host", TO_HOST.number() - READS.number())?;
     counts.set_item("numbers_read", READS.number())?;

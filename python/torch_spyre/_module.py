@@ -40,7 +40,7 @@ _FILES = {
         reset_peak_memory_stats set_per_process_memory_fraction snapshot use_mem_pool
     """,
     ".ops.fallbacks": "fallback_stats reset_fallback_stats",
-    ".plans": "plan_stats",
+    ".plans": "card_reports plan_stats",
     ".properties": """
         can_device_access_peer clock_rate get_arch_list get_device_capability get_device_name get_device_properties
         get_gencode_flags is_bf16_supported is_tf32_supported memory_usage power_draw temperature utilization

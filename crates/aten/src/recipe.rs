@@ -25,6 +25,30 @@ pub struct Launch {
     pub scalars: SmallVec<[u64; 4]>,
 }
 
+impl Launch {
+    /// The same launch with one dim of an operand as two: so many elements in the inner one. `None` if the
+    /// kernel says which dims it has.
+    ///
+    /// It computes the same; it says more of how tensors lie that have those dims apart.
+    pub fn split(&self, operand: usize, dim: usize, inner: usize) -> Option<Self> {
+        let size = *self.operands.get(operand)?.size.get(dim)?;
+        if inner == 0 || !size.is_multiple_of(inner) {
+            return None;
+        }
+        let (kernel, axis) = self.kernel.split(operand, dim)?;
+        let mut operands = self.operands.clone();
+        for (at, view) in operands.iter_mut().enumerate() {
+            if let Some(dim) = self.kernel.dim_of(at, axis) {
+                view.size[dim] = inner;
+                view.size.insert(dim, size / inner);
+                let outer = view.stride[dim] * inner;
+                view.stride.insert(dim, outer);
+            }
+        }
+        Some(Self { kernel, operands, scalars: self.scalars.clone() })
+    }
+}
+
 /// A kernel before it is written down: cheap to make and to compare.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -41,6 +65,26 @@ impl KernelSource {
     /// Whether it copies its first operand to its second, and that is all.
     pub fn is_copy(&self) -> bool {
         matches!(self, Self::Generated(kernel) if kernel.name == "copy")
+    }
+
+    /// The kernel with one more axis, beside that of an operand's dim; and which axis that is.
+    fn split(&self, operand: usize, dim: usize) -> Option<(Self, usize)> {
+        match self {
+            Self::Pointwise(kernel) => Some((Self::Pointwise(kernel.with_one_more_dim()?), dim)),
+            Self::Written(kernel) => {
+                let axis = kernel.axis_of(operand, dim)?;
+                Some((Self::Written(kernel.with_axis_again(axis)), axis))
+            }
+            Self::Generated(_) => None,
+        }
+    }
+
+    /// An operand's dim along an axis that [`split`](Self::split) gave.
+    fn dim_of(&self, operand: usize, axis: usize) -> Option<usize> {
+        match self {
+            Self::Written(kernel) => kernel.dim_of(operand, axis),
+            _ => Some(axis),
+        }
     }
 
     /// The text of the kernel.
@@ -86,4 +130,39 @@ pub struct ResultShape {
     pub size: SmallVec<[usize; 6]>,
     /// Elements of the storage from one to the next.
     pub stride: SmallVec<[usize; 6]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::{Argument, Call, Op, Tensor};
+
+    fn launch(op: &str, arguments: &[Argument<'_>]) -> Launch {
+        let op = Op::named(op).expect("a known op");
+        let recipe = op
+            .recipe(&Call { arguments, default: DType::Float32, written: &[1] })
+            .expect("a call that is carried out");
+        recipe.launches[0].clone()
+    }
+
+    #[test]
+    fn a_dim_of_a_launch_can_be_two() {
+        let (size, stride) = ([6, 4], [4, 1]);
+        let tensor = Tensor { dtype: DType::Float32, size: &size, stride: &stride };
+        let add = launch("neg.out", &[Argument::Tensor(tensor), Argument::Tensor(tensor)]);
+        assert_eq!(add.operands[0].size[..], [24]);
+        let apart = add.split(0, 0, 4).expect("a pointwise kernel has any dims");
+        for operand in &apart.operands {
+            assert_eq!((&operand.size[..], &operand.stride[..]), (&[6, 4][..], &[4, 1][..]));
+        }
+        assert_ne!(apart.kernel, add.kernel);
+        let back: SmallVec<[usize; 6]> = smallvec![24];
+        assert_eq!((&add.operands[0].size, add.split(0, 0, 5)), (&back, None));
+        assert_eq!(
+            (add.split(0, 0, 0), add.split(0, 1, 2), add.split(7, 0, 2)),
+            (None, None, None)
+        );
+    }
 }

@@ -98,6 +98,28 @@ impl Hash for Written {
 }
 
 impl Written {
+    /// The axis that an operand's dim is; `None` if the template names its dims.
+    pub(crate) fn axis_of(&self, operand: usize, dim: usize) -> Option<usize> {
+        (0..self.reduced.len()).find(|&axis| self.dim_of(operand, axis) == Some(dim))
+    }
+
+    /// The dim that an operand has along an axis.
+    pub(crate) fn dim_of(&self, operand: usize, axis: usize) -> Option<usize> {
+        let spans = self.template.operands.get(operand)?.spans;
+        if self.template.dims.is_some() || matches!(spans, Spans::Named(_)) {
+            return None;
+        }
+        let is_own = |axis: &usize| spans.includes(self.reduced[*axis]);
+        is_own(&axis).then(|| (0..axis).filter(is_own).count())
+    }
+
+    /// The kernel with an axis as two.
+    pub(crate) fn with_axis_again(&self, axis: usize) -> Self {
+        let mut kernel = self.clone();
+        kernel.reduced.insert(axis, self.reduced[axis]);
+        kernel
+    }
+
     /// The kernel's text.
     pub(crate) fn text(&self) -> String {
         let own = lane(self.compute).unwrap_or(Lane::F32);

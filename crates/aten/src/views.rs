@@ -7,7 +7,7 @@ use crate::{Decline, Tensor};
 pub(crate) type Numbers = SmallVec<[usize; 6]>;
 
 /// Dims that a kernel can have.
-const MOST_DIMS: usize = 8;
+pub(crate) const MOST_DIMS: usize = 8;
 
 /// A last dim this long has rows that are worth a loop of their own.
 const LONG_ROW: usize = 64;

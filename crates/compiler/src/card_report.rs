@@ -110,7 +110,7 @@ impl Kernel {
         let mut notes = limits::of_operands(self);
         notes.extend(operations::of(self));
         let turns = self.layouts(Profile::Card, &[]).restickify;
-        notes.extend(turns.iter().map(|turn| self.turned(*turn)));
+        notes.extend(turns.iter().map(|turn| self.note_of(*turn)));
         notes.extend(limits::of_extents(self, extents));
         let mut told = Vec::new();
         notes.retain(|note| {
@@ -121,7 +121,8 @@ impl Kernel {
         notes
     }
 
-    fn turned(&self, Restickify { what, from, to }: Restickify) -> CardNote {
+    /// The note of one restickify.
+    pub fn note_of(&self, Restickify { what, from, to }: Restickify) -> CardNote {
         let name = |stick: Stick| stick.name(self).to_owned();
         CardNote::Turned { what: what.name(self), from: name(from), to: name(to) }
     }

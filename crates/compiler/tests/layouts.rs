@@ -154,8 +154,9 @@ fn what_was_computed_is_turned_too() {
     let text = "kernel gram(m, k, n) {
     in a: float16[m, k]
     in b: float16[m, n]
+    in c: float16[m, k]
     out y: float16[k, n]
-    h = a * 2
+    h = a * c
     y = sum<m>(h * b)
 }";
     let kernel: Kernel = text.parse().expect("a kernel");
@@ -164,4 +165,18 @@ fn what_was_computed_is_turned_too() {
     assert!(matches!(layouts.restickify[0].what, Turned::Value(_)));
     let shown = layouts.show(&kernel).to_string();
     assert!(shown.ends_with("restickify\n  h  from k to m\n"), "{shown}");
+}
+
+#[test]
+fn of_what_is_made_from_one_tensor_that_tensor_is_turned() {
+    let text = "kernel gram(m, k, n) {
+    in a: float16[m, k]
+    in b: float16[m, n]
+    out y: float16[k, n]
+    h = exp(a * 2)
+    y = sum<m>(h * b)
+}";
+    let kernel: Kernel = text.parse().expect("a kernel");
+    let shown = kernel.layouts(Profile::Card, &[]).show(&kernel).to_string();
+    assert!(shown.ends_with("restickify\n  a  from k to m\n"), "{shown}");
 }

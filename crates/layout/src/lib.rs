@@ -36,6 +36,7 @@ mod nest;
 mod restickify;
 mod tensor_layout;
 mod view;
+mod view_stick;
 
 pub use arrangement::ElementArrangement;
 pub use axis_offsets::AxisOffsets;
@@ -51,6 +52,7 @@ pub use restickify::restickify;
 pub use spyre_numerics::STICK_BYTES;
 pub use tensor_layout::{SpyreDeviceLayout, SpyreTensorLayout};
 pub use view::{Access, View};
+pub use view_stick::ViewStick;
 
 /// A handful of sizes or strides; more than eight go to the heap.
 pub(crate) type Dims = smallvec::SmallVec<[usize; 8]>;

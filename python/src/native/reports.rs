@@ -1,13 +1,24 @@
 //! Which ops have kernels, and what a real card would make of those of this process.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use spyre::aten::Op;
-use spyre::compiler::Kernel;
+use spyre::compiler::{CardNote, Kernel};
 
 use super::plans;
 
+/// What launches found, by the names of their kernels.
+static FOUND: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
+
+/// Reports something that a launch of a kernel has found.
+pub(super) fn note(kernel: &Kernel, note: &CardNote) {
+    FOUND.lock().entry(kernel.name().to_owned()).or_default().insert(note.to_string());
+}
+
 /// For each kernel that was launched: its name, and what a real card would refuse, leave to the host,
-/// or do in another way.
+/// or do in another way; under the profile `card` also what its launches found.
 #[pyfunction]
 fn card_reports(py: Python<'_>) -> Vec<(String, Vec<String>)> {
     py.detach(|| plans::texts().iter().filter_map(|text| report(text)).collect())
@@ -15,7 +26,12 @@ fn card_reports(py: Python<'_>) -> Vec<(String, Vec<String>)> {
 
 fn report(text: &str) -> Option<(String, Vec<String>)> {
     let kernel: Kernel = text.parse().ok()?;
-    let notes = kernel.card_report(&[]).iter().map(ToString::to_string).collect();
+    let mut notes: Vec<String> = kernel.card_report(&[]).iter().map(ToString::to_string).collect();
+    for found in FOUND.lock().get(kernel.name()).into_iter().flatten() {
+        if !notes.contains(found) {
+            notes.push(found.clone());
+        }
+    }
     Some((kernel.name().to_owned(), notes))
 }
 

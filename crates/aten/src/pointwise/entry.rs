@@ -40,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) truth: Option<&'static str>,
     /// What is computed with the bits of whole numbers that have no sign.
     pub(crate) unsigned: Option<&'static str>,
+    /// Narrow floats have no kernel: what is exact in a wider one, is not in them.
+    pub(crate) is_wide: bool,
     /// Its place in the table.
     pub(crate) number: u16,
 }
@@ -54,6 +56,7 @@ impl Entry {
             Lane::I64 if dtype == DType::UInt64 => self.unsigned,
             Lane::I64 => self.whole,
             Lane::Bool => self.truth,
+            _ if self.is_wide && !matches!(dtype, DType::Float32 | DType::Float64) => None,
             _ => self.float,
         }
     }

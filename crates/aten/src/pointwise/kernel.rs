@@ -9,6 +9,7 @@ use super::parameter::Parameter;
 use super::table::entries;
 use crate::dtypes::lane;
 use crate::unsigned::as_float;
+use crate::views::MOST_DIMS;
 
 /// An expression for every element: a row of the table, and what it is computed with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +29,12 @@ pub(super) enum Input {
 }
 
 impl Pointwise {
+    /// The same expression over one dim more; `None` if a kernel cannot have as many.
+    pub(crate) fn with_one_more_dim(&self) -> Option<Self> {
+        let dims = self.dims + 1;
+        (usize::from(dims) <= MOST_DIMS).then(|| Self { dims, ..self.clone() })
+    }
+
     /// The kernel's text.
     pub(crate) fn text(&self) -> String {
         let entry = &entries()[usize::from(self.entry)];

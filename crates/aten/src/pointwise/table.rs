@@ -41,6 +41,7 @@ pub(super) fn row(names: &'static str, parameters: &'static str) -> Entry {
         whole: None,
         truth: None,
         unsigned: None,
+        is_wide: false,
         number: 0,
     }
 }
@@ -48,6 +49,11 @@ pub(super) fn row(names: &'static str, parameters: &'static str) -> Entry {
 impl Entry {
     pub(super) fn float(self, expression: &'static str) -> Self {
         Self { float: Some(expression), ..self }
+    }
+
+    /// Floats of at least 32 bits alone.
+    pub(super) fn wide(self, expression: &'static str) -> Self {
+        Self { is_wide: true, ..self.float(expression) }
     }
 
     pub(super) fn whole(self, expression: &'static str) -> Self {
@@ -241,7 +247,7 @@ fn functions() -> Vec<Entry> {
         row("logit.out", "a -").in_float("log(a / (1 - a))"),
         row("logit.out", "a eps:s").in_float("p := min(max(a, eps), 1 - eps); log(p / (1 - p))"),
         row("hypot.out", "a b").in_float("hypot(a, b)"),
-        row("nextafter.out", "a b").float("next_after(a, b)"),
+        row("nextafter.out", "a b").wide("next_after(a, b)"),
         row("logaddexp.out", "a b").float("log_add_exp(a, b)"),
         row("logaddexp2.out", "a b").float("log_add_exp2(a, b)"),
         row("special_zeta.out", "a b").in_float("zeta(a, b)"),

@@ -149,6 +149,20 @@ impl Kernel {
         &self.scalars[scalar.0 as usize]
     }
 
+    /// Whether every element of a tensor is written, whatever was there.
+    pub fn writes_all_of(&self, operand: OperandId) -> bool {
+        let dims = &self.operand(operand).dims;
+        self.operand(operand).role == Role::Out
+            && self.stores.iter().filter(|store| store.operand == operand).any(|store| {
+                let is_own = |(&axis, &dim): (&ValueId, &DimId)| {
+                    self.value(axis).expression == Expression::Index(dim)
+                };
+                store.mode == StoreMode::Set
+                    && store.condition.is_none()
+                    && store.axes.iter().zip(dims).all(is_own)
+            })
+    }
+
     /// The dims that a store goes over.
     pub fn store_span(&self, store: &Store) -> DimSet {
         let parts = store.axes.iter().chain([&store.value]).chain(&store.condition);

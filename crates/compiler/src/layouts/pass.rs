@@ -146,14 +146,33 @@ impl<'a> Pass<'a> {
     /// Has a value turned, if the card needs it and nobody had before.
     fn turn(&mut self, value: ValueId, to: Stick) {
         let Some(from) = self.stick(value) else { return };
-        let what = match self.kernel.value(value).expression {
-            Expression::Load { operand, .. } => Turned::Operand(operand),
-            _ => Turned::Value(value),
-        };
+        let what = self.origin(value).map_or(Turned::Value(value), Turned::Operand);
         match what {
             _ if from != to => self.note(Restickify { what, from, to }),
             Turned::Operand(operand) => self.used_as_they_lie.push(operand),
             _ => {}
+        }
+    }
+
+    /// The one tensor that a value is made from element by element: it can be turned in the value's place.
+    fn origin(&self, value: ValueId) -> Option<OperandId> {
+        let expression = &self.kernel.value(value).expression;
+        match expression {
+            Expression::Load { operand, .. } => Some(*operand),
+            Expression::Unary(..)
+            | Expression::Binary(..)
+            | Expression::Compare(..)
+            | Expression::Select(..)
+            | Expression::Convert(..)
+            | Expression::Round(..) => {
+                let sources = expression.sources().into_iter();
+                let mut origins = sources
+                    .filter(|&source| self.stick(source).is_some())
+                    .map(|source| self.origin(source));
+                let first = origins.next()??;
+                origins.all(|other| other == Some(first)).then_some(first)
+            }
+            _ => None,
         }
     }
 
