@@ -6,9 +6,11 @@
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/Tensor.h>
 
 #include <utility>
+#include <vector>
 
 namespace spyre {
 namespace {
@@ -37,9 +39,22 @@ void check_fits(const at::Scalar& number, c10::ScalarType dtype) {
                  AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES));
 }
 
-template <size_t number>
+template <size_t... numbers>
 void fits(Given given) {
-  check_fits(given[number].toScalar(), given[0].toTensor().scalar_type());
+  const auto dtype = given[0].toTensor().scalar_type();
+  (check_fits(given[numbers].toScalar(), dtype), ...);
+}
+
+// Limits of whole numbers are whole, and not below what bytes can be.
+void limits(Given given) {
+  const auto dtype = given[0].toTensor().scalar_type();
+  for (const size_t at : {1, 2}) {
+    const auto limit = given[at].toScalar();
+    const bool is_whole = at::isIntegralType(dtype, /*includeBool=*/false);
+    TORCH_CHECK(dtype != at::kByte || limit.toLong() >= 0,
+                "cannot do hardtanh on an unsigned type with negative limits");
+    check_fits(is_whole ? at::Scalar(limit.toLong()) : limit, dtype);
+  }
 }
 
 // Results that are read while they are written.
@@ -58,14 +73,76 @@ void cat_apart(Given given) {
   }
 }
 
+// Arguments and results that are not converted.
+template <size_t first, size_t... others>
+void of_one_dtype(Given given) {
+  const auto dtype = given[first].toTensor().scalar_type();
+  TORCH_CHECK(((given[others].toTensor().scalar_type() == dtype) && ...),
+              "heaviside is not yet implemented for tensors with different dtypes.");
+}
+
+void truths(Given given) {
+  TORCH_CHECK(given[1].toTensor().scalar_type() == at::kBool,
+              "isneginf, isposinf and signbit do not support non-boolean outputs.");
+}
+
+// Refuses dims that are named twice, or past the 64 that PyTorch reduces; warns of a correction that leaves nothing.
+void check_spread(const char* name, Given given) {
+  const Tensor& x = given[0].toTensor();
+  const auto listed = given[1].isNone() ? std::vector<int64_t>() : given[1].toIntVector();
+  const auto reduced = at::dim_list_to_bitset(listed, x.dim());
+  int64_t results = 1;
+  for (int64_t dim = 0; dim < x.dim(); ++dim) {
+    results *= listed.empty() || reduced[dim] ? 1 : x.size(dim);
+  }
+  const double correction = given[2].isNone() ? 1 : given[2].toScalar().toDouble();
+  if ((results == 0 ? 0 : x.numel() / results) - correction <= 0) {
+    TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+                     "(input numel divided by output numel).");
+  }
+}
+
+// Weights and statistics of a norm are of its input's dtype, or float32 where that is narrower.
+void parameters(Given given) {
+  const auto own = given[0].toTensor().scalar_type();
+  for (const auto& value : given.slice(1)) {
+    if (!value.isTensor() || !value.toTensor().defined()) {
+      continue;
+    }
+    const auto dtype = value.toTensor().scalar_type();
+    TORCH_CHECK(dtype == own || (at::isReducedFloatingType(own) && dtype == at::kFloat),
+                "mixed dtype: Expected weight to have type ", own, " as the input does, but got ", dtype);
+  }
+}
+
 constexpr std::pair<std::string_view, Check> kChecks[] = {
     {"bernoulli_.Tensor", probabilities<1>},
     {"bernoulli.out", probabilities<0>},
     {"fill_.Scalar", fits<1>},
+    {"heaviside.out", of_one_dtype<0, 1, 2>},
+    {"hardtanh", limits},
+    {"hardtanh.out", limits},
+    {"hardtanh_", limits},
+    {"isneginf.out", truths},
+    {"isposinf.out", truths},
+    {"signbit.out", truths},
     {"masked_fill_.Scalar", fits<2>},
+    {"threshold.out", fits<1, 2>},
     {"index_fill_.int_Scalar", fits<3>},
     {"index_select.out", apart<3, 0, 2>},
     {"cat.out", cat_apart},
+    {"native_layer_norm", parameters},
+    {"native_group_norm", parameters},
+    {"native_batch_norm", parameters},
+    {"_native_batch_norm_legit", parameters},
+    {"_native_batch_norm_legit.no_stats", parameters},
+    {"_batch_norm_with_update", parameters},
+    {"var.correction", [](Given given) { check_spread("var", given); }},
+    {"var.correction_out", [](Given given) { check_spread("var", given); }},
+    {"std.correction", [](Given given) { check_spread("std", given); }},
+    {"std.correction_out", [](Given given) { check_spread("std", given); }},
+    {"var_mean.correction", [](Given given) { check_spread("var_mean", given); }},
+    {"std_mean.correction", [](Given given) { check_spread("std_mean", given); }},
 };
 
 } // namespace

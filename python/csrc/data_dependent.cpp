@@ -8,6 +8,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/one_hot_native.h>
 #include <torch/library.h>
 
 namespace spyre {
@@ -55,6 +56,16 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
 Tensor nonzero(const Tensor& self) {
   Tensor out = at::empty({0}, self.options().dtype(at::kLong));
   return nonzero_out(self, out);
+}
+
+// A class that is none is told at once, as PyTorch has it for devices without a check of their own.
+Tensor one_hot(const Tensor& self, int64_t classes) {
+  if (self.scalar_type() == at::kLong && self.numel() > 0) {
+    const auto [least, largest] = self.aminmax();
+    TORCH_CHECK(least.item<int64_t>() >= 0, "Class values must be non-negative.");
+    TORCH_CHECK(classes <= 0 || largest.item<int64_t>() < classes, "Class values must be smaller than num_classes.");
+  }
+  return at::native::one_hot(self, classes);
 }
 
 Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
@@ -108,6 +119,7 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("nonzero", TORCH_FN(nonzero));
+  m.impl("one_hot", TORCH_FN(one_hot));
   m.impl("nonzero.out", TORCH_FN(nonzero_out));
   m.impl("masked_select", TORCH_FN(masked_select));
   m.impl("masked_select.out", TORCH_FN(masked_select_out));

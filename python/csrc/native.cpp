@@ -294,6 +294,8 @@ class Signature {
     if (!generator_.has_value() && op.hasTag(at::Tag::nondeterministic_seeded)) {
       generator_ = arguments.size();
     }
+    is_range_ = op.schema().name() == "aten::arange";
+    is_silent_ = op.schema().name() == "aten::log_sigmoid_forward";
   }
 
   const c10::SmallVector<int64_t, 2>& written() const {
@@ -305,7 +307,11 @@ class Signature {
     for (const int64_t at : written_) {
       const Tensor& result = given[at].toTensor();
       TORCH_CHECK(may_resize_, "output with shape ", result.sizes(), " doesn't match the broadcast shape ", size);
-      if (at::native::resize_output(result, size)) {
+      if (is_range_) {
+        resize_range(result, size);
+      } else if (is_silent_) {
+        result.resize_(size);
+      } else if (at::native::resize_output(result, size)) {
         result.as_strided_(size, strides);
       }
     }
@@ -369,6 +375,20 @@ class Signature {
   }
 
  private:
+  // A range goes into any shape of as many elements, and the CPU has words of its own for another number of them.
+  static void resize_range(const Tensor& result, at::IntArrayRef size) {
+    if (result.numel() == size[0]) {
+      return;
+    }
+    if (result.numel() > 0) {
+      TORCH_WARN("The number of elements in the out tensor of shape ", result.sizes(), " is ", result.numel(),
+                 " which does not match the computed number of elements ", size[0],
+                 ". Note that this may occur as a result of rounding error. "
+                 "The out tensor will be resized to a tensor of shape (", size[0], ",).");
+    }
+    result.resize_(size);
+  }
+
   static bool shares(const c10::IValue& value, const c10::TensorImpl* result) {
     if (value.isTensor()) {
       const Tensor& tensor = value.toTensor();
@@ -398,6 +418,9 @@ class Signature {
 
   c10::SmallVector<int64_t, 2> written_;
   bool may_resize_ = true;
+  bool is_range_ = false;
+  // Whether results are resized without a word, as the CPU does for very few ops.
+  bool is_silent_ = false;
   std::optional<size_t> indices_;
   // Which argument is one; past the last, the op draws without saying so.
   std::optional<size_t> generator_;

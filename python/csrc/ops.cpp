@@ -630,9 +630,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
 }
 
-// PyTorch's own functions for all devices read or write these at their address, which is not the host's.
+// PyTorch's own functions for all devices read or write these at their address, which is not the host's, or ask for
+// one of the devices that they know.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"_saturate_weight_to_fp16", "choose_qparams_optimized", "range.out_"}) {
+  for (const char* name : {"_saturate_weight_to_fp16", "choose_qparams_optimized", "mode.values", "range.out_"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   }
 }

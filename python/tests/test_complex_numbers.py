@@ -91,6 +91,7 @@ REDUCTIONS = {
     "var": lambda z: z.var(1),
     "std and mean": lambda z: torch.std_mean(z, 0)[1],
     "prod": lambda z: z.prod(1),
+    "prod that keeps its dim": lambda z: z[0].prod(0, keepdim=True),
     "cumprod": lambda z: z.cumprod(0),
     "logsumexp": lambda z: z.logsumexp(1),
     "sum as float": lambda z: z.real.to(torch.complex64).sum(1, dtype=torch.complex128),
@@ -105,3 +106,28 @@ def test_numbers_come_together_as_on_the_cpu(name):
     values = numbers(6, 9)
 
     same(REDUCTIONS[name](values.to("spyre")), REDUCTIONS[name](values))
+
+
+INF, NAN = float("inf"), float("nan")
+FAR = [complex(INF, 1), complex(1, -INF), complex(NAN, 1), 1e30 + 1e30j, 1e-30j, 1 + 2j, 0j]
+EXTREMES = {
+    "divided by large ones": lambda z: z / torch.full_like(z, 1e30 - 2e30j),
+    "divided by small ones": lambda z: z / torch.full_like(z, 1e-30j),
+    "divided by nothing": lambda z: z / torch.zeros_like(z),
+    "divided by a number": lambda z: z / 2.0,
+    "divided by a complex number": lambda z: z / (1e30 - 1j),
+    "divided by real ones": lambda z: z / torch.full_like(z.real, -4.0),
+    "reciprocal": torch.reciprocal,
+    "mean": lambda z: z.mean(),
+    "mean of columns": lambda z: torch.stack([z, z.flip(0)]).mean(0),
+    "exp": lambda z: (z.real.abs() + 0j).exp(),
+    "logsumexp": lambda z: torch.stack([z.real - INF + 0j, z.real + 0j])[:, 3:].logsumexp(1),
+    "logsumexp to infinity": lambda z: torch.stack([z.real + 0j, z.real + INF + 0j])[:, 3:].logsumexp(1),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_numbers_far_out_are_the_cpus(name):
+    values = torch.tensor(FAR, dtype=torch.complex64)
+
+    same(EXTREMES[name](values.to("spyre")), EXTREMES[name](values))

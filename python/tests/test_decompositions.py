@@ -143,6 +143,11 @@ CASES = {
     "rows added with a factor": lambda x: x.index_add(0, torch.tensor([3, 3, 1], device=x.device), x[:3], alpha=-2.5),
     "nothing next to nothing": lambda x: torch.cat([x[:0, 0], x[:0, 1]]),
     "indices of no triangle": lambda x: torch.triu_indices(1, 1, 1, device=x.device),
+    "hash": lambda x: tuple(
+        torch.hash_tensor((x * 50).to(dtype), dim, keepdim=dim == 1).view(torch.int64)
+        for dtype in (torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool)
+        for dim in ((), 0, 1, (0, 1))
+    ),
     "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 1:4]),
     "fft": lambda x: torch.view_as_real(torch.fft.fft(x)),
     "fft of a length in factors": lambda x: torch.view_as_real(torch.fft.rfft(x.reshape(-1)[:180].repeat(2))),
@@ -176,6 +181,8 @@ COMPLEX = {
     "chosen": lambda z, w: torch.where(z.real > 0, z, w).masked_fill(w.real > 0, 1j),
     "in place": lambda z, w: z.clone().mul_(w).add_(1).conj().resolve_conj(),
     "rows added": lambda z, w: z.index_add(0, torch.tensor([3, 3, 1], device=z.device), w[:3], alpha=2 - 1j),
+    "bordered": lambda z, w: torch.nn.functional.pad(z, (2, 1), "reflect")
+    + torch.nn.functional.pad(w, (1, 2), "replicate"),
     "filled": lambda z, w: torch.full_like(z, 2 - 1j) + torch.zeros_like(w.t()).t(),
 }
 

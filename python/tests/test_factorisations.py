@@ -89,6 +89,17 @@ def test_float32_is_rounded_at_the_end_only(name):
         torch.testing.assert_close(left.cpu(), right.float())
 
 
+@pytest.mark.parametrize("call", [
+    torch.linalg.cholesky, torch.cholesky, lambda a: torch.linalg.cholesky(a, upper=True), torch.cholesky_inverse,
+    lambda a: torch.cholesky(a, out=torch.empty(0, device=a.device)), lambda a: torch.geqrf(a)[0],
+    lambda a: torch.ormqr(*torch.geqrf(a), a),
+    lambda a: torch.linalg.qr(a, out=(torch.empty(0, device=a.device), torch.empty(0, device=a.device)))[1],
+])  # fmt: skip
+def test_factors_lie_by_columns(call):
+    for a in (POSITIVES.float(), POSITIVES[0, :, :1, :1].float()):
+        assert call(a.to("spyre")).stride() == call(a).stride()
+
+
 def test_swapped_rows_and_reflections_are_told_as_the_cpu_tells_them():
     for a in (BATCH, TALL, FLAT):
         expected, given = torch.linalg.lu_factor_ex(a), torch.linalg.lu_factor_ex(a.to("spyre"))

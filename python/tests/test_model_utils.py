@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 
 import pytest
 import torch
@@ -218,3 +219,13 @@ def test_only_matrices_have_their_dimensions_exchanged():
     moved = model_utils._dma_to_spyre_dim_order_swapped(weight)
     assert moved.device_tensor_layout() == swapped([6, 70], torch.float16)
     assert torch.equal(moved.cpu(), rounded(weight))
+
+
+def test_a_model_without_data_says_how_it_gets_some():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3, device="meta"))
+    with pytest.raises(NotImplementedError) as of_the_cpu:
+        model.to("cpu")
+
+    with pytest.raises(NotImplementedError, match=re.escape(str(of_the_cpu.value))):
+        model.to("spyre")
+    assert model.to_empty(device="spyre")[0].weight.is_spyre

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -26,6 +28,8 @@ CALLS = {
     "bernoulli, NaN": lambda d: torch.bernoulli(torch.tensor([NAN, 0.5], device=d)),
     "bernoulli_": lambda d: torch.ones(2, device=d).bernoulli_(torch.tensor([-1.0, 0.5], device=d)),
     "histc, ends in the wrong order": lambda d: torch.histc(torch.ones(3, device=d), 10, 2, 1),
+    "histogram, NaN": lambda d: torch.histogram(torch.tensor([1, NAN], device=d), 10),
+    "histogram, infinite": lambda d: torch.histogram(torch.tensor([1, INF], device=d), 10),
     "histc, infinite": lambda d: torch.histc(torch.tensor([1, INF], device=d), 10),
     "histc, NaN": lambda d: torch.histc(torch.tensor([1, NAN], device=d), 10),
     "histc, end NaN": lambda d: torch.histc(torch.ones(3, device=d), 10, 0, NAN),
@@ -62,6 +66,24 @@ CALLS = {
     "complex of another width": lambda d: torch.complex(
         torch.ones(2, device=d), torch.ones(2, device=d), out=torch.ones(2, dtype=torch.complex128, device=d)
     ),
+    "hardtanh of bytes, negative": lambda d: F.hardtanh(torch.ones(2, dtype=torch.uint8, device=d), -1, 1),
+    "hardtanh of bytes, too large": lambda d: F.hardtanh(torch.ones(2, dtype=torch.uint8, device=d), 0, 300),
+    "threshold of bytes": lambda d: F.threshold(torch.ones(2, dtype=torch.uint8, device=d), 300, 1),
+    "threshold by too much": lambda d: F.threshold(torch.ones(2, dtype=torch.int8, device=d), 1, 300),
+    "borders of nothing": lambda d: F.pad(torch.ones(1, 2, 3, 0, device=d), (1, 1, 1, 1), mode="replicate"),
+    "bincount of floats": lambda d: torch.bincount(torch.tensor([1.0, 0.3], device=d)),
+    "searchsorted, side": lambda d: torch.searchsorted(*torch.ones(2, 3, device=d), side="bad"),
+    "searchsorted, sorter of floats": lambda d: torch.searchsorted(
+        *torch.ones(2, 3, device=d), sorter=torch.zeros(3, device=d)
+    ),
+    "searchsorted, sorter too short": lambda d: torch.searchsorted(
+        *torch.ones(2, 3, device=d), sorter=torch.zeros(2, dtype=torch.int64, device=d)
+    ),
+    "mode to another dtype": lambda d: torch.mode(
+        torch.ones(3, device=d), out=(torch.ones((), dtype=torch.int64, device=d),) * 2
+    ),
+    "one_hot, negative": lambda d: F.one_hot(torch.tensor([3, 4, -1, 0], device=d)),
+    "one_hot past the last": lambda d: F.one_hot(torch.tensor([3, 4, 1, 0], device=d), 3),
     "kthvalue of one": lambda d: torch.kthvalue(torch.tensor(1.0, device=d), 5),
 }
 for name, offsets, indices in (
@@ -73,6 +95,34 @@ for name, offsets, indices in (
     CALLS[f"embedding_bag, {name}"] = lambda d, offsets=offsets, indices=indices: F.embedding_bag(
         torch.tensor(indices, device=d), torch.ones(4, 3, device=d), torch.tensor(offsets, device=d)
     )
+for dims in (1, 2, 3):
+    for mode, dtype in itertools.product(("reflect", "replicate"), (torch.float32, torch.complex64)):
+        CALLS[f"pad of {dims} dims without channels, {mode}, {dtype}"] = lambda d, n=dims, mode=mode, dtype=dtype: F.pad(
+            torch.ones([3, 0, *[10] * n], dtype=dtype, device=d), [2] * (2 * n), mode
+        )
+        CALLS[f"pad of {dims} dims, too wide, {mode}, {dtype}"] = lambda d, n=dims, mode=mode, dtype=dtype: F.pad(
+            torch.ones([1, 2, *[3] * n], dtype=dtype, device=d), [4 if mode == "reflect" else -2] * (2 * n), mode
+        )
+NORMS = {
+    "batch_norm": lambda x, w: F.batch_norm(x, None, None, w, w, training=True),
+    "batch_norm in use": lambda x, w: F.batch_norm(x, w, w),
+    "batch_norm, statistics": lambda x, w: F.batch_norm(x, w.clone(), w.clone(), training=True),
+    "instance_norm": lambda x, w: F.instance_norm(x, weight=w, bias=w),
+    "group_norm": lambda x, w: F.group_norm(x, 2, w, w),
+    "layer_norm": lambda x, w: F.layer_norm(x, (4,), w, w),
+}
+for name, norm in NORMS.items():
+    for kind, of_weights in (
+        (torch.float64, torch.float32),
+        (torch.float32, torch.float16),
+        (torch.bfloat16, torch.float16),
+    ):
+        CALLS[f"{name} of {kind} with {of_weights}"] = lambda d, norm=norm, kind=kind, of_weights=of_weights: norm(
+            torch.ones(2, 4, 4, dtype=kind, device=d), torch.ones(4, dtype=of_weights, device=d)
+        )
+for name in ("var", "std", "var_mean", "std_mean"):
+    CALLS[f"{name} of a dim named twice"] = lambda d, name=name: getattr(torch, name)(torch.ones(2, 3, device=d), (0, -2))
+    CALLS[f"{name} of 65 dims"] = lambda d, name=name: getattr(torch, name)(torch.ones([1] * 65, device=d), -1)
 
 
 def refused(call, device) -> BaseException | None:

@@ -41,6 +41,10 @@ REFUSED_DTYPES = [
     (lambda x, out: torch.exp(x, out=out), torch.int64, "can't be cast"),
     (lambda x, out: torch.special.erfcx(x, out=out), torch.bool, "can't be cast"),
     (lambda x, out: torch.heaviside(x, x, out=out), torch.int64, "different dtypes"),
+    (lambda x, out: torch.heaviside(x, x, out=out), torch.float64, "different dtypes"),
+    (lambda x, out: torch.isneginf(x, out=out), torch.int64, "non-boolean outputs"),
+    (lambda x, out: torch.isposinf(x, out=out), torch.float32, "non-boolean outputs"),
+    (lambda x, out: torch.signbit(x, out=out), torch.float16, "non-boolean outputs"),
     (lambda x, out: torch.mm(x, x, out=out), torch.float64, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.addmm(x, x, x, out=out), torch.float16, "Expected out tensor to have dtype float"),
     (lambda x, out: torch.cat([x, x], out=out), torch.int64, "can't be cast"),
@@ -107,6 +111,25 @@ def test_a_result_of_another_shape_is_resized_with_a_warning(device, op, dtype):
     assert seen[:2] == seen[2:]
 
 
+@pytest.mark.parametrize("call", [
+    lambda out: torch.arange(4, out=out),
+    lambda out: torch.arange(6, out=out),
+    lambda out: torch._C._nn.log_sigmoid(out.new_ones(4), out=out),
+    lambda out: torch.addbmm(out.new_ones(2, 2), out.new_ones(1, 2, 3), out.new_ones(1, 3, 2), out=out),
+])  # fmt: skip
+def test_a_result_is_resized_with_the_cpus_words(device, call):
+    seen = []
+    for where in ("cpu", device):
+        out = torch.zeros(2, 3, device=where)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            call(out)
+        words = [str(warning.message).partition(". Note")[0].partition(" (Triggered")[0] for warning in said]
+        seen.append((out.tolist(), out.stride(), words))
+
+    assert seen[1] == seen[0]
+
+
 LAST = torch.channels_last
 IMAGES = {
     "abs": lambda x, v: x.abs(),
@@ -120,12 +143,25 @@ IMAGES = {
     "interpolate": lambda x, v: F.interpolate(x, scale_factor=2, mode="bilinear"),
     "max_pool2d": lambda x, v: F.max_pool2d(x, 2, return_indices=True),
     "max_pool3d": lambda x, v: F.max_pool3d(v, 2, return_indices=True),
+    "max_unpool2d": lambda x, v: F.max_unpool2d(*F.max_pool2d(x[:, :, :4, :6], 2, return_indices=True), 2),
     "pixel_shuffle": lambda x, v: F.pixel_shuffle(x, 2),
     "pixel_unshuffle": lambda x, v: F.pixel_unshuffle(x[:, :, :4, :6], 2),
     "reflection_pad2d": lambda x, v: F.pad(x, (1, 1, 1, 1), mode="reflect"),
     "reflection_pad3d": lambda x, v: F.pad(v, (1,) * 6, mode="reflect"),
     "replication_pad2d": lambda x, v: F.pad(x, (1, 1, 1, 1), mode="replicate"),
     "replication_pad3d": lambda x, v: F.pad(v, (1,) * 6, mode="replicate"),
+    "index of images": lambda x, v: x[torch.tensor([1, 0, 1], device=x.device)],
+    "index of rows": lambda x, v: x[:, :, torch.tensor([[4, 0], [1, 2]], device=x.device)],
+    "index by turned ones": lambda x, v: x[torch.tensor([[1, 0, 1], [0, 0, 1]], device=x.device).t()],
+    "index of two dims apart": lambda x, v: v[(at := torch.tensor([1, 0], device=x.device)), :, at + 1],
+    "angle of complex": lambda x, v: torch.complex(x, x).angle() if x.dtype == torch.float32 else x,
+    "cumprod of complex": lambda x, v: torch.complex(x[0], x[0]).cumprod(0) if x.dtype == torch.float32 else x,
+    "batch_norm of rows": lambda x, v: F.batch_norm(x[:, 0].mT, None, None, training=True),
+    "batch_norm of images": lambda x, v: F.batch_norm(x, None, None, training=True),
+    "group_norm of images": lambda x, v: F.group_norm(x, 2),
+    "layer_norm of columns": lambda x, v: F.layer_norm(x[:, 0].mT, (5,)),
+    "layer_norm of images": lambda x, v: F.layer_norm(x, (5, 7)),
+    "rms_norm of columns": lambda x, v: F.rms_norm(x[:, 0].mT, (5,)),
     "roll": lambda x, v: x.roll(1, 2),
     "roll of all": lambda x, v: x.roll(3),
     "nonzero": lambda x, v: (x > 0).nonzero(),
@@ -163,6 +199,39 @@ VALUES = {
     "any of no dims": lambda d: torch.any(torch.tensor([[0.0, 1], [1, 1]], device=d), dim=[], keepdim=True),
     "conj_physical_": lambda d: torch.full((4, 4), 1 + 2j, device=d)[::2, 1:3].conj_physical_(),
     "spherical_bessel_j0": lambda d: torch.special.spherical_bessel_j0(torch.tensor([INF, -INF, NAN, 0.0], device=d)),
+    "lu_unpack of no columns": lambda d: torch.lu_unpack(
+        torch.empty(4, 0, device=d), torch.tensor([2, 2, 3, 4], dtype=torch.int32, device=d)
+    ),
+    "lu_solve of complex": lambda d: torch.lu_solve(
+        torch.tensor([[1j], [2]], device=d), *torch.linalg.lu_factor(torch.tensor([[2, 1j], [1, 3]], device=d))
+    ),
+    "lu_unpack of complex": lambda d: torch.lu_unpack(
+        *torch.linalg.lu_factor(torch.tensor([[1, 1j], [2, 3]], device=d))
+    ),
+    "multi_margin_loss of nan": lambda d: F.multi_margin_loss(
+        torch.tensor([[0.2, NAN, 0.9], [NAN, 1, 2]], device=d), torch.tensor([0, 0], device=d), reduction="none"
+    ),
+    "multi_margin_loss, weighted": lambda d: F.multi_margin_loss(
+        torch.tensor([0.2, 0.5, 0.9], device=d), torch.tensor(1, device=d), 2, weight=torch.tensor([1.0, 2, 3], device=d)
+    ),
+    "cdist of nan": lambda d: torch.cdist(
+        torch.tensor([[NAN, 1], [2, 3]], device=d), torch.tensor([[2.0, 1]], device=d), p=0
+    ),
+    "nextafter of halves": lambda d: torch.nextafter(
+        torch.tensor([-INF, INF, 1, 1, -1, 0, -0.0, 0, 65504, NAN, 1, 2**-14], device=d).half(),
+        torch.tensor([0, 0, 2, 0, -2, 1, -1, -0.0, INF, 1, NAN, 0], device=d).half(),
+    ).view(torch.int16),
+    "nextafter of bfloat16": lambda d: torch.nextafter(
+        torch.tensor([1, -3.0], device=d).bfloat16(), torch.tensor(0.0, device=d).bfloat16()
+    ),
+    "mode into results": lambda d: torch.mode(
+        torch.tensor([[1, 2, 2], [3, 3, 1]], device=d), 1,
+        out=(torch.zeros(2, dtype=torch.int64, device=d), torch.zeros(2, dtype=torch.int64, device=d)),
+    )[0],
+    "mode to results": lambda d: torch.mode(
+        torch.tensor([[3, 1, 3], [2, 2, 1]], device=d),
+        out=(torch.empty(0, dtype=torch.int64, device=d), torch.empty(0, dtype=torch.int64, device=d)),
+    ),
     "masked.prod": lambda d: torch.masked.prod(torch.full((2, 3), 2.0, device=d), dim=(), keepdim=True),
 }
 
@@ -172,6 +241,12 @@ def test_values_are_the_cpus(device, name):
     here, there = VALUES[name]("cpu"), VALUES[name](device)
 
     torch.testing.assert_close(there, here, equal_nan=True, check_device=False)
+
+
+def test_nothing_of_complex_numbers_keeps_its_strides(device):
+    seen = [torch.empty(1, 0, 3, dtype=torch.complex64, device=where).exp().stride() for where in ("cpu", device)]
+
+    assert seen[1] == seen[0]
 
 
 @pytest.mark.parametrize("shape, dim", [((0, 0, 3), 0), ((3, 0), 0)])
@@ -214,3 +289,11 @@ def test_multilabel_margins_are_the_cpus(device, reduction, x, target):
         seen.append((loss.detach().cpu(), scores.grad.cpu()))
 
     torch.testing.assert_close(seen[1], seen[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_a_correction_that_leaves_nothing_is_warned_of(device, name, dtype):
+    for where in ("cpu", device):
+        with pytest.warns(UserWarning, match=f"^{name}..: degrees of freedom is <= 0"):
+            getattr(torch, name)(torch.ones(3, 4, dtype=dtype, device=where), -1, correction=4)

@@ -63,6 +63,8 @@ def _load(
     weights = {id(weight) for weight in _linear_weights(model)}
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_meta:
+            raise NotImplementedError(_NO_DATA)
         own = dtype if tensor.is_floating_point() or tensor.is_complex() else None
         own = tensor.dtype if own is None else own
         is_there = tensor.device.type == DEVICE_NAME and device.index in (None, tensor.device.index)
@@ -115,6 +117,11 @@ def _is_for_modules(dtype: torch.dtype | None) -> bool:
     """What ``nn.Module.to`` takes; it has its own words for the rest."""
     return dtype is None or dtype.is_floating_point or dtype.is_complex
 
+
+_NO_DATA = (
+    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() "
+    "when moving module from meta to a different device."
+)
 
 _Place = tuple[nn.Module, str]
 

@@ -8,7 +8,7 @@ use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::{Launch, Place, Recipe};
 use crate::reductions::source;
-use crate::views::{Numbers, broadcast, expanded};
+use crate::views::{Numbers, broadcast, expanded, like};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
@@ -208,6 +208,23 @@ impl Indexed {
         size
     }
 
+    /// Strides of a new result: it lies as `x` does where that is not indexed, and as the indices do elsewhere.
+    fn result_stride(&self, call: &Call<'_>, x: &Tensor<'_>, size: &[usize]) -> Option<Numbers> {
+        let free = x.stride.iter().zip(&self.at).filter(|(_, index)| index.is_none());
+        let mut own: Numbers = free.map(|(&stride, _)| stride).collect();
+        own.insert_many(self.before, self.shape.iter().map(|_| 0));
+        let after = size.len() - self.before - self.shape.len();
+        let mut sources = vec![own];
+        let Argument::Tensors(list) = call.argument(1) else { return None };
+        for index in list.iter().flatten() {
+            let mut stride: Numbers = smallvec![0; self.before];
+            stride.extend(expanded(index, &self.shape)?);
+            stride.extend(std::iter::repeat_n(0, after));
+            sources.push(stride);
+        }
+        Some(like(size, &sources))
+    }
+
     fn numbers(&self) -> SmallVec<[u32; 8]> {
         let mask = self.at.iter().enumerate().filter(|(_, index)| index.is_some());
         let mask = mask.fold(0, |mask, (dim, _)| mask | 1 << dim);
@@ -240,7 +257,8 @@ fn index(call: &Call<'_>) -> Result<Recipe, Decline> {
     let indexed = Indexed::of(call, &x)?;
     check_dims(x.size.len() + indexed.shape.len())?;
     let size = indexed.result_size(&x);
-    let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &size)])?;
+    let stride = indexed.result_stride(call, &x, &size).ok_or(Decline::Shapes)?;
+    let outputs = Outputs::of(call, &[Wanted { dtype: x.dtype, size, stride }])?;
     let launch = {
         let (place, y) = outputs.get(0);
         if y.size.contains(&0) {

@@ -5,12 +5,9 @@ use smallvec::{SmallVec, smallvec};
 use crate::dtypes::lane;
 use crate::recipe::{KernelSource, Launch, OperandView, Place};
 use crate::template::{Template, Written};
-use crate::views::Numbers;
+use crate::views::{MOST_DIMS, Numbers};
 use crate::{Decline, Tensor};
 use spyre_numerics::DType;
-
-/// Dims that a kernel can have.
-const MOST_DIMS: usize = 8;
 
 /// A shape some of whose dims are reduced, and the tensors of it.
 #[derive(Debug)]

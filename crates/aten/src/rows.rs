@@ -215,11 +215,7 @@ fn normalise(
     let kept: Numbers =
         x.size.iter().enumerate().map(|(at, &size)| if at < first { size } else { 1 }).collect();
     let measured = if x.dtype == DType::Float64 { DType::Float64 } else { DType::Float32 };
-    let mut wanted: SmallVec<[Wanted; 3]> = smallvec![Wanted {
-        dtype: x.dtype,
-        size: x.size.into(),
-        stride: like(x.size, &[x.stride.into()]),
-    }];
+    let mut wanted: SmallVec<[Wanted; 3]> = smallvec![Wanted::rows(x.dtype, x.size)];
     // PyTorch's CPU keeps them as the tensor is.
     let measure = if has_half_statistics(call, weights) { x.dtype } else { measured };
     wanted.extend((0..statistics).map(|_| Wanted::rows(measure, &kept)));

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import cmath
 import itertools
+import math
 import warnings
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,7 +17,8 @@ from torch.utils._pytree import tree_flatten
 from opinfo.judge import Verdict, is_random, samples, tolerance
 
 from .cases import KINDS, Case
-from .known import is_known
+from .known import reason
+from .places import told_as_first
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.complex64)
 
@@ -23,33 +28,44 @@ LOOSER = {
 """Numbers themselves are compared by `opinfo`: here a result is to be of the right kind, and in its place."""
 
 
+@dataclass
+class Swept(Verdict):
+    """What came of the cases of one kind."""
+
+    known: Counter = field(default_factory=Counter)
+    """Differences that the table of known ones has, by their reason."""
+
+
 def dtypes(op: Any) -> list[torch.dtype]:
     """The dtypes that an operator is swept in."""
     supported = op.supported_dtypes("cpu")
     return [dtype for dtype in DTYPES if dtype in supported]
 
 
-def judge(op: Any, dtype: torch.dtype, kind: str, device: torch.device, most: int) -> Verdict:
+def judge(op: Any, dtype: torch.dtype, kind: str, device: torch.device, most: int) -> Swept:
     """Makes the cases of one kind, of at most so many samples."""
-    verdict = Verdict()
+    verdict = Swept()
     torch.manual_seed(42)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for sample in itertools.islice(samples(op, dtype), most):
             arguments = (sample.input, sample.args, sample.kwargs)
             loose = is_random(op.name, sample.kwargs)
-            for case in KINDS[kind](op, arguments, dtype):
+            for case in KINDS[kind](told_as_first(op), arguments, dtype):
                 one(op, case, kind, dtype, device, verdict, loose)
     return verdict
 
 
-def one(op, case: Case, kind: str, dtype: torch.dtype, device, verdict: Verdict, loose: bool) -> None:
+def one(op, case: Case, kind: str, dtype: torch.dtype, device, verdict: Swept, loose: bool) -> None:
     bounds = tuple(max(bound, LOOSER.get(dtype, 0)) for bound in tolerance(op, dtype))
     there, here = seen(case, device), seen(case, torch.device("cpu"))
     why = difference(there, here, case.has_strides, bounds, loose)
-    if why is None or is_known(op.name, kind, case.label, dtype, why):
+    known = None if why is None else reason(op.name, kind, case.label, dtype, why)
+    if why is None:
         verdict.passed += 1
         verdict.by_shape_only += loose
+    elif known is not None:
+        verdict.known[known] += 1
     else:
         verdict.failed += 1
         verdict.messages[f"{kind}, {case.label}: {why[:300]}"] += 1
@@ -95,8 +111,7 @@ def said(error: Exception) -> str:
 
 def leaves(actual: Any, reference: Any, has_strides: bool, bounds: tuple, loose: bool) -> str | None:
     if not isinstance(reference, Tensor):
-        is_number = isinstance(reference, (float, complex))
-        return None if loose or is_number or actual == reference else f"{actual!r} against {reference!r}"
+        return None if loose or is_same_number(actual, reference, bounds) else f"{actual!r} against {reference!r}"
     if actual.shape != reference.shape or actual.dtype != reference.dtype:
         return f"{actual.dtype} {tuple(actual.shape)} against {reference.dtype} {tuple(reference.shape)}"
     # Strides of nothing say nothing.
@@ -104,6 +119,12 @@ def leaves(actual: Any, reference: Any, has_strides: bool, bounds: tuple, loose:
     if is_laid and actual.stride() != reference.stride():
         return f"strides {actual.stride()} against {reference.stride()}"
     return None if loose else values(actual.cpu(), reference, bounds)
+
+
+def is_same_number(actual: Any, reference: Any, bounds: tuple) -> bool:
+    if type(actual) is type(reference) and isinstance(reference, (float, complex)):
+        return values(torch.tensor(actual), torch.tensor(reference), bounds) is None
+    return actual == reference
 
 
 def values(actual: Tensor, reference: Tensor, bounds: tuple) -> str | None:
@@ -114,5 +135,20 @@ def values(actual: Tensor, reference: Tensor, bounds: tuple) -> str | None:
         )
     except AssertionError as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
-        return " | ".join(lines[1:4])
+        return " | ".join([sorts(actual, reference, relative, absolute), *lines[1:4]])
     return None
+
+
+def sorts(actual: Tensor, reference: Tensor, relative: float, absolute: float) -> str:
+    """What stands for what where they differ, such as `inf for nan`."""
+    if actual.layout != torch.strided:
+        return "values"
+    is_other = ~torch.isclose(actual, reference, relative, absolute, equal_nan=True)
+    pairs = zip(actual[is_other].tolist(), reference[is_other].tolist())
+    return ", ".join(sorted({f"{sort(one)} for {sort(other)}" for one, other in pairs}))
+
+
+def sort(number: complex) -> str:
+    if isinstance(number, complex):
+        return "nan" if cmath.isnan(number) else "inf" if cmath.isinf(number) else "a number"
+    return str(number) if math.isnan(number) or math.isinf(number) else "a number"

@@ -10,12 +10,28 @@ import argparse
 import os
 import signal
 import sys
+from collections import Counter
 
 from opinfo.run import Worker, run_into
 from opinfo.table import Outcome
 
+from .known import KNOWN
+
 SHARE = "5/32"
 """The part that is swept without `--all`: each so many-th operator."""
+
+
+class Differences(Outcome):
+    """The verdicts of every operator, and how often each known reason was one."""
+
+    def __init__(self):
+        super().__init__()
+        self.known: Counter[str] = Counter()
+
+    def add(self, name: str, dtype: str, verdict: dict) -> None:
+        super().add(name, dtype, verdict)
+        with self.lock:
+            self.known.update(verdict.get("known", {}))
 
 
 def main() -> int:
@@ -23,7 +39,7 @@ def main() -> int:
     os.environ["SWEEPS_SAMPLES"] = str(options.samples)
     if options.kinds:
         os.environ["SWEEPS_KINDS"] = options.kinds
-    outcome = Outcome()
+    outcome = Differences()
     share = "1/1" if options.all or options.only else options.share
 
     def start() -> Worker:
@@ -36,16 +52,29 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted")
     told(outcome, options.names)
+    if options.all and not options.kinds:
+        told_needless(outcome)
     sys.stdout.flush()
     return 1 if outcome.failed else 0
 
 
-def told(outcome: Outcome, names: int) -> None:
+def told(outcome: Differences, names: int) -> None:
     """Prints what differs, by what is most often so, and the sums."""
     for message, where in sorted(outcome.messages.items(), key=lambda item: -len(item[1])):
         some = ", ".join(sorted(where)[:names])
         print(f"{sum(where.values())}: {message}\n    {some}")
-    print(f"{outcome.passed} cases are as the CPU has them, {outcome.failed} are not, {len(outcome.rows)} operators")
+    for reason, count in outcome.known.most_common():
+        print(f"known, {count}: {reason}")
+    same, known = outcome.passed, outcome.known.total()
+    print(f"{same} cases are as the CPU has them, {outcome.failed} are not, {known} are known not to be, ", end="")
+    print(f"{len(outcome.rows)} operators")
+
+
+def told_needless(outcome: Differences) -> None:
+    """Prints the reasons of the table that no difference had."""
+    for known in KNOWN:
+        if known.reason not in outcome.known:
+            print(f"needless: {known.reason} ({known.names}, {known.kinds})")
 
 
 def parsed() -> argparse.Namespace:

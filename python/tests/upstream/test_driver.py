@@ -25,6 +25,10 @@ class TestDying(TestCase):
         self.assertEqual(torch.device(device).type, "spyre")
 
 instantiate_device_type_tests(TestDying, globals())
+
+class TestOfTheCpu(TestCase):
+    def test_e_passes_but_says_nothing_of_the_device(self):
+        self.assertEqual(torch.ones(2), torch.ones(2))
 """
 
 

@@ -55,6 +55,10 @@ _OUT_APART = {"aten::kthvalue.values", "aten::take.out"}
 """Overloads whose results may not share memory with what they are given."""
 _OUT_OF_DTYPE = {"aten::aminmax.out", "aten::complex.out", "aten::polar.out"}
 """Overloads whose results are of one dtype, and not cast to another."""
+_OUT_RESIZED_SILENTLY = {"aten::addbmm.out"}
+"""Overloads that give a result its shape without PyTorch's warning."""
+_OUT_IN_ROWS = {"aten::_fft_c2c.out", "aten::_fft_c2r.out", "aten::_fft_r2c.out", "aten::cholesky.out"}
+"""Overloads that lay a result which they resize in rows, however they lay one that they make."""
 _counts: Counter[str] = Counter()
 _running = threading.local()
 
@@ -160,17 +164,28 @@ def _ask_the_cpu(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, 
     is_large = sum(tensor.numel() for tensor in given) > _MOST_ASKED
     if key in _taken or is_large or not _is_repeatable(overload):
         return
-    args, kwargs = torch.utils._pytree.tree_map(_on_the_host, (args, kwargs))
+    # Zeros may be refused for what they are, such as pivots, which count from one: then the tensors are asked about.
+    if _refusal(overload, args, kwargs, _zeros) is not None:
+        refusal = _refusal(overload, args, kwargs, _copy)
+        if refusal is not None:
+            raise refusal
+    _taken.add(key)
+
+
+def _refusal(
+    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], on_the_host: Callable[[Any], Any]
+) -> RuntimeError | None:
+    """What the CPU has against arguments; that a matrix has no inverse, or a number no quotient, does not count."""
+    args, kwargs = torch.utils._pytree.tree_map(on_the_host, (args, kwargs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             overload(*args, **kwargs)
         except (torch.linalg.LinAlgError, ZeroDivisionError):
-            pass
+            return None
         except RuntimeError as error:
-            if "ZeroDivisionError" not in str(error):
-                raise
-    _taken.add(key)
+            return None if "ZeroDivisionError" in str(error) else error
+    return None
 
 
 def _is_repeatable(overload: OpOverload) -> bool:
@@ -179,9 +194,14 @@ def _is_repeatable(overload: OpOverload) -> bool:
     return not is_random and torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU")
 
 
-def _on_the_host(value: Any) -> Any:
+def _zeros(value: Any) -> Any:
+    """As many zeros of the host as a tensor has elements; anything else as the host has it."""
+    return torch.zeros(value.shape, dtype=value.dtype) if isinstance(value, torch.Tensor) else _copy(value)
+
+
+def _copy(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return torch.zeros(value.shape, dtype=value.dtype)
+        return value.detach().cpu()
     return torch.device("cpu") if isinstance(value, torch.device) else value
 
 
@@ -258,7 +278,11 @@ def _of_its_form(overload: OpOverload, function: Function) -> Function:
             raise RuntimeError(f"expected a result of {value.dtype}, not {target.dtype}")
         if outs and others:
             raise Declined("results of another dtype are the CPU's to refuse, or to convert")
+        if overload.name() in _OUT_IN_ROWS:
+            values = [value.contiguous() for value in values]
         for target, value in zip(targets, values, strict=True):
+            if outs and target.shape != value.shape and overload.name() in _OUT_RESIZED_SILENTLY:
+                target.resize_(value.shape)
             _store(target, value, may_resize=bool(outs))
         return None if not overload._schema.returns else targets[0] if len(targets) == 1 else tuple(targets)
 

@@ -10,7 +10,7 @@ use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::recipe::{OperandView, Place, Recipe, ResultShape};
 use crate::reductions::{float_of, source};
-use crate::views::like;
+use crate::views::image_like;
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
@@ -95,8 +95,7 @@ fn push_lists(
 }
 
 fn image(x: &Tensor<'_>) -> ResultShape {
-    let stride = like(x.size, &[x.stride.into()]);
-    ResultShape { dtype: x.dtype, size: x.size.into(), stride }
+    ResultShape { dtype: x.dtype, size: x.size.into(), stride: image_like(x.size, &[x]) }
 }
 
 fn list(dtype: DType, channels: usize) -> ResultShape {

@@ -11,7 +11,7 @@ use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::recipe::{OperandView, Place, Recipe, ResultShape};
 use crate::reductions::{float_of, source};
-use crate::views::like;
+use crate::views::{image_like, like};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
@@ -65,11 +65,7 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
         Argument::Number(number) => float_of(&number),
         _ => return Err(Decline::Argument { argument: 7, expected: "a number" }),
     };
-    let y = ResultShape {
-        dtype: x.dtype,
-        size: x.size.into(),
-        stride: like(x.size, &[x.stride.into()]),
-    };
+    let y = ResultShape { dtype: x.dtype, size: x.size.into(), stride: image_like(x.size, &[&x]) };
     let measured = weights.into_iter().flatten().next().unwrap_or(x.dtype);
     let groups = groups_of(call, 6)?;
     if x.size.first() == Some(&0) {
@@ -168,11 +164,7 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let weight = call.tensor(4).map(|weight| weight.dtype);
     let others = [Some(grad.dtype), Some(mean.dtype), Some(rstd.dtype), weight];
     common_lane(&x, others)?;
-    let dx = ResultShape {
-        dtype: x.dtype,
-        size: x.size.into(),
-        stride: like(x.size, &[x.stride.into()]),
-    };
+    let dx = ResultShape { dtype: x.dtype, size: x.size.into(), stride: image_like(x.size, &[&x]) };
     if let [0, count, ..] = *x.size {
         return without_images(&dx, &rows(weight.unwrap_or(x.dtype), &[count]));
     }

@@ -7,6 +7,7 @@ Each function computes anew, from tensors of the device; forms that write are ma
 from . import (
     antialiased,
     bags,
+    borders,
     boxes,
     bytes_images,
     complex_functions,
@@ -15,6 +16,7 @@ from . import (
     distances,
     elimination,
     fourier,
+    hashing,
     indices,
     losses,
     making,
@@ -31,7 +33,7 @@ from . import (
 from .table import FUNCTIONS, LEFT_TO_THE_CPU
 
 __all__ = [
-    "FUNCTIONS", "LEFT_TO_THE_CPU", "antialiased", "bags", "boxes", "bytes_images", "complex_functions", "complexes",
-    "counting", "distances", "elimination", "fourier", "indices", "losses", "making", "matrices", "norms", "ordering",
-    "pools", "reflections", "sampling", "scans", "triangles", "unique",
+    "FUNCTIONS", "LEFT_TO_THE_CPU", "antialiased", "bags", "borders", "boxes", "bytes_images", "complex_functions",
+    "complexes", "counting", "distances", "elimination", "fourier", "hashing", "indices", "losses", "making", "matrices",
+    "norms", "ordering", "pools", "reflections", "sampling", "scans", "triangles", "unique",
 ]  # fmt: skip

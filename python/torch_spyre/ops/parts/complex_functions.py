@@ -175,6 +175,7 @@ def logsumexp(a: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
     if a.numel() == 0:
         return a.exp().sum(dim, keepdim).log()
     largest = parts_of(a)[0].amax(dim, keepdim=True)
+    largest = torch.where(largest.isinf(), 0.0, largest)
     summed = (a - largest).exp().sum(dim, keepdim=True).log() + largest
     return summed if keepdim else _squeezed(summed, dim)
 
@@ -222,12 +223,13 @@ def prod_dim(a: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype |
     """One half times the other, until one number is left."""
     if dtype is not None and not dtype.is_complex:
         raise Declined(str(dtype))
-    a = a.movedim(dim, 0) if a.dim() else a.unsqueeze(0)
+    rank = a.dim()
+    a = a.movedim(dim, 0) if rank else a.unsqueeze(0)
     while len(a) > 1:
         half = len(a) // 2
         a = torch.cat([a[:half] * a[half : 2 * half], a[2 * half :]])
     a = a[0] if len(a) else torch.ones(a.shape[1:], dtype=a.dtype, device=a.device)
-    return a.unsqueeze(dim) if keepdim and a.dim() else a
+    return a.unsqueeze(dim) if keepdim and rank else a
 
 
 @_in_double("prod")
@@ -245,7 +247,7 @@ def cumprod(a: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
     a, step = a.movedim(dim, 0), 1
     while step < len(a):
         a, step = torch.cat([a[:step], a[step:] * a[:-step]]), 2 * step
-    return a.movedim(0, dim)
+    return a.movedim(0, dim).contiguous()
 
 
 @part("scatter.value", "scatter.value_reduce")

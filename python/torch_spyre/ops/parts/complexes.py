@@ -18,8 +18,10 @@ _LONGEST = 1024
 """Terms that are added up one after another: sums of sums are closer."""
 
 
-def joined(real: Tensor, imaginary: Tensor) -> Tensor:
+def joined(real: Tensor, imaginary: Tensor | float) -> Tensor:
     """The complex numbers of two parts."""
+    if not isinstance(imaginary, Tensor):
+        imaginary = torch.full_like(real, imaginary)
     real, imaginary = torch.broadcast_tensors(real, imaginary)
     made = torch.empty_like(real, dtype=real.dtype.to_complex())
     pairs = torch.view_as_real(made)
@@ -35,6 +37,10 @@ def parts_of(value: Any) -> tuple[Any, Any]:
         return number.real, number.imag
     if not value.is_complex():
         return value, 0.0
+    if value.numel() == 0:
+        # The strides of no elements are kept, and those of parts are twice as far.
+        real = torch.empty_like(value, dtype=value.dtype.to_real())
+        return real, real.clone()
     is_conjugate = value.is_conj()
     pairs = torch.view_as_real(value.conj() if is_conjugate else value)
     # Every second element is slow to read: the parts are copied apart.
@@ -109,11 +115,23 @@ def mul(a: Any, b: Any) -> Tensor:
 
 @of_complex("div.Tensor")
 def div(a: Any, b: Any) -> Tensor:
+    """The smaller part of the divisor is divided by the larger one: no square overflows."""
     (ar, ai), (br, bi) = parts_of(a), parts_of(b)
     if isinstance(bi, float) and bi == 0:
-        return joined(ar / br, ai / br)
-    square = br * br + bi * bi
-    return joined((ar * br + ai * bi) / square, (ai * br - ar * bi) / square)
+        # An infinite part leaves nothing of the other one, as in every product.
+        return joined((ar + ai * 0.0) / br, (ai - ar * 0.0) / br)
+    br, bi = (_as_tensor(half, ar) for half in (br, bi))
+    is_flat = br.abs() >= bi.abs()
+    large, small = torch.where(is_flat, br, bi), torch.where(is_flat, bi, br)
+    is_nothing, ratio = large == 0, small / large
+    below = torch.where(is_nothing, 0.0, large + small * ratio)
+    real = torch.where(is_flat, ar + ai * ratio, ar * ratio + ai)
+    imaginary = torch.where(is_flat, ai - ar * ratio, ai * ratio - ar)
+    return joined(torch.where(is_nothing, ar, real) / below, torch.where(is_nothing, ai, imaginary) / below)
+
+
+def _as_tensor(half: Any, like: Tensor) -> Tensor:
+    return half if isinstance(half, Tensor) else torch.full((), half, dtype=like.dtype, device=like.device)
 
 
 @of_complex("reciprocal")
@@ -142,7 +160,7 @@ def magnitude(a: Tensor) -> Tensor:
 def angle(a: Tensor) -> Tensor:
     real, imaginary = parts_of(a)
     if a.is_complex():
-        return torch.atan2(imaginary, real)
+        return torch.atan2(imaginary, real).contiguous()
     real = real if real.is_floating_point() else real.to(torch.get_default_dtype())
     turned = torch.where(real < 0, torch.full_like(real, torch.pi), torch.zeros_like(real))
     return torch.where(real.isnan(), real, turned)
@@ -159,7 +177,7 @@ def sgn(a: Tensor) -> Tensor:
 def exp(a: Tensor) -> Tensor:
     real, imaginary = parts_of(a)
     size = real.exp()
-    return joined(size * imaginary.cos(), size * imaginary.sin())
+    return joined(size * imaginary.cos(), torch.where(imaginary == 0, imaginary, size * imaginary.sin()))
 
 
 @of_complex("sqrt")
@@ -234,8 +252,8 @@ def total(a: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dty
 def mean(a: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
     if dtype is not None and dtype != a.dtype:
         raise Declined(str(dtype))
-    real, imaginary = parts_of(a)
-    return joined(real.mean(dim, keepdim), imaginary.mean(dim, keepdim))
+    summed = total(a, dim, keepdim)
+    return div(summed, a.numel() / summed.numel() if summed.numel() else 1.0)
 
 
 def _pairs(a: Tensor) -> Pair:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .table import part, real
+from .table import Declined, part, real
 
 
 @part("bincount")
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    if x.is_floating_point():
+        raise Declined("only whole numbers are counted")
     if x.dim() != 1 or minlength < 0 or (x.numel() and int(x.min()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     bins = max(int(x.max()) + 1 if x.numel() else 0, minlength)
@@ -63,6 +65,10 @@ def searchsorted(
 ) -> Tensor:  # fmt: skip
     if boundaries.dtype != values.dtype or (side == "left" and right):
         raise RuntimeError("torch.searchsorted(): boundary tensor and input value tensor should have same dtype")
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if sorter is not None and (sorter.dtype != torch.int64 or sorter.shape != boundaries.shape):
+        raise RuntimeError("torch.searchsorted(): a sorter is of int64, and as large as the boundaries")
     if sorter is not None:
         boundaries = boundaries.gather(-1, sorter)
     if boundaries.dim() != 1 and boundaries.shape[:-1] != values.shape[:-1]:
@@ -109,6 +115,8 @@ def histogram_of_equal_bins(
     flat = x.reshape(-1)
     if range is None and flat.numel():
         low, high = flat.min(), flat.max()
+        if not bool(torch.isfinite(high - low)):
+            raise RuntimeError("torch.histogram: the range of the elements is not finite")
     else:
         low, high = (torch.full((), end, dtype=x.dtype, device=x.device) for end in (range or (0.0, 1.0)))
     same = low == high

@@ -11,6 +11,9 @@ from .table import part
 
 
 def _distance(difference: Tensor, p: float) -> Tensor:
+    if p == 0:
+        # How many differ; of a NaN nobody knows.
+        return torch.where(difference.isnan(), difference, (difference != 0).to(difference.dtype)).sum(-1)
     return torch.linalg.vector_norm(difference, p, dim=-1)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .table import Declined, part
-from .triangles import triangle_inverse, wide
+from .triangles import by_columns, triangle_inverse, wide
 
 
 class Factors(NamedTuple):
@@ -113,6 +113,7 @@ def lu_unpack(
     wide(packed)
     nothing = packed.new_empty(0)
     lower, upper = _triangles(packed) if unpack_data else (nothing, nothing)
+    pivots = pivots[..., : min(packed.shape[-2:])]
     return _permutation(pivots, packed.size(-2), packed.dtype) if unpack_pivots else nothing, lower, upper
 
 
@@ -120,7 +121,7 @@ def lu_unpack(
 def lu_solve(packed: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     matrix, right = wide(packed, b)
     if left:
-        return _solve(matrix, pivots, right, adjoint).to(b.dtype)
+        return by_columns(_solve(matrix, pivots, right, adjoint).to(b.dtype))
     return _solve(matrix, pivots, right.mT, not adjoint).mT.to(b.dtype)
 
 

@@ -50,6 +50,23 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(-1, x.size(-1) if x.dim() else 1)
 
 
+@part("multi_margin_loss")
+def multi_margin_loss(
+    x: Tensor, target: Tensor, p: float = 1, margin: float = 1, weight: Tensor | None = None, reduction: int = _MEAN
+) -> Tensor:
+    """Classes that come too close to the target's: a NaN does not."""
+    if x.dim() not in (1, 2) or x.size(-1) == 0 or target.shape != x.shape[:-1] or p not in (1, 2):
+        raise Declined("the CPU says what is wrong")
+    rows, classes = _rows(x), target.reshape(-1, 1)
+    distance = margin - rows.gather(1, classes) + rows
+    counted = (distance > 0) & (torch.arange(rows.size(1), device=x.device) != classes)
+    losses = torch.where(counted, distance if p == 1 else distance * distance, torch.zeros_like(distance))
+    if weight is not None:
+        losses = losses * weight[classes]
+    losses = losses.mean(1)
+    return losses.reshape(target.shape) if reduction == 0 else losses.mean() if reduction == _MEAN else losses.sum()
+
+
 @part("multi_margin_loss_backward")
 def multi_margin_loss_backward(
     grad: Tensor, x: Tensor, target: Tensor, p: float, margin: float, weight: Tensor | None = None,

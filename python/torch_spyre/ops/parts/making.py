@@ -92,3 +92,18 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     exponent = torch.where(is_whole, torch.zeros_like(exponent), exponent)
     mantissa = large * torch.exp2((126 - bits).float())
     return torch.where(is_whole, wide, mantissa).to(x.dtype), exponent.to(torch.int32)
+
+
+@part("nextafter")
+def nextafter(a: Tensor, b: Tensor) -> Tensor:
+    """Of narrow floats: the next one has the next bits, away from zero or towards it."""
+    if a.dtype != b.dtype or a.dtype not in (torch.float16, torch.bfloat16):
+        raise Declined(str(a.dtype))
+    a, b = torch.broadcast_tensors(a, b)
+    a, b = a.contiguous(), b.contiguous()
+    bits = a.view(torch.int16)
+    step = torch.where((b > a) == (a > 0), 1, -1).to(torch.int16)
+    least = torch.where(b > 0, 1, -0x7FFF).to(torch.int16)
+    following = torch.where(a == 0, least, bits + step).view(a.dtype)
+    known = torch.where(a == b, b, following)
+    return torch.where(a.isnan() | b.isnan(), float("nan"), known)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .table import Declined, part
-from .triangles import wide
+from .triangles import by_columns, wide
 
 
 def _reflection(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,7 +55,7 @@ def _applied(packed: Tensor, taus: Tensor, target: Tensor, is_transposed: bool) 
 @part("geqrf")
 def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
     packed, taus = _factors(wide(a)[0])
-    return packed.to(a.dtype), taus.to(a.dtype)
+    return by_columns(packed.to(a.dtype)), taus.to(a.dtype)
 
 
 @part("linalg_qr")
@@ -65,11 +65,11 @@ def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     packed, taus = _factors(wide(a)[0])
     rows, steps = a.size(-2), min(a.shape[-2:])
     columns = rows if mode == "complete" else steps
-    triangle = packed[..., :columns, :].triu().to(a.dtype)
+    triangle = by_columns(packed[..., :columns, :].triu().to(a.dtype))
     if mode == "r":
         return a.new_empty(0), triangle
     ones = torch.eye(rows, columns, dtype=packed.dtype, device=a.device)
-    return _applied(packed, taus, ones, False).to(a.dtype), triangle
+    return by_columns(_applied(packed, taus, ones, False).to(a.dtype)), triangle
 
 
 @part("linalg_householder_product")
@@ -87,5 +87,5 @@ def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: b
     if tau.size(-1) > a.size(-1) or a.size(-2) != other.size(-2 if left else -1):
         raise Declined("factors that do not fit")
     if left:
-        return _applied(packed, tau.double(), target, transpose).to(a.dtype)
-    return _applied(packed, tau.double(), target.mT, not transpose).mT.to(a.dtype)
+        return by_columns(_applied(packed, tau.double(), target, transpose).to(a.dtype))
+    return by_columns(_applied(packed, tau.double(), target.mT, not transpose).mT.to(a.dtype))

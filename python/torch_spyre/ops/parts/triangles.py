@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._prims_common import make_contiguous_strides_for
 
 from .table import Declined, part
 
@@ -17,6 +18,13 @@ def wide(*matrices: Tensor) -> list[Tensor]:
         if matrix.dtype not in (torch.float32, torch.float64) or matrix.dim() < 2:
             raise Declined(f"matrices of {matrix.dtype} with {matrix.dim()} dims")
     return [matrix.double() for matrix in matrices]
+
+
+def by_columns(matrix: Tensor) -> Tensor:
+    """A matrix that lies column by column, as the host's factorisations leave it."""
+    # Also where there is one row, whose stride nothing else tells.
+    strides = make_contiguous_strides_for(matrix.shape, row_major=False)
+    return matrix.mT.contiguous().as_strided(matrix.shape, strides)
 
 
 def _squares(*matrices: Tensor) -> None:
@@ -74,7 +82,8 @@ def triangular_solve(
     matrix, right = wide(a, b)
     inverse = triangle_inverse(matrix, upper, unitriangular)
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return ((inverse.mT if transpose else inverse) @ right).to(b.dtype), a.expand(*batch, *a.shape[-2:]).clone()
+    solution = ((inverse.mT if transpose else inverse) @ right).to(b.dtype)
+    return by_columns(solution), by_columns(a.expand(*batch, *a.shape[-2:]).clone())
 
 
 def _cholesky(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,7 +106,7 @@ def cholesky_ex(a: Tensor, *, upper: bool = False, check_errors: bool = False) -
     factor, info = _cholesky(matrix.mT if upper else matrix)
     if check_errors:
         torch._linalg_check_errors(info, "linalg.cholesky_ex", is_matrix=a.dim() == 2)
-    return (factor.mT if upper else factor).to(a.dtype), info.to(torch.int32)
+    return by_columns((factor.mT if upper else factor).to(a.dtype)), info.to(torch.int32)
 
 
 @part("cholesky")
@@ -106,7 +115,7 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
     _squares(a)
     factor, info = _cholesky(matrix.mT if upper else matrix)
     torch._linalg_check_errors(info.to(torch.int32), "cholesky", is_matrix=a.dim() == 2)
-    return (factor.mT if upper else factor).to(a.dtype)
+    return by_columns((factor.mT if upper else factor).to(a.dtype))
 
 
 @part("cholesky_inverse")
@@ -114,7 +123,7 @@ def cholesky_inverse(a: Tensor, upper: bool = False) -> Tensor:
     (matrix,) = wide(a)
     _squares(a)
     inverse = triangle_inverse(matrix, upper)
-    return (inverse @ inverse.mT if upper else inverse.mT @ inverse).to(a.dtype)
+    return by_columns((inverse @ inverse.mT if upper else inverse.mT @ inverse).to(a.dtype))
 
 
 @part("_cholesky_solve_helper")

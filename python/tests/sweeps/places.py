@@ -1,0 +1,62 @@
+"""Operators that tell where they found an element: of equal ones any may be told, and all are told as the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+DIMS = {"kthvalue": 1, "median": 0, "mode": 0, "nanmedian": 0, "sort": 0, "topk": 1}
+"""Operators whose second result is places, and which of their arguments is the dim."""
+APART = ("sort", "topk")
+"""Those of them that tell several places along a dim, each of which is another one."""
+
+
+class OfEquals:
+    """An operator whose places, made or written, are those of the first element that is as large as what they name."""
+
+    def __init__(self, op: Any):
+        self._op = op
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._op, name)
+
+    def __call__(self, given: Tensor, *args: Any, **kwargs: Any) -> Any:
+        source = given.cpu().clone()
+        made = self._op(given, *args, **kwargs)
+        if isinstance(made, tuple):
+            at = DIMS[self._op.name]
+            dim = args[at] if len(args) > at else kwargs.get("dim", -1)
+            self._tell_first(made, source, dim)
+        return made
+
+    def _tell_first(self, made: Any, source: Tensor, dim: int) -> None:
+        values, places = (one.cpu() for one in made)
+        if source.dim() == 0 or places.numel() == 0 or places.dtype != torch.int64:
+            return
+        if values.dim() < source.dim():
+            values, places = values.unsqueeze(dim), places.unsqueeze(dim)
+        assert torch.equal(values.isnan(), source.gather(dim, places).isnan()), "a value is not where it is told to be"
+        found = source.gather(dim, places).nan_to_num().to(values.dtype)
+        assert torch.equal(values.nan_to_num(), found), "a value is not where it is told to be"
+        if self._op.name in APART:
+            assert (places.sort(dim)[0].diff(dim=dim) > 0).all(), "a place is told twice"
+        made[1].copy_(first_equal(source, places, dim).reshape(made[1].shape))
+
+
+def first_equal(source: Tensor, places: Tensor, dim: int) -> Tensor:
+    """Where the first element is that equals the one at each place."""
+    values, order = source.movedim(dim, -1).sort(-1, stable=True)
+    nan = values.isnan()
+    is_other = (values[..., 1:] != values[..., :-1]) & ~(nan[..., 1:] & nan[..., :-1])
+    starts = torch.nn.functional.pad(is_other, (1, 0)) * torch.arange(values.size(-1))
+    first = order.gather(-1, starts.cummax(-1)[0])
+    firsts = torch.empty_like(order).scatter(-1, order, first)
+    return firsts.gather(-1, places.movedim(dim, -1)).movedim(-1, dim)
+
+
+def told_as_first(op: Any) -> Callable[..., Any]:
+    """An operator itself, or with its places told so."""
+    return OfEquals(op) if op.name in DIMS else op
