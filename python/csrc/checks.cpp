@@ -8,6 +8,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/TypeProperties.h>
 
 #include <utility>
 #include <vector>
@@ -81,6 +82,20 @@ void of_one_dtype(Given given) {
               "heaviside is not yet implemented for tensors with different dtypes.");
 }
 
+// A choice is of its branches' dtype.
+void chosen(Given given) {
+  const auto expected = at::result_type(given[1].toTensor(), given[2].toTensor());
+  const auto dtype = given[3].toTensor().scalar_type();
+  TORCH_CHECK(dtype == expected, "Expected out type to be ", expected, " but got ", dtype);
+}
+
+// LAPACK may write past its memory for matrices that are not.
+void finite(Given given) {
+  const Tensor& x = given[0].toTensor();
+  TORCH_CHECK(x.numel() == 0 || x.isfinite().all().item<bool>(),
+              "torch.linalg.eigvals: input tensor should not contain infs or NaNs.");
+}
+
 void truths(Given given) {
   TORCH_CHECK(given[1].toTensor().scalar_type() == at::kBool,
               "isneginf, isposinf and signbit do not support non-boolean outputs.");
@@ -131,6 +146,9 @@ constexpr std::pair<std::string_view, Check> kChecks[] = {
     {"index_fill_.int_Scalar", fits<3>},
     {"index_select.out", apart<3, 0, 2>},
     {"cat.out", cat_apart},
+    {"where.self_out", chosen},
+    {"_linalg_eigvals", finite},
+    {"linalg_eigvals.out", finite},
     {"native_layer_norm", parameters},
     {"native_group_norm", parameters},
     {"native_batch_norm", parameters},

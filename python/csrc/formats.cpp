@@ -2,9 +2,11 @@
 #include "spyre.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/native_channel_shuffle_native.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
+#include <c10/util/strides.h>
 #include <torch/library.h>
 
 namespace spyre {
@@ -12,11 +14,20 @@ namespace {
 
 using at::Tensor;
 
+// Dims of one element have the format's strides, too.
 Tensor as_it_lies(const Tensor& result, const Tensor& image) {
-  return result.contiguous(image.suggest_memory_format());
+  const auto format = image.suggest_memory_format();
+  const auto size = result.sizes();
+  const Tensor laid = result.contiguous(format);
+  return format == at::MemoryFormat::ChannelsLast ? laid.as_strided(size, c10::get_channels_last_strides_2d(size))
+                                                  : laid.as_strided(size, c10::contiguous_strides(size));
 }
 
 Tensor channel_shuffle(const Tensor& self, c10::SymInt groups) {
+  // PyTorch's reshape cannot tell how large the channels of no images are.
+  if (self.numel() == 0) {
+    return at::empty_strided(self.sizes(), self.strides(), self.options());
+  }
   return as_it_lies(at::native::math_channel_shuffle(self, groups.expect_int()), self);
 }
 

@@ -1,4 +1,5 @@
 // Ops that the card has no program for: one boxed kernel runs them on the CPU.
+#include "checks.h"
 #include "decompositions.h"
 #include "elsewhere.h"
 #include "native.h"
@@ -427,6 +428,10 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
     refuse_foreign_tensors(given);
   }
   refuse_views(op);
+  const auto name = c10::toString(schema.operator_name());
+  if (const Check check_given = check_of(std::string_view(name).substr(schema.name().find("::") + 2))) {
+    check_given(given);
+  }
   const bool is_hosts = draws_on_host(given);
   if (!is_hosts && !shares_result(op, given) && decompose(op, stack)) {
     return;
@@ -435,7 +440,6 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
                               schema.operator_name(),
                               "' has no implementation for spyre, and none for the CPU, where it would be done instead");
   if (!is_hosts) {
-    const auto name = c10::toString(schema.operator_name());
     check(spyre_fallback(name.c_str()));
   }
 

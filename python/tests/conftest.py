@@ -16,6 +16,16 @@ DEVICE = os.environ.get("SPYRE_TEST_DEVICE", "spyre")
 needs_spyre = pytest.mark.skipif(DEVICE != "spyre", reason="asks for what only spyre has")
 
 
+# What test files draw while they are imported.
+torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers():
+    """Every run of a test draws the same, whichever tests ran before it."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def device() -> torch.device:
     """The device under test."""

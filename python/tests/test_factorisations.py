@@ -100,6 +100,44 @@ def test_factors_lie_by_columns(call):
         assert call(a.to("spyre")).stride() == call(a).stride()
 
 
+def anew(a, *dtypes):
+    """Results without elements, to be resized."""
+    outs = [torch.empty(0, dtype=dtype, device=a.device) for dtype in (torch.float32, *dtypes)]
+    return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+SOLUTIONS = {
+    "inverse": lambda a, b: torch.linalg.inv(a),
+    "inverse, out": lambda a, b: torch.linalg.inv(a, out=anew(a)),
+    "inv_ex, out": lambda a, b: torch.linalg.inv_ex(a, out=anew(a, torch.int32))[0],
+    "triangles": lambda a, b: torch.linalg.lu_factor(a)[0],
+    "triangles, out": lambda a, b: torch.linalg.lu_factor(a, out=anew(a, torch.int32))[0],
+    "solution": torch.linalg.solve,
+    "solution, out": lambda a, b: torch.linalg.solve(a, b, out=anew(a)),
+    "solution of vectors": lambda a, b: torch.linalg.solve(a, b[..., 0]),
+    "solution from the right": lambda a, b: torch.linalg.solve(a, b.mT, left=False),
+    "solution from the right, out": lambda a, b: torch.linalg.solve(a, b.mT, left=False, out=anew(a)),
+    "solve_ex, out": lambda a, b: torch.linalg.solve_ex(a, b, out=anew(a, torch.int32))[0],
+    "lu_solve": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b),
+    "lu_solve from the right": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b.mT, left=False),
+    "lu_solve, out": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b, out=anew(a)),
+    "upper triangle": lambda a, b: torch.linalg.solve_triangular(a, b, upper=True),
+    "upper triangle from the right": lambda a, b: torch.linalg.solve_triangular(a, b.mT, upper=True, left=False),
+    "upper triangle, out": lambda a, b: torch.linalg.solve_triangular(a, b, upper=True, out=anew(a)),
+    "product of reflections": lambda a, b: torch.linalg.householder_product(*torch.geqrf(a)),
+}
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+@pytest.mark.parametrize("columns", [1, 4])
+def test_solutions_lie_as_the_cpus_do(name, columns):
+    a, b = BATCH.float(), random(2, 3, 7, columns).float()
+
+    given = SOLUTIONS[name](a.to("spyre"), b.to("spyre"))
+
+    assert given.stride() == SOLUTIONS[name](a, b).stride()
+
+
 def test_swapped_rows_and_reflections_are_told_as_the_cpu_tells_them():
     for a in (BATCH, TALL, FLAT):
         expected, given = torch.linalg.lu_factor_ex(a), torch.linalg.lu_factor_ex(a.to("spyre"))

@@ -84,6 +84,31 @@ CALLS = {
     ),
     "one_hot, negative": lambda d: F.one_hot(torch.tensor([3, 4, -1, 0], device=d)),
     "one_hot past the last": lambda d: F.one_hot(torch.tensor([3, 4, 1, 0], device=d), 3),
+    "where to another dtype": lambda d: torch.where(
+        torch.ones(2, device=d) > 0, 1.0, torch.ones(2, device=d), out=torch.ones(2, dtype=torch.float64, device=d)
+    ),
+    "norm to another dtype": lambda d: torch.linalg.vector_norm(
+        torch.ones(2, device=d), out=torch.ones((), dtype=torch.float64, device=d)
+    ),
+    "mean to whole numbers": lambda d: torch.mean(
+        torch.ones(2, 3, device=d), 1, out=torch.ones(2, dtype=torch.int64, device=d)
+    ),
+    "nansum to whole numbers": lambda d: torch.nansum(
+        torch.ones(2, 3, device=d), 1, out=torch.ones(2, dtype=torch.int64, device=d)
+    ),
+    "scatter into nothing": lambda d: torch.ones(0, 4, device=d).scatter(0, torch.ones(2, 4, device=d).long(), 1.0),
+    "scatter_add into nothing": lambda d: torch.ones(0, 4, device=d).scatter_add(
+        0, torch.ones(2, 4, device=d).long(), torch.ones(2, 4, device=d)
+    ),
+    "index_copy into nothing": lambda d: torch.ones(0, 4, device=d).index_copy(
+        0, torch.ones(2, device=d).long(), torch.ones(2, 4, device=d)
+    ),
+    "samples of nothing": lambda d: F.grid_sample(
+        torch.ones(2, 3, 5, 0, device=d), torch.ones(2, 4, 4, 2, device=d), align_corners=False
+    ),
+    "embedding_bag, offsets of nothing": lambda d: F.embedding_bag(
+        torch.ones(0, device=d).long(), torch.ones(4, 3, device=d), torch.tensor([0, 3], device=d)
+    ),
     "kthvalue of one": lambda d: torch.kthvalue(torch.tensor(1.0, device=d), 5),
 }
 for name, offsets, indices in (
@@ -141,6 +166,16 @@ def test_a_wrong_call_raises_as_on_the_cpu(device, name):
     expected, found = refused(CALLS[name], "cpu"), refused(CALLS[name], device)
     assert expected is not None
     assert type(found) is type(expected), found
+
+
+@needs_spyre
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_eigenvalues_of_what_is_not_finite_are_refused(device, value):
+    """The CPU's library may end the process."""
+    x = torch.full((3, 3), value, device=device)
+    for out in ({}, {"out": torch.empty(3, dtype=torch.complex64, device=device)}):
+        with pytest.raises(RuntimeError, match="should not contain infs or NaNs"):
+            torch.linalg.eigvals(x, **out)
 
 
 OF_FLOATS = {

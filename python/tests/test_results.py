@@ -144,7 +144,12 @@ IMAGES = {
     "max_pool2d": lambda x, v: F.max_pool2d(x, 2, return_indices=True),
     "max_pool3d": lambda x, v: F.max_pool3d(v, 2, return_indices=True),
     "max_unpool2d": lambda x, v: F.max_unpool2d(*F.max_pool2d(x[:, :, :4, :6], 2, return_indices=True), 2),
+    "channel_shuffle": lambda x, v: F.channel_shuffle(x, 2),
+    "channel_shuffle of nothing": lambda x, v: F.channel_shuffle(x[:0], 2),
+    "grid_sample": lambda x, v: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1), align_corners=False),
+    "grid_sample by a grid in rows": lambda x, v: F.grid_sample(x, x.new_zeros(2, 4, 3, 2), align_corners=False),
     "pixel_shuffle": lambda x, v: F.pixel_shuffle(x, 2),
+    "pixel_shuffle to one channel": lambda x, v: F.pixel_shuffle(x[:, :4].clone(), 2),
     "pixel_unshuffle": lambda x, v: F.pixel_unshuffle(x[:, :, :4, :6], 2),
     "reflection_pad2d": lambda x, v: F.pad(x, (1, 1, 1, 1), mode="reflect"),
     "reflection_pad3d": lambda x, v: F.pad(v, (1,) * 6, mode="reflect"),
@@ -232,6 +237,8 @@ VALUES = {
         torch.tensor([[3, 1, 3], [2, 2, 1]], device=d),
         out=(torch.empty(0, dtype=torch.int64, device=d), torch.empty(0, dtype=torch.int64, device=d)),
     ),
+    "norm of the largest": lambda d: torch.linalg.vector_norm(torch.tensor([[3e38], [-2.0]], device=d), dim=1),
+    "norm of 3 of the largest": lambda d: torch.linalg.vector_norm(torch.tensor(-3e38, device=d), 3),
     "masked.prod": lambda d: torch.masked.prod(torch.full((2, 3), 2.0, device=d), dim=(), keepdim=True),
 }
 

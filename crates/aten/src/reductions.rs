@@ -17,7 +17,7 @@ use crate::{Argument, Call, Decline, Number, Tensor};
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
     ("sum.IntList_out", |call| Dims::of(call, 1, 2)?.reduce(call, &SUM, Kind::Accumulated)),
-    ("nansum.out", |call| Dims::of(call, 1, 2)?.reduce(call, &NAN_SUM, Kind::Accumulated)),
+    ("nansum.out", nan_sum),
     ("mean.out", |call| Dims::of(call, 1, 2)?.reduce(call, &MEAN, Kind::Float)),
     ("prod.int_out", |call| Dims::of(call, 1, 2)?.reduce(call, &PRODUCT, Kind::Accumulated)),
     ("prod", |call| Dims::all(call).accumulate(call, &PRODUCT, asked(call, 1)?)),
@@ -172,6 +172,11 @@ impl Dims {
         Ok(Self { reduced, keeps })
     }
 
+    /// Whether each of them has one element.
+    fn are_single(&self, size: &[usize]) -> bool {
+        self.reduced.iter().zip(size).all(|(&is_reduced, &size)| !is_reduced || size == 1)
+    }
+
     /// The same for an op that reduces nothing if an argument lists nothing: there is no kernel for that.
     fn listed(call: &Call<'_>, dims: usize, keeps: usize) -> Result<Self, Decline> {
         match call.argument(dims) {
@@ -221,7 +226,13 @@ impl Dims {
         let given = call.written.first().and_then(|&at| call.tensor(at)).map(|y| y.dtype);
         let (compute, result) = match kind {
             Kind::Accumulated => return self.accumulate(call, template, given),
-            Kind::Float => (given.unwrap_or(x.dtype), given.unwrap_or(x.dtype)),
+            Kind::Float => {
+                let dtype = given.unwrap_or(x.dtype);
+                if Category::of(dtype) < Category::Float {
+                    return Err(Decline::DType { dtype });
+                }
+                (dtype, dtype)
+            }
             // There is no largest of nothing, and the host says so.
             Kind::Same | Kind::Place if self.count(&x) == 0 => return Err(Decline::Shapes),
             Kind::Same => (numbers(x.dtype), x.dtype),
@@ -310,22 +321,34 @@ impl Dims {
     }
 }
 
+/// Sums of floats that leave out NaN are floats; whole numbers have none.
+fn nan_sum(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let x = source(call)?;
+    let dtype = call.written.first().and_then(|&at| call.tensor(at)).map_or(x.dtype, |y| y.dtype);
+    if Category::of(x.dtype) == Category::Float && Category::of(dtype) < Category::Float {
+        return Err(Decline::DType { dtype });
+    }
+    Dims::of(call, 1, 2)?.reduce(call, &NAN_SUM, Kind::Accumulated)
+}
+
 fn norm(call: &Call<'_>) -> Result<Recipe, Decline> {
     let order = match call.argument(1) {
         Argument::Number(number) => float_of(&number),
         _ => return Err(Decline::Argument { argument: 1, expected: "a number" }),
     };
     let dims = Dims::of(call, 2, 3)?;
+    let x = source(call)?;
     let template = match order {
         0.0 => &NORM_0,
+        // Whose powers may be too large where it is not.
+        _ if dims.are_single(x.size) => &NORM_LARGEST,
         1.0 => &NORM_1,
         2.0 => &NORM_2,
         f64::INFINITY => &NORM_LARGEST,
         f64::NEG_INFINITY => &NORM_SMALLEST,
         _ => &NORM,
     };
-    let x = source(call)?;
-    let dtype = call.written.first().and_then(|&at| call.tensor(at)).map_or(x.dtype, |y| y.dtype);
+    let dtype = asked(call, 4)?.unwrap_or(x.dtype);
     if Category::of(dtype) != Category::Float || Category::of(x.dtype) != Category::Float {
         return Err(Decline::DType { dtype });
     }

@@ -97,6 +97,10 @@ impl<'a> Scatter<'a> {
 
     fn recipe(&self, call: &Call<'_>, mode: Mode, forgets: bool) -> Result<Recipe, Decline> {
         let x = self.x;
+        // Indices into nothing are out of range, and the host says so.
+        if x.size.get(self.dim) == Some(&0) && !self.index.size.contains(&0) {
+            return Err(Decline::Shapes);
+        }
         if mode != Mode::Set {
             check_sums(x.dtype)?;
         }

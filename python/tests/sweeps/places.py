@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-DIMS = {"kthvalue": 1, "median": 0, "mode": 0, "nanmedian": 0, "sort": 0, "topk": 1}
-"""Operators whose second result is places, and which of their arguments is the dim."""
-APART = ("sort", "topk")
+DIMS = {"argsort": 0, "kthvalue": 1, "median": 0, "mode": 0, "nanmedian": 0, "sort": 0, "topk": 1}
+"""Operators whose second or only result is places, and which of their arguments is the dim."""
+APART = ("argsort", "sort", "topk")
 """Those of them that tell several places along a dim, each of which is another one."""
 
 
@@ -26,9 +26,11 @@ class OfEquals:
     def __call__(self, given: Tensor, *args: Any, **kwargs: Any) -> Any:
         source = given.cpu().clone()
         made = self._op(given, *args, **kwargs)
-        if isinstance(made, tuple):
-            at = DIMS[self._op.name]
-            dim = args[at] if len(args) > at else kwargs.get("dim", -1)
+        at = DIMS[self._op.name]
+        dim = args[at] if len(args) > at else kwargs.get("dim", -1)
+        if self._op.name == "argsort" and source.dim() and not kwargs.get("stable"):
+            self._tell_first((source.gather(dim, made.cpu()), made), source, dim)
+        elif isinstance(made, tuple) and not kwargs.get("stable"):
             self._tell_first(made, source, dim)
         return made
 

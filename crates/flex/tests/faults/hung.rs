@@ -20,10 +20,12 @@ fn watched(milliseconds: u64) -> SchedulerSettings {
     SchedulerSettings { watchdog_nanoseconds, ..SchedulerSettings::default() }
 }
 
-/// Runs a test on cards with a watchdog, which gives a thread of the card time to come.
+/// What the watchdog of a test waits: a card's thread may come as late on a busy machine.
+const PATIENCE: u64 = 100;
+
+/// Runs a test on cards with a watchdog.
 fn on_watched_cards(test: impl Fn(&Card) -> Result<(), Error>) {
-    on_cards_with(&watched(5), |kind| kind.way != Way::Late, &test);
-    on_cards_with(&watched(100), |kind| kind.way == Way::Late, &test);
+    on_cards_with(&watched(PATIENCE), |_| true, &test);
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn a_hung_block_is_found_and_ended() {
             let behind = stream.launch(program)?;
             let told = fault(stream.ticket(hung).wait());
             let Fault::Hung { milliseconds } = told.fault else { panic!("{told}") };
-            assert!(milliseconds >= 5, "{milliseconds}");
+            assert!(milliseconds >= PATIENCE, "{milliseconds}");
             assert_eq!(
                 told.to_string(),
                 format!(

@@ -22,10 +22,12 @@ def _check(weight: Tensor, indices: Tensor, offsets: Tensor) -> None:
     """Has the CPU refuse bags that are none, and rows that the table does not have: the host reads once."""
     if not weight.is_floating_point():
         raise Declined("the CPU says what is wrong")
-    if offsets.numel() == 0 or indices.numel() == 0:
+    if offsets.numel() == 0:
         return
     is_wrong = (offsets[0] != 0) | (offsets[-1] > indices.numel()) | (offsets[1:] < offsets[:-1]).any()
-    if bool(is_wrong | (indices.min() < 0) | (indices.max() >= weight.size(0))):
+    if indices.numel() > 0:
+        is_wrong = is_wrong | (indices.min() < 0) | (indices.max() >= weight.size(0))
+    if bool(is_wrong):
         raise RuntimeError("offsets begin with 0 and do not fall, up to the number of indices; indices are rows")
 
 

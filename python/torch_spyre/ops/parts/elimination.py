@@ -78,6 +78,13 @@ def _solve(packed: Tensor, pivots: Tensor, right: Tensor, is_adjoint: bool) -> T
     return upper @ (lower @ (turn.mT @ right))
 
 
+def _laid(solution: Tensor, left: bool) -> Tensor:
+    """A solution as the host has it: by columns, or by rows where the unknown stands on the left."""
+    if solution.dim() < 2:
+        return solution
+    return by_columns(solution) if left else by_columns(solution.mT).mT
+
+
 def _determined(a: Tensor) -> Factors:
     """Factors for a determinant: of the transpose where rows lie one after the other, as its gradient expects."""
     return factors(a.mT if a.is_contiguous() else a)
@@ -94,7 +101,7 @@ def lu_factor_ex(a: Tensor, *, pivot: bool = True, check_errors: bool = False) -
         raise Declined("no pivots")
     packed, pivots, info = factors(a)
     _check(check_errors, info, "torch.linalg.lu_factor_ex", a)
-    return packed.to(a.dtype), pivots, info
+    return by_columns(packed.to(a.dtype)), pivots, info
 
 
 @part("linalg_lu")
@@ -121,8 +128,8 @@ def lu_unpack(
 def lu_solve(packed: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     matrix, right = wide(packed, b)
     if left:
-        return by_columns(_solve(matrix, pivots, right, adjoint).to(b.dtype))
-    return _solve(matrix, pivots, right.mT, not adjoint).mT.to(b.dtype)
+        return _laid(_solve(matrix, pivots, right, adjoint).to(b.dtype), left)
+    return _laid(_solve(matrix, pivots, right.mT, not adjoint).mT.to(b.dtype), left)
 
 
 def _sign(pivots: Tensor) -> Tensor:
@@ -152,7 +159,7 @@ def inv_ex(a: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     packed, pivots, info = factors(a)
     _check(check_errors, info, "linalg.inv_ex", a)
     ones = torch.eye(a.size(-1), dtype=packed.dtype, device=a.device)
-    return _solve(packed, pivots, ones, False).to(a.dtype), info
+    return by_columns(_solve(packed, pivots, ones, False).to(a.dtype)), info
 
 
 @part("_linalg_solve_ex")
@@ -164,5 +171,5 @@ def solve_ex(
     packed, pivots, info = factors(a)
     _check(check_errors, info, "torch.linalg.solve_ex", a)
     result = _solve(packed, pivots, right, False) if left else _solve(packed, pivots, right.mT, True).mT
-    result = result.squeeze(-1) if is_vector else result
-    return result.to(a.dtype), packed.to(a.dtype), pivots, info
+    result = (result.squeeze(-1) if is_vector else result).to(a.dtype)
+    return _laid(result, left), packed.to(a.dtype), pivots, info

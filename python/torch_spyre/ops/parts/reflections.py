@@ -78,7 +78,7 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
     if tau.size(-1) > a.size(-1) or a.size(-1) > a.size(-2) or tau.dtype != a.dtype:
         raise Declined("factors that do not fit")
     ones = torch.eye(*a.shape[-2:], dtype=packed.dtype, device=a.device)
-    return _applied(packed, tau.double(), ones, False).to(a.dtype)
+    return by_columns(_applied(packed, tau.double(), ones, False).to(a.dtype))
 
 
 @part("ormqr")

@@ -1,4 +1,4 @@
-"""Gradients of samples at places between elements."""
+"""Samples at places between elements, and their gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import torch
 from torch import Tensor
 from torch._C import DispatchKey
 
-from .table import part
+from .table import Declined, part
+
+
+@part("grid_sampler_2d")
+def grid_sampler_2d(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """PyTorch's decomposition, in rows: its result would lie as the grid does."""
+    from torch._decomp import decomposition_table
+
+    if x.numel() == 0:
+        raise Declined("there is nothing to take samples of")
+    forward = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+    return forward(x, grid, interpolation_mode, padding_mode, align_corners).contiguous()
 
 
 @part("grid_sampler_2d_backward")

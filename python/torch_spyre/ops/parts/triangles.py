@@ -72,7 +72,8 @@ def solve_triangular(
     if a.dtype != b.dtype or b.size(-2 if left else -1) != a.size(-1):
         raise Declined("matrices that do not fit")
     inverse = triangle_inverse(matrix, upper, unitriangular)
-    return (inverse @ right if left else right @ inverse).to(a.dtype)
+    solution = (inverse @ right if left else right @ inverse).to(a.dtype)
+    return by_columns(solution)
 
 
 @part("triangular_solve")
