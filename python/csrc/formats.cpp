@@ -14,13 +14,21 @@ namespace {
 
 using at::Tensor;
 
+at::DimVector strides_of(at::IntArrayRef size, at::MemoryFormat format) {
+  switch (format) {
+    case at::MemoryFormat::ChannelsLast:
+      return at::DimVector(c10::get_channels_last_strides_2d(size));
+    case at::MemoryFormat::ChannelsLast3d:
+      return at::DimVector(c10::get_channels_last_strides_3d(size));
+    default:
+      return c10::contiguous_strides(size);
+  }
+}
+
 // Dims of one element have the format's strides, too.
 Tensor as_it_lies(const Tensor& result, const Tensor& image) {
   const auto format = image.suggest_memory_format();
-  const auto size = result.sizes();
-  const Tensor laid = result.contiguous(format);
-  return format == at::MemoryFormat::ChannelsLast ? laid.as_strided(size, c10::get_channels_last_strides_2d(size))
-                                                  : laid.as_strided(size, c10::contiguous_strides(size));
+  return result.contiguous(format).as_strided(result.sizes(), strides_of(result.sizes(), format));
 }
 
 Tensor channel_shuffle(const Tensor& self, c10::SymInt groups) {

@@ -145,6 +145,7 @@ IMAGES = {
     "max_pool3d": lambda x, v: F.max_pool3d(v, 2, return_indices=True),
     "max_unpool2d": lambda x, v: F.max_unpool2d(*F.max_pool2d(x[:, :, :4, :6], 2, return_indices=True), 2),
     "channel_shuffle": lambda x, v: F.channel_shuffle(x, 2),
+    "channel_shuffle of volumes": lambda x, v: F.channel_shuffle(v, 3),
     "channel_shuffle of nothing": lambda x, v: F.channel_shuffle(x[:0], 2),
     "grid_sample": lambda x, v: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1), align_corners=False),
     "grid_sample by a grid in rows": lambda x, v: F.grid_sample(x, x.new_zeros(2, 4, 3, 2), align_corners=False),

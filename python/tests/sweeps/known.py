@@ -57,7 +57,6 @@ KNOWN: tuple[Known, ...] = (
           only(r"-?inf for nan"), "the CPU subtracts infinities on the way"),
     Known(r"special\.((shifted_)?chebyshev_polynomial_[uw]|(laguerre_polynomial_l|legendre_polynomial_p))", r"specials",
           only(r"nan for a number"), "the CPU takes a degree of NaN for the least whole number, and there is no such polynomial"),
-    Known(r"mode", r"specials", only(r"a number for nan"), "the CPU counts a NaN that it found first"),
     # Places.
     Known(r"cholesky_inverse|linalg\.eig(vals)?", r"out_views", r"^[26] against 1$",
           "the CPU lays out anew what has no elements"),
@@ -74,8 +73,6 @@ KNOWN: tuple[Known, ...] = (
           only(r"a number for a number"), "the CPU reads what it has written"),
     Known(r"amax|amin|mean|nanmean|nansum", r"out_overlaps", r"^a number for (a number|-?inf) \| Mismatched elements: 1 / 1 ",
           "the CPU fills the result, which it was given as its input, before it reads"),
-    Known(r"nanmean", r"out_dtypes", r"can't be cast .* against NotImplementedError: \"nansum_cpu\"",
-          "refused as well, by other words"),
     Known(r"addr", r"in_place", r"^is accepted against RuntimeError: 2D tensor expected, got 0D",
           "the CPU asks for two dims in place only"),
     Known(r"narrow_copy", r"out_shapes", r"^True against False$", "the CPU resizes without a word"),
