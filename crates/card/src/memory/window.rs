@@ -122,9 +122,17 @@ impl Part<'_> {
         mut act: impl FnMut(usize, usize, [f32; STICK_BYTES / 4]),
     ) {
         self.check(at, reach_of_grid(counts, strides));
+        /// Columns of sticks that are on their way while one is used: they lie far apart.
+        const AHEAD: usize = 4;
         let source = self.window.address(self.start + at, 0);
         for column in 0..counts[0] {
             for row in 0..counts[1] {
+                if column + AHEAD < counts[0] {
+                    let stick =
+                        source.wrapping_add((column + AHEAD) * strides[0] + row * strides[1]);
+                    prefetch(stick);
+                    prefetch(stick.wrapping_add(STICK_BYTES / 2));
+                }
                 // SAFETY: the sticks are inside.
                 let stick = unsafe {
                     let stick = source.add(column * strides[0] + row * strides[1]);
