@@ -8,7 +8,7 @@ import signal
 
 import pytest
 from conftest import needs_spyre
-from interrupts.run import LEAVING, MOST_MILLISECONDS, WAITS, attempt, exit_time
+from interrupts.run import LEAVING, MOST_MILLISECONDS, WAITS, attempt, exit_time, leave
 
 pytestmark = needs_spyre
 
@@ -26,6 +26,16 @@ def interrupted(wait, number=signal.SIGINT):
 @pytest.mark.parametrize("wait", WAITS)
 def test_control_c_ends_a_wait(wait):
     interrupted(wait)
+
+
+@pytest.mark.parametrize("moment", [0, 0.005, 0.05, 0.3])
+def test_control_c_ends_an_exit(moment):
+    for _ in range(3):
+        answered, _, _ = leave(moment)
+        assert answered < float("inf"), "an exit hangs"
+        if answered <= MOST_MILLISECONDS:
+            return
+    raise AssertionError(f"{answered:.0f} ms")
 
 
 def test_an_exit_does_not_wait_for_queued_work():
