@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel neighbours bench bench-torch bench-peers simulate faults interrupts soak fuzz report
+.PHONY: run test wheel integrations bench bench-torch bench-peers simulate faults interrupts soak fuzz report
 
 # The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
 # on it, and a tiled launch. All of it is compiled once, optimised.
@@ -27,9 +27,9 @@ wheel:
 	tools/python-env
 
 # Packages beside PyTorch: installs all of them, prints their versions and runs tiny models of each.
-neighbours:
+integrations:
 	tools/python-env
-	tools/neighbours
+	tools/integrations
 
 # Every benchmark against its peer; fails if a ratio misses its bar.
 bench:

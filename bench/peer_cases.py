@@ -63,7 +63,7 @@ class Case:
         self.goal = goal
 
     def check(self) -> None:
-        """What is fast and wrong does not count."""
+        """Checks the results: a fast wrong one does not count."""
         result, expected = self.own().cpu().float(), self.peers[0]().float()
         scale = expected.abs().max().item()
         assert torch.allclose(result, expected, rtol=0.02, atol=0.01 * scale), "the results differ"

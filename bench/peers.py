@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What kernels on the software card reach beside PyTorch on the CPU: python bench/peers.py
+"""Compares kernels on the software card with PyTorch on the CPU: python bench/peers.py
 
 Each row of the first table is the median of at least 31 ratios of PyTorch's time to ours: 1 is as fast, more is
 faster. A ratio comes from one pair of runs, one after the other in alternating order, with as many threads on
@@ -22,7 +22,8 @@ import warnings
 from collections.abc import Callable
 
 # PyTorch gives large results back to the system and asks for new pages each time, which costs it more than
-# some of these calls: what is compared is the calls, so the memory stays. It is told when a process starts.
+# some of these calls: what is compared is the calls, so the memory stays. glibc reads these settings when a
+# process starts.
 KEPT = {"mmap_threshold": 1 << 30, "trim_threshold": 4 << 30, "top_pad": 256 << 20}
 if __name__ == "__main__" and "GLIBC_TUNABLES" not in os.environ:
     os.environ["GLIBC_TUNABLES"] = ":".join(f"glibc.malloc.{name}={kept}" for name, kept in KEPT.items())
@@ -59,7 +60,7 @@ kernel peer_{number}(i, j) {{
 
 
 def lookups() -> list[tuple[str, Callable[[], object], float]]:
-    """What is done before a kernel runs, and how many tiny additions it may take."""
+    """Compilations, new and cached, and the time that each may take, in tiny additions."""
     numbers = itertools.count()
     compile = torch.spyre.compile
     known = SOFTMAX.format(number="known")
@@ -92,7 +93,7 @@ def fastest(calls: list[Callable], seconds: float) -> Callable:
 
 
 def repeats_of(call: Callable, seconds: float) -> int:
-    """So many calls that a batch is long enough to be timed; also warms up."""
+    """Number of calls for a batch that is long enough to be timed; also warms up."""
     repeats = 1
     while batch(call, repeats) * repeats < seconds / 2:
         repeats *= 2

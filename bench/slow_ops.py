@@ -31,7 +31,7 @@ from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 from torch_spyre.ops.fallbacks import set_fallback_mode  # noqa: E402
 
 SIZES = {"S": 96, "M": 128, "L": 160}
-"""What samples are built from: three dimensions of `S` are about a million elements."""
+"""Sizes that samples are built from: three dimensions of `S` are about a million elements."""
 LEAST, MOST = 200_000, 5_000_000
 """Elements of a sample that is taken."""
 ELEMENTS = 1_000_000
@@ -41,7 +41,7 @@ MOST_SAMPLES, MOST_CPU, MOST_ALL = 5, 0.5, 40
 
 
 class LeftOutError(Exception):
-    """Why an operator is not in the table."""
+    """Reason why an operator is not in the table."""
 
 
 Sample = tuple[Any, tuple, dict]

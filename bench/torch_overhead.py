@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a spyre tensor costs beside a CPU tensor, where little or nothing is computed: python bench/torch_overhead.py
+"""Costs of a spyre tensor beside a CPU tensor, where little or nothing is computed: python bench/torch_overhead.py
 
 Each row is the median of at least 31 ratios; a ratio comes from one pair of batches that run one after
 the other, in alternating order, on one pinned core. `--check` fails if a median is past its bar.
@@ -107,7 +107,7 @@ def measure(case: Case, pairs: int) -> tuple[float, float, float, float, float]:
 
 
 def batch_size(case: Case) -> int:
-    """So many calls that a batch takes some milliseconds; also warms both sides up."""
+    """Number of calls for a batch of some milliseconds; also warms both sides up."""
     repeats = 1
     while batch(case.peer, repeats) < BATCH_SECONDS / 2 and repeats < 1 << 20:
         repeats *= 2

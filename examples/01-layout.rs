@@ -47,12 +47,15 @@ fn draw(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
 fn layout(arguments: &Arguments, dtype: DType) -> Result<SpyreTensorLayout, Box<dyn Error>> {
     let profile = if arguments.profile == "card" { Profile::Card } else { Profile::Open };
-    let (size, format) = (numbers(&arguments.shape)?, profile.supported_format(dtype)?);
+    let size = numbers(&arguments.shape)?;
+    let format = profile.supported_format(dtype)?;
     SpyreTensorLayout::check_rank(profile, size.len())?;
     let view = View::contiguous(&size)?;
-    let (stride, full) = (view.stride(), (&arguments.device_size, &arguments.stride_map));
+    let stride = view.stride();
+    let full = (&arguments.device_size, &arguments.stride_map);
     Ok(if let (Some(device_size), Some(stride_map)) = full {
-        let (device_size, stride_map) = (numbers(device_size)?, numbers(stride_map)?);
+        let device_size = numbers(device_size)?;
+        let stride_map = numbers(stride_map)?;
         SpyreTensorLayout::explicit(&device_size, &stride_map, format)?.for_host(&size, stride)?
     } else if let Some(dims) = &arguments.stick_dims {
         SpyreTensorLayout::with_stick_dims(&size, stride, format, &numbers(dims)?)?

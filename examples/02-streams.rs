@@ -13,7 +13,8 @@ fn main() -> Result<(), Error> {
     let card = Arc::new(Late::new(ScriptedCard::new(MemoryMode::Vf).with_engines(2), 7));
     let context = Context::open(card.clone())?;
     context.scheduler().set_tracing(true);
-    let (loads, computes) = (context.stream(Priority::Low)?, context.stream(Priority::High)?);
+    let loads = context.stream(Priority::Low)?;
+    let computes = context.stream(Priority::High)?;
 
     println!("A program and a tensor go to the device, and come back:");
     let program = loads.allocate_program(4096)?;
@@ -21,7 +22,8 @@ fn main() -> Result<(), Error> {
     let code = DeviceRange::start_of(program, ScriptedCard::PROGRAM.len() as u64);
     loads.copy_to_device(ScriptedCard::PROGRAM.to_vec(), code)?;
     loads.fill(tensor, 42)?;
-    let (loaded, done) = (Event::timed(), Event::timed());
+    let loaded = Event::timed();
+    let done = Event::timed();
     loads.record(&loaded)?;
     computes.wait(&loaded)?;
     computes.launch_labelled(program, Label::named("matmul"))?;

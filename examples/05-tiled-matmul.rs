@@ -17,7 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plan = ExecutionPlan::from_compiler_output(output)?;
     plan.load(&stream)?;
     let numbers = |count: usize| (0..count).map(|at| (at % 7) as f32 - 3.0).collect::<Vec<_>>();
-    let (a, b) = (numbers(1024 * 256), numbers(256 * 256));
+    let a = numbers(1024 * 256);
+    let b = numbers(256 * 256);
     let spyre_a = SpyreTensor::from_host(&stream, &CPUTensor::from_values(&[1024, 256], &a)?)?;
     let spyre_b = SpyreTensor::from_host(&stream, &CPUTensor::from_values(&[256, 256], &b)?)?;
     let result = SpyreTensor::empty(&stream, &[1024, 256], DType::Float32)?;

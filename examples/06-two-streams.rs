@@ -15,7 +15,8 @@ use spyre::runtime::{
 fn main() -> Result<(), Box<dyn Error>> {
     let card = SoftwareCard::new(MemoryMode::Vf).with_engines(2);
     let device = Device::open(Arc::new(card))?;
-    let (layer_1, layer_2) = (device.stream(Priority::Low)?, device.stream(Priority::High)?);
+    let layer_1 = device.stream(Priority::Low)?;
+    let layer_2 = device.stream(Priority::High)?;
 
     // One plan, loaded once: each stream has its own words in it.
     let output = samples::addition(Elements::exact(DType::Float32), None)?;
@@ -25,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [x, y] =
         [SpyreTensor::from_host(&layer_1, &ones)?, SpyreTensor::from_host(&layer_1, &ones)?];
     let [sum, twice] = [(); 2].map(|()| SpyreTensor::empty(&layer_1, &[64, 64], DType::Float32));
-    let (sum, twice) = (sum?, twice?);
+    let sum = sum?;
+    let twice = twice?;
 
     launch_kernel(&layer_1, &plan, &[x, y.clone(), sum.clone()])?;
     let is_summed = Event::new();
@@ -37,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!("1 + 1 + 1 = {}", result.values::<f32>()?[0]);
     for (name, stream) in [("layer 1", &layer_1), ("layer 2", &layer_2)] {
-        let (id, index) = (stream.id().0, stream.flex().index().0);
+        let id = stream.id().0;
+        let index = stream.flex().index().0;
         println!("{name} is stream {id} of the pool, and stream {index} of the scheduler");
     }
     for record in device.context().scheduler().flight_record() {

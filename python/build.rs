@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Where the shim's sources are.
+/// Folder of the shim's sources.
 const SOURCES: &str = "csrc";
 
 fn main() {
@@ -77,7 +77,7 @@ fn compile(torch: &Path, source: &Path, name: &str) {
         .compile(name);
 }
 
-/// Whether an archive is to be made again: each source takes half a minute.
+/// Returns true if an archive is to be made again: each source takes half a minute.
 fn is_older(archive: &Path, source: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
     let own = source.with_extension("h");

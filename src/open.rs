@@ -14,7 +14,7 @@ pub const NOMINAL_CARD_BYTES: u64 = 128 << 30;
 /// The most devices of a process: as many as `AIU_WORLD_SIZE` can ask for.
 const MOST_DEVICES: usize = 8;
 
-/// What opening a device can be refused for.
+/// Reason why a device is not opened.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -47,13 +47,13 @@ pub enum OpenError {
     )]
     Policy { value: String },
 
-    /// What the runtime says.
+    /// An error of the runtime.
     #[error(transparent)]
     Runtime(#[from] spyre_runtime::Error),
 }
 
-/// How the devices of a process are opened: what its environment says, and what nobody says
-/// otherwise. Fields may be changed before a device is opened.
+/// Settings that the devices of a process are opened with: from its environment, with defaults for what
+/// that leaves out. Fields may be changed before a device is opened.
 ///
 /// ```
 /// use spyre::OpenSettings;
@@ -65,23 +65,23 @@ pub enum OpenError {
 /// ```
 #[derive(Clone, Debug)]
 pub struct OpenSettings {
-    /// Which cards there are, and how they give out memory.
+    /// Cards that the process sees, and the mode and regions of their memory.
     pub devices: Devices,
-    /// Which numbers they keep.
+    /// Number formats that they keep.
     pub profile: Profile,
-    /// How many blocks each carries out at a time.
+    /// Number of blocks that each carries out at a time.
     pub engines: u16,
-    /// How each schedules.
+    /// Settings of each scheduler.
     pub scheduler: SchedulerSettings,
     /// The most elements of each dim that kernels are compiled for; larger tensors are launched tile by
     /// tile. By default, what the profile says.
     pub max_tile: Option<NonZeroU32>,
-    /// Whether launches wait until they are done, so that a fault is told by the call that caused it.
+    /// True if launches wait until they are done, so that the call that caused a fault reports it.
     pub launches_wait: bool,
 }
 
 impl OpenSettings {
-    /// What the environment says; the variables are those of [`device`].
+    /// Settings from the environment; the variables are those of [`device`].
     pub fn from_environment() -> Result<Self, OpenError> {
         let devices = Devices::from_environment(&Environment::of_process())
             .map_err(spyre_runtime::Error::from)?;
@@ -98,7 +98,7 @@ impl OpenSettings {
         })
     }
 
-    /// What kernels are compiled for.
+    /// Options that kernels are compiled with.
     pub fn compile_options(&self) -> CompileOptions {
         CompileOptions { profile: self.profile, max_tile: self.max_tile }
     }
@@ -128,9 +128,10 @@ impl OpenSettings {
 
     fn check(&self, index: u16) -> Result<(), OpenError> {
         let count = self.devices.visible.len();
-        match usize::from(index) < count {
-            true => Ok(()),
-            false => Err(OpenError::NoSuchDevice { index, count }),
+        if usize::from(index) < count {
+            Ok(())
+        } else {
+            Err(OpenError::NoSuchDevice { index, count })
         }
     }
 }
@@ -178,7 +179,7 @@ fn profile(value: Option<String>) -> Result<Profile, OpenError> {
     }
 }
 
-/// What is no text is shown as well as it can be, and means nothing.
+/// Value of an environment variable. Bytes that are no text are replaced, so that errors can show the value.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }

@@ -2,8 +2,8 @@
 //! ship with a program.
 //!
 //! A plan is found by its [`PlanKey`], a digest of all that it depends on: the kernel's text, what it
-//! is compiled for, the compiler and the form of plans. So nothing is ever out of date, and nothing
-//! has to be told that something changed.
+//! is compiled for, the compiler and the form of plans. So no plan is ever out of date, and a change needs
+//! no invalidation.
 //!
 //! ```
 //! use spyre::compiler::{CompileOptions, Kernel};

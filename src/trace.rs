@@ -1,4 +1,4 @@
-//! What a device did and when, for trace viewers: Chrome's JSON and Perfetto's own format.
+//! Traces of a device's blocks for trace viewers: Chrome's JSON and Perfetto's own format.
 //!
 //! A [`Trace`] is made from the flight recorder's [`Record`]s. The recorder keeps the last
 //! [`RECORDED`](spyre_flex::RECORDED) blocks of a device (4,096), so a trace holds no more than
@@ -49,7 +49,7 @@ use spyre_runtime::{Device, DeviceIndex};
 
 use rows::Process;
 
-/// What a device did, as far as its flight recorder knows.
+/// Blocks that a device ran, as far as its flight recorder knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     device: DeviceIndex,
@@ -63,28 +63,28 @@ pub struct TracedBlock {
     pub stream: StreamIndex,
     /// Its number there.
     pub sequence: u64,
-    /// What it was.
+    /// Kind of block.
     pub kind: BlockKind,
-    /// What it was called.
+    /// Name of the block.
     pub name: Option<String>,
-    /// What it was given, if somebody noted that. The flight recorder does not say.
+    /// Shapes of its arguments, if they are known. The flight recorder does not know them.
     pub shapes: Option<String>,
-    /// What became of it.
+    /// State of the block.
     pub state: RecordState,
-    /// When it was queued.
+    /// Time at which it was queued.
     pub queued_at: u64,
-    /// When it was started.
+    /// Time at which it was started.
     pub started_at: u64,
-    /// When it had ended.
+    /// Time at which it had ended.
     pub done_at: u64,
-    /// Where it ran. The flight recorder does not say.
+    /// Engine on which it ran. The flight recorder does not know it.
     pub engine: Option<EngineIndex>,
-    /// How long it would take on a real card, if that is modelled.
+    /// Time that it would take on a real card, if that is modelled.
     pub modelled_nanoseconds: Option<u64>,
 }
 
 impl Trace {
-    /// What a device's flight recorder holds now.
+    /// Trace of all blocks that a device's flight recorder holds now.
     pub fn of_device(device: &Device) -> Self {
         Self::new(device.index(), device.context().scheduler().flight_record())
     }
@@ -104,7 +104,7 @@ impl Trace {
         &self.blocks
     }
 
-    /// What its blocks would take on a real card.
+    /// Time that its blocks would take on a real card.
     pub fn cost(&self) -> CostBreakdown {
         let mut cost = CostBreakdown::default();
         for block in &self.blocks {
@@ -140,7 +140,7 @@ impl Trace {
 }
 
 impl TracedBlock {
-    /// What viewers show.
+    /// Title that viewers show.
     fn title(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.kind.to_string())
     }
@@ -154,12 +154,12 @@ impl TracedBlock {
         }
     }
 
-    /// Whether its time on a real card is that of a kernel.
+    /// Returns true if its time on a real card is that of a kernel.
     fn is_kernel(&self) -> bool {
         self.kind == BlockKind::Launch && self.modelled_nanoseconds.is_some()
     }
 
-    /// Whether it is known when it ran.
+    /// Returns true if the time at which it ran is known.
     fn has_run(&self) -> bool {
         self.state != RecordState::Cancelled && self.started_at > 0
     }

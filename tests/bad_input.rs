@@ -1,4 +1,4 @@
-//! What callers can get wrong: each is named with its numbers, and nothing is queued.
+//! Mistakes of callers: each is named with its numbers, and nothing is queued.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Bed {
         shapes.map(|shape| self.tensor(shape))
     }
 
-    /// What a launch is refused for. Nothing may have been queued.
+    /// Error of a launch that must be refused. Nothing may have been queued.
     fn refusal(&self, plan: &ExecutionPlan, tensors: &[SpyreTensor]) -> String {
         self.refused(|| launch_kernel(&self.stream, plan, tensors).map(drop)).to_string()
     }
@@ -110,7 +110,8 @@ fn a_dtype_or_format_that_the_plan_was_not_made_for() {
 
 #[test]
 fn a_tensor_or_plan_of_another_card() {
-    let (bed, other) = (Bed::new(), open(3, Profile::Open));
+    let bed = Bed::new();
+    let other = open(3, Profile::Open);
     let plan = bed.plan(samples::addition(F32, None).expect("a plan"));
     let [a, b, _] = bed.tensors([&[2, 2]; 3]);
     let foreign = SpyreTensor::empty(&other, &[2, 2], DType::Float32).expect("there is room");
@@ -205,7 +206,7 @@ fn more_tiles_than_could_ever_be_queued() {
 }
 
 #[test]
-fn dims_are_told_apart_however_many_there_are() {
+fn dims_are_distinguished_however_many_there_are() {
     let bed = Bed::new();
     let mut output = samples::addition(F32, None).expect("a plan");
     let names: Vec<String> = (0..300).map(|at| format!("n{at}")).collect();
@@ -380,7 +381,7 @@ fn a_plan_whose_parts_do_not_belong_together() {
 }
 
 #[test]
-fn a_launch_with_words_that_nobody_filled_fails_its_stream_and_says_so() {
+fn a_launch_with_words_that_were_not_filled_fails_its_stream_and_says_so() {
     let bed = Bed::new();
     let plan = bed.plan(samples::addition(F32, None).expect("a plan"));
     let compute = plan.operations()[0].compute().expect("it adds").clone();

@@ -45,17 +45,19 @@ fn read(stream: &FlexStream, range: DeviceRange) -> Result<Vec<u8>, Error> {
 fn round_trip(context: &Context, shape: [usize; 2], seed: u64) -> Result<(), Error> {
     let streams = [Priority::Low, Priority::High, Priority::Low].map(|p| context.stream(p));
     let [up, across, down] = streams;
-    let (up, across, down) = (up?, across?, down?);
+    let up = up?;
+    let across = across?;
+    let down = down?;
     let view = View::contiguous(&shape).expect("a view");
     let layout = SpyreTensorLayout::contiguous(&shape, IeeeFp16).expect("a layout");
-    let (host, device) = (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
+    let host = Endpoint::host(&view, IeeeFp16);
+    let device = Endpoint::device(&view, &layout);
     let nest = |from, to| Arc::new(DmaNest::derive(from, to).expect("one size"));
     let bytes = Random(seed).bytes(view.elements() as u64 * 2);
-    let (first, second) = (
-        allocate(&up, layout.device_bytes() as u64)?,
-        allocate(&up, layout.device_bytes() as u64)?,
-    );
-    let (loaded, moved) = (Event::new(), Event::new());
+    let first = allocate(&up, layout.device_bytes() as u64)?;
+    let second = allocate(&up, layout.device_bytes() as u64)?;
+    let loaded = Event::new();
+    let moved = Event::new();
 
     up.copy_to_device_with(&nest(host, device), bytes.clone(), first)?;
     up.record(&loaded)?;
@@ -167,11 +169,12 @@ impl Model {
         self.stream.fill(target, pattern).map(drop)
     }
 
-    /// From one half to the other, so that the two do not overlap.
+    /// Copies from one half to the other, so that the two do not overlap.
     fn shift(&mut self, random: &mut Random) -> Result<(), Error> {
         let half = MODEL_BYTES / 2;
         let bytes = 1 + random.below(4000);
-        let (low, high) = (random.below(half - bytes), half + random.below(half - bytes));
+        let low = random.below(half - bytes);
+        let high = half + random.below(half - bytes);
         let [from, to] = if random.below(2) == 0 { [low, high] } else { [high, low] };
         self.bytes.copy_within(from as usize..(from + bytes) as usize, to as usize);
         let [source, target] =
@@ -179,13 +182,14 @@ impl Model {
         self.stream.copy_on_device(source, target, None).map(drop)
     }
 
-    /// From another stream's memory: both wait for each other, by events.
+    /// Copies from another stream's memory: both wait for each other, by events.
     fn take(&mut self, other: &mut Self, random: &mut Random) -> Result<(), Error> {
         let source = other.piece(random, 2000);
         let offset = random.below(MODEL_BYTES - source.bytes);
         let target = DeviceRange { offset, bytes: source.bytes, ..self.memory };
         self.should_be(target).copy_from_slice(other.should_be(source));
-        let (written, taken) = (Event::new(), Event::new());
+        let written = Event::new();
+        let taken = Event::new();
         other.stream.record(&written)?;
         self.stream.wait(&written)?;
         self.stream.copy_on_device(source, target, None)?;
@@ -261,7 +265,7 @@ fn resident_bytes() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
-/// In a process of its own where tests are: others would be counted, too.
+/// Runs best in a process of its own, as nextest does: memory of other tests is counted, too.
 #[test]
 fn memory_that_is_freed_goes_back_to_the_host() -> Result<(), Error> {
     const BYTES: u64 = 512 << 20;

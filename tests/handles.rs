@@ -1,4 +1,4 @@
-//! What a table names when its program runs: allocations that are live, or were when it was queued.
+//! Allocations that a table names when its program runs: they are live, or were when it was queued.
 
 use std::sync::{Arc, Barrier};
 
@@ -73,7 +73,7 @@ impl Bench {
         self.stream.synchronize()
     }
 
-    /// What the launch is told about operand 0, and that the stream can go on after it.
+    /// Fault that the launch reports about operand 0. Checks that the stream can go on after it.
     fn refusal(&self, tensors: [DeviceHandle; 2], limit_bytes: u64) -> String {
         let Err(Error::Stream(failed)) = self.launch(tensors, limit_bytes) else {
             panic!("it was not refused")
@@ -95,7 +95,7 @@ fn live_allocations_are_used_and_freed_ones_are_refused() -> Result<(), Error> {
         )?;
         bench.launch([x, y], BYTES)?;
         let host = HostBuffer::zeroed(BYTES as usize);
-        let target = host.lend_to_write().expect("nobody uses it");
+        let target = host.lend_to_write().expect("no copy uses it");
         bench.stream.copy_from_device(DeviceRange::start_of(y, BYTES), target)?;
         bench.stream.synchronize()?;
         assert!(host.read().expect("it is back").chunks(4).all(|x| x == 3_f32.to_le_bytes()));
@@ -141,7 +141,7 @@ fn limits_past_an_allocation_are_refused() -> Result<(), Error> {
 }
 
 #[test]
-fn handles_of_another_life_card_or_nobody_are_refused() -> Result<(), Error> {
+fn handles_of_another_life_or_card_and_made_up_ones_are_refused() -> Result<(), Error> {
     let bench = Bench::open(MemoryMode::Pf)?;
     let [x, y] = [bench.stream.allocate(BYTES)?, bench.stream.allocate(BYTES)?];
     let HandleTag { epoch, generation, slot } = x.tag();

@@ -1,4 +1,4 @@
-//! Tenants see nothing of each other, and nobody sees where the host or the device keeps things.
+//! Tenants see nothing of each other, and no text shows where the host or the device keeps things.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -56,14 +56,15 @@ fn all_of(stream: &SpyreStream, memory: DeviceHandle) -> Result<Vec<u8>, Error> 
 fn find_nothing(device: &Device) -> Result<DeviceHandle, Error> {
     let stream = device.default_stream()?;
     let memory = stream.flex().allocate(REGION_BYTES)?;
-    assert!(all_of(&stream, memory)?.iter().all(|&byte| byte == 0), "somebody else's bytes");
+    assert!(all_of(&stream, memory)?.iter().all(|&byte| byte == 0), "another tenant's bytes");
     Ok(memory)
 }
 
 #[test]
 fn tenants_of_one_card_read_zeros_where_others_wrote() -> Result<(), Error> {
     let card = card(2);
-    let (first, second) = (tenant(&card), tenant(&card));
+    let first = tenant(&card);
+    let second = tenant(&card);
     let planted = plant(&first)?;
     let found = find_nothing(&second)?;
     assert_ne!(planted.to_words(), found.to_words());
@@ -231,7 +232,7 @@ fn flex_types(seen: &mut Seen, flex: &FlexStream, range: DeviceRange) -> Result<
     Ok(())
 }
 
-/// What goes wrong, at the call and later.
+/// Provokes errors, at the call and later.
 fn faults(
     seen: &mut Seen,
     device: &Device,
@@ -240,7 +241,8 @@ fn faults(
     tensors: &[SpyreTensor],
 ) -> Result<(), Error> {
     let flex = stream.flex();
-    let (handle, bytes) = (tensors[0].device_handle(), tensors[0].size_bytes());
+    let handle = tensors[0].device_handle();
+    let bytes = tensors[0].size_bytes();
     let freed = flex.allocate(4096)?;
     device.context().free(freed)?;
     let past = DeviceRange { handle, offset: bytes, bytes: 1 };
@@ -303,7 +305,7 @@ fn device_types(seen: &mut Seen, device: &Device, card: &Arc<SoftwareCard>) {
     seen.debug("machine", &Machine::default());
 }
 
-/// An address in every way that somebody may print it.
+/// An address in every way that a text may show it.
 fn spellings(address: u64) -> Vec<String> {
     let swapped = address.swap_bytes();
     vec![
@@ -339,7 +341,7 @@ fn a_virtual_function_prints_no_address() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where this process has memory.
+/// Address ranges of this process's memory.
 #[cfg(target_os = "linux")]
 fn mappings() -> Vec<Range<u64>> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
@@ -351,7 +353,7 @@ fn mappings() -> Vec<Range<u64>> {
     maps.lines().filter_map(range).collect()
 }
 
-/// What a word may be as a number: decimal or hexadecimal.
+/// Numbers that a word may be: decimal or hexadecimal.
 fn numbers(word: &str) -> impl Iterator<Item = u64> {
     let digits = word.strip_prefix("0x").unwrap_or(word);
     [word.parse().ok(), u64::from_str_radix(digits, 16).ok()].into_iter().flatten()

@@ -53,7 +53,8 @@ fn adds(job: &JobPlan, stream: &SpyreStream) -> Result<(), Error> {
 
 #[test]
 fn a_saved_plan_is_prepared_and_launched() -> Result<(), Error> {
-    let (scratch, stream) = (Scratch::new(), stream()?);
+    let scratch = Scratch::new();
+    let stream = stream()?;
     addition()?.save(&scratch.0)?;
 
     let job = JobPlan::prepare(&scratch.0, &stream)?;
@@ -69,14 +70,16 @@ fn a_saved_plan_is_prepared_and_launched() -> Result<(), Error> {
 
 #[test]
 fn a_spyrecode_directory_of_ours_is_launched_as_its_plan() -> Result<(), Error> {
-    let (scratch, stream) = (Scratch::new(), stream()?);
+    let scratch = Scratch::new();
+    let stream = stream()?;
     SpyreCode::of_plan(&addition()?)?.save(&scratch.0)?;
     adds(&JobPlan::prepare(&scratch.0, &stream)?, &stream)
 }
 
 #[test]
 fn a_job_of_another_card_is_prepared_but_never_run() -> Result<(), Error> {
-    let (scratch, stream) = (Scratch::new(), stream()?);
+    let scratch = Scratch::new();
+    let stream = stream()?;
     fs::create_dir(&scratch.0).expect("a new folder");
     fs::write(scratch.0.join("init.bin"), [9; 256]).expect("written");
     let job = format!(
@@ -104,7 +107,8 @@ fn a_job_of_another_card_is_prepared_but_never_run() -> Result<(), Error> {
 
 #[test]
 fn what_is_asked_wrongly_has_the_documents_texts() -> Result<(), Error> {
-    let (scratch, stream) = (Scratch::new(), stream()?);
+    let scratch = Scratch::new();
+    let stream = stream()?;
     let text = |error: Error| error.to_string();
     let nowhere = JobPlan::prepare(&scratch.0, &stream).map_err(text).expect_err("no folder");
     assert!(nowhere.starts_with("SpyreCode directory does not exist"), "{nowhere}");

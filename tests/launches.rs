@@ -53,12 +53,14 @@ fn tensor(name: &str, dims: &[&str], role: Role) -> TensorMetadata {
 fn scaled() -> Result<Program, spyre::artifact::Error> {
     let mut code = ProgramBuilder::new();
     let n = code.dim();
-    let (factor, more) = (code.scalar_word(), code.scalar_word());
+    let factor = code.scalar_word();
+    let more = code.scalar_word();
     let x = code.operand(IeeeFp32, Access::Read, [n]);
     let y = code.operand(IeeeFp32, Access::Write, [n]);
     code.each_parallel(n, 100, |code| {
         let tile = code.load(x);
-        let (factor, more) = (code.scalar(Lane::F32, factor), code.scalar(Lane::F32, more));
+        let factor = code.scalar(Lane::F32, factor);
+        let more = code.scalar(Lane::F32, more);
         let product = code.binary(BinaryOp::Mul, tile, factor);
         let sum = code.add(product, more);
         code.store(y, sum);
@@ -73,7 +75,8 @@ fn scalars_are_words_of_the_launch() -> Result<(), Error> {
     let output = CompilerOutput::single("scale", scaled()?, &["n"], tensors, Vec::new())?;
     let plan = load(&stream, output)?;
     assert_eq!(plan.scalars(), 2);
-    let (x, y) = (put(&stream, &[300], 0)?, put(&stream, &[300], 0)?);
+    let x = put(&stream, &[300], 0)?;
+    let y = put(&stream, &[300], 0)?;
     for (factor, more) in [(2.0, 0.5), (-1.0, 100.0)] {
         let scalars = [factor, more].map(f64::to_bits);
         launch_kernel_with(&stream, &plan, &[x.clone(), y.clone()], &scalars)?;
@@ -98,7 +101,8 @@ fn a_dim_that_a_tensor_has_twice_is_its_diagonal() -> Result<(), Error> {
     let tensors = vec![tensor("x", &["n", "n"], Role::Input), tensor("y", &["n"], Role::Output)];
     let output = CompilerOutput::single("diagonal", code.build()?, &["n"], tensors, Vec::new())?;
     let plan = load(&stream, output)?;
-    let (x, y) = (put(&stream, &[70, 70], 3)?, put(&stream, &[70], 0)?);
+    let x = put(&stream, &[70, 70], 3)?;
+    let y = put(&stream, &[70], 0)?;
     launch_kernel(&stream, &plan, &[x.clone(), y.clone()])?;
     let numbers = read(&stream, &x)?;
     let diagonal: Vec<f32> = (0..70).map(|at| numbers[at * 71]).collect();
@@ -116,14 +120,17 @@ fn a_plan_and_its_tensors_may_be_dropped_once_they_are_queued() -> Result<(), Er
         let result = put(&stream, &[96, 64], 0)?;
         for round in 0..20 {
             let plan = load(&stream, samples::matmul(F32, Some([32, 32, 32]))?)?;
-            let (a, b) = (put(&stream, &[96, 64], round)?, put(&stream, &[64, 64], 2 * round)?);
+            let a = put(&stream, &[96, 64], round)?;
+            let b = put(&stream, &[64, 64], 2 * round)?;
             launch_kernel(&stream, &plan, &[a, b, result.clone()])?;
             drop(plan);
             // What comes next may get the memory, but only behind the launch.
             drop(put(&stream, &[96, 64], 7)?);
         }
-        let (a, b) = (put(&stream, &[96, 64], 19)?, put(&stream, &[64, 64], 38)?);
-        let (a, b) = (read(&stream, &a)?, read(&stream, &b)?);
+        let a = put(&stream, &[96, 64], 19)?;
+        let b = put(&stream, &[64, 64], 38)?;
+        let a = read(&stream, &a)?;
+        let b = read(&stream, &b)?;
         let exact = |row: usize, column: usize| -> f32 {
             (0..64).map(|k| a[row * 64 + k] * b[k * 64 + column]).sum()
         };
@@ -142,7 +149,9 @@ fn threads_that_share_a_stream_do_not_mix_up_partial_results() -> Result<(), Err
         thread::scope(|scope| {
             let threads: Vec<_> = (0..3)
                 .map(|at| {
-                    let (stream, matmul, sums) = (&stream, &matmul, &sums);
+                    let stream = &stream;
+                    let matmul = &matmul;
+                    let sums = &sums;
                     scope.spawn(move || rounds(stream, matmul, sums, at))
                 })
                 .collect();
@@ -160,9 +169,12 @@ fn rounds(
     thread: usize,
 ) -> Result<(), Error> {
     let rows = 20 + thread;
-    let (a, b) = (put(stream, &[rows, 64], thread)?, put(stream, &[64, 30], 3 + thread)?);
-    let (c, d) = (put(stream, &[rows, 30], 0)?, put(stream, &[rows, 30], 0)?);
-    let (a_values, b_values) = (read(stream, &a)?, read(stream, &b)?);
+    let a = put(stream, &[rows, 64], thread)?;
+    let b = put(stream, &[64, 30], 3 + thread)?;
+    let c = put(stream, &[rows, 30], 0)?;
+    let d = put(stream, &[rows, 30], 0)?;
+    let a_values = read(stream, &a)?;
+    let b_values = read(stream, &b)?;
     let product: Vec<f32> = (0..rows * 30)
         .map(|at| (0..64).map(|k| a_values[at / 30 * 64 + k] * b_values[k * 30 + at % 30]).sum())
         .collect();
@@ -176,12 +188,12 @@ fn rounds(
 }
 
 #[test]
-fn a_stream_goes_on_after_a_fault_was_told() -> Result<(), Error> {
+fn a_stream_goes_on_after_a_fault_was_reported() -> Result<(), Error> {
     let stream = open(software())?;
     let plan = load(&stream, samples::addition(F32, None)?)?;
     let tensors = [put(&stream, &[8, 8], 0)?, put(&stream, &[8, 8], 1)?, put(&stream, &[8, 8], 2)?];
     let compute = plan.operations()[0].compute().expect("it adds").clone();
-    stream.launch(&Operation::new(compute), &tensors)?; // nobody has filled its table
+    stream.launch(&Operation::new(compute), &tensors)?; // no correction has filled its table
     let error = stream.synchronize().expect_err("it faults");
     assert!(error.to_string().contains("\"add\""), "{error}");
 
@@ -194,7 +206,7 @@ fn a_stream_goes_on_after_a_fault_was_told() -> Result<(), Error> {
 }
 
 #[test]
-fn where_launches_wait_a_fault_is_told_by_its_own_call() -> Result<(), Error> {
+fn where_launches_wait_a_fault_is_reported_by_its_own_call() -> Result<(), Error> {
     let settings = DeviceSettings { launches_wait: true, ..DeviceSettings::default() };
     let stream = Device::open_with(software(), settings)?.default_stream()?;
     let plan = load(&stream, samples::addition(F32, None)?)?;

@@ -19,7 +19,7 @@ fn recorded(card: Arc<dyn Hardware>) -> Result<Vec<(BlockKind, u64)>, Error> {
     stream.copy_on_device(from, to, None)?;
     stream.fill(from, 0)?;
     let host = HostBuffer::zeroed(25_000);
-    stream.copy_from_device(to, host.lend_to_write().expect("nobody uses it"))?;
+    stream.copy_from_device(to, host.lend_to_write().expect("no copy uses it"))?;
     stream.synchronize()?;
     let records = context.scheduler().flight_record();
     Ok(records.iter().map(|record| (record.kind, record.modelled_nanoseconds)).collect())
@@ -41,7 +41,7 @@ fn every_block_has_a_modelled_time() -> Result<(), Error> {
     Ok(())
 }
 
-/// What the card says of a kernel's launch, and what the compiler predicted, in nanoseconds.
+/// Times of a kernel's launch in nanoseconds: the card's, and the compiler's prediction.
 fn compared(text: &str, extents: &[(&str, u64)]) -> Result<(u64, f64), Box<dyn std::error::Error>> {
     let kernel: Kernel = text.parse()?;
     let options = CompileOptions::default();

@@ -31,7 +31,8 @@ fn the_command_the_wheel_and_the_examples_share_their_crates() {
         let shared: Vec<_> = crates.keys().filter(|known| wheel.contains_key(*known)).collect();
         assert!(shared.len() > 40, "{name} and the wheel share {} crates", shared.len());
         for known in shared {
-            let (own, wheels) = (&crates[known], &wheel[known]);
+            let own = &crates[known];
+            let wheels = &wheel[known];
             assert_eq!(own, wheels, "{known}: features for {name}, and for the wheel");
         }
     }

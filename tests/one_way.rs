@@ -1,5 +1,5 @@
-//! What frameworks ask for by short ways is what Operations are: the same control blocks, with the same
-//! effect on device memory.
+//! Short ways of frameworks do what Operations do: the same control blocks, with the same effect on device
+//! memory.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use spyre::hal::{BlockKind, DeviceRange, HostBuffer, HostSource, HostTarget, Mem
 use spyre::layout::View;
 use spyre::numerics::{DType, Profile};
 use spyre::runtime::{
-    CPUTensor, Device, ElementsView, Error, ExecutionPlan, HostAddress, MemoryView, Operation,
-    PreProcessCompute, Rehearsal, Return, SharedLayout, SpyreStream, SpyreTensor, StorageLayout,
+    CPUTensor, CachedLaunch, Device, ElementsView, Error, ExecutionPlan, HostAddress, MemoryView,
+    Operation, PreProcessCompute, Return, SharedLayout, SpyreStream, SpyreTensor, StorageLayout,
     TensorMemory, copy_from_device, copy_to_device, launch_kernel,
 };
 
@@ -18,7 +18,7 @@ const SIZE: [usize; 2] = [3, 70];
 const STRIDE: [usize; 2] = [70, 1];
 const COUNT: usize = SIZE[0] * SIZE[1];
 
-/// What a block was: its kind and its name.
+/// Kind and name of a block.
 type Block = (BlockKind, Option<String>);
 
 struct Bed {
@@ -83,7 +83,8 @@ fn numbers() -> Vec<f32> {
 fn a_copy_to_the_device_is_an_operation_with_one_step() -> Result<(), Error> {
     let bed = Bed::open()?;
     let host = CPUTensor::from_values(&SIZE, &numbers())?;
-    let (by_operation, by_copy) = (bed.memory()?, bed.memory()?);
+    let by_operation = bed.memory()?;
+    let by_copy = bed.memory()?;
     let step = tensor(&by_operation)?.copy_to_device(&host)?;
     let operation = Operation::preprocessing(vec![step]);
     let expected = bed.blocks(|| bed.stream.launch(&operation, &[]).map(drop))?;
@@ -134,7 +135,7 @@ fn a_launch_that_is_made_again_is_the_operation_less_what_is_in_place() -> Resul
     let given = tensors(&memories)?;
     launch_kernel(&bed.stream, &plan, &given)?;
     let layouts = [(); 3].map(|()| Arc::clone(&bed.layout));
-    let again = Rehearsal::of(&plan, &given, &layouts, &[]).expect("one step, one tile");
+    let again = CachedLaunch::of(&plan, &given, &layouts, &[]).expect("one step, one tile");
 
     let expected = bed.blocks(|| bed.stream.launch(operation, &given).map(drop))?;
     let corrected = bed.blocks(|| again.launch(&bed.stream, &memories).map(drop))?;

@@ -1,4 +1,4 @@
-//! What it costs to open a device. One test: the process is to hold nothing else.
+//! Cost of opening a device. One test: the process is to hold nothing else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ fn threads() -> usize {
 
 #[test]
 fn ninety_six_gigabytes_open_at_once_without_memory_or_threads() -> Result<(), Error> {
-    let (resident, running) = (resident_bytes(), threads());
+    let resident = resident_bytes();
+    let running = threads();
     let open = |_| {
         let start = Instant::now();
         let card = SoftwareCard::new(MemoryMode::Vf).with_engines(4);

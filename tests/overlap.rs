@@ -70,7 +70,7 @@ impl Bed {
         Ok(())
     }
 
-    /// How many copies of correction inputs started while an earlier tile computed.
+    /// Number of copies of correction inputs that started while an earlier tile computed.
     fn overlaps(&self, records: &[Record]) -> usize {
         let of = |is_wanted: &dyn Fn(&Record) -> bool| {
             records.iter().copied().filter(|record| is_wanted(record)).collect::<Vec<_>>()
@@ -122,7 +122,7 @@ fn one_engine_does_one_after_the_other() -> Result<(), Error> {
 }
 
 #[test]
-fn a_fault_is_told_once_and_the_stream_goes_on() -> Result<(), Error> {
+fn a_fault_is_reported_once_and_the_stream_goes_on() -> Result<(), Error> {
     let bed = Bed::open(2)?;
     bed.launch()?;
     for _ in 0..3 {
@@ -132,7 +132,7 @@ fn a_fault_is_told_once_and_the_stream_goes_on() -> Result<(), Error> {
         let error = bed.device.synchronize().expect_err("the callback failed");
         let Error::Flex(spyre::flex::Error::Stream(fault)) = &error else { panic!("{error}") };
         assert!(matches!(fault.fault, Fault::CallbackFailed { .. }), "{error}");
-        bed.device.synchronize().expect("told already");
+        bed.device.synchronize().expect("reported already");
         bed.launch().expect("launch after");
         bed.device.synchronize().expect("good");
         bed.check()?;

@@ -13,7 +13,7 @@ use spyre::compiler::{CompileOptions, Kernel};
 use spyre::numerics::Profile;
 use spyre::plans::{Bundle, CacheSettings, EntryFlaw, PlanCache, PlanError, PlanKey};
 
-/// What a process of many is told: the folder to use.
+/// Variable by which each of many processes gets the folder to use.
 const SHARED: &str = "SPYRE_TEST_SHARED_CACHE";
 
 /// A folder that goes when it is dropped, and was not there before.
@@ -41,7 +41,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // which is in the way of nobody
+        let _ = fs::remove_dir_all(&self.0); // one that stays does no harm
     }
 }
 
@@ -71,7 +71,8 @@ fn threads_that_ask_at_once_have_it_compiled_once() {
     let barrier = Barrier::new(8);
     let plans: Vec<_> = std::thread::scope(|scope| {
         let ask = |at: usize| {
-            let (cache, barrier) = (&cache, &barrier);
+            let cache = &cache;
+            let barrier = &barrier;
             scope.spawn(move || {
                 barrier.wait();
                 match at % 2 {
@@ -230,7 +231,7 @@ fn a_folder_of_no_bytes_keeps_nothing() -> Result<(), Box<dyn std::error::Error>
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_told_once() -> Result<(), Box<dyn std::error::Error>> {
+fn a_folder_that_cannot_be_made_is_reported_once() -> Result<(), Box<dyn std::error::Error>> {
     let folder = Folder::new();
     fs::create_dir(&folder.0)?;
     fs::write(folder.0.join("file"), b"in the way")?;
@@ -238,7 +239,7 @@ fn a_folder_that_cannot_be_made_is_told_once() -> Result<(), Box<dyn std::error:
     for number in 0..3 {
         cache.plan(&kernel(number), &OPTIONS)?;
     }
-    let warning = cache.take_warning().expect("somebody should know");
+    let warning = cache.take_warning().expect("a warning for the user");
     assert!(warning.contains("file/plans") && warning.contains("SPYRE_CACHE_DIR"), "{warning}");
     cache.plan(&kernel(3), &OPTIONS)?;
     assert_eq!(cache.take_warning(), None);
@@ -268,7 +269,7 @@ fn a_folder_that_is_only_read_is_of_use() -> Result<(), Box<dyn std::error::Erro
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     set(&file, 0o400)?;
     set(&folder.0, 0o500)?;
-    let can_write = fs::write(folder.0.join("mine"), b"").is_ok(); // whoever may do anything
+    let can_write = fs::write(folder.0.join("mine"), b"").is_ok(); // as root
 
     let cache = folder.cache();
     cache.plan(&kernel(1), &OPTIONS)?;

@@ -90,7 +90,8 @@ impl Bed {
         let machine = std::sync::Arc::new(spyre::flex::Machine::default());
         let context = Context::open_with(card, Settings::default(), scheduler, machine)?;
         let stream = context.stream(Priority::Low)?;
-        let (x, y) = (stream.allocate(BYTES)?, stream.allocate(BYTES)?);
+        let x = stream.allocate(BYTES)?;
+        let y = stream.allocate(BYTES)?;
         let numbers: Vec<u8> = (0..96_u8).flat_map(|at| f32::from(at).to_le_bytes()).collect();
         stream.copy_to_device(numbers, DeviceRange::start_of(x, BYTES))?;
         Ok(Self { context, stream, x, y })
@@ -124,7 +125,7 @@ impl Bed {
         entry.encode()
     }
 
-    /// What an instance makes of x; after a fault the stream goes on.
+    /// Result of an instance for x; after a fault the stream goes on.
     fn run(&self, entry: DeviceHandle) -> Result<Vec<u8>, Error> {
         self.stream.fill(DeviceRange::start_of(self.y, BYTES), 0xff_u8)?;
         self.stream.launch(entry)?;
@@ -143,7 +144,7 @@ impl Bed {
     }
 }
 
-/// What y holds after f; nobody writes the padding.
+/// Bytes of y after f; no program writes the padding.
 fn expected(f: impl Fn(f32) -> f32) -> Vec<u8> {
     let mut bytes = vec![0xff; BYTES as usize];
     for at in 0..ELEMENTS {
@@ -181,7 +182,8 @@ fn a_flipped_bit_with_a_good_checksum_is_refused_or_is_another_program() -> Resu
     let entry = bed.put(&bed.entry(code))?;
     let good = bed.run(entry)?;
 
-    let (mut refusals, mut others) = (BTreeSet::new(), 0);
+    let mut refusals = BTreeSet::new();
+    let mut others = 0;
     for bit in (0..8 * image.len()).filter(|bit| !CRC.contains(&(bit / 8))) {
         let mut flipped = image.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -207,12 +209,13 @@ fn a_flipped_bit_with_a_good_checksum_is_refused_or_is_another_program() -> Resu
 fn a_program_is_the_same_wherever_it_lies() -> Result<(), Error> {
     let bed = Bed::open()?;
     let image = twice();
-    let (here, there) = (bed.put(&image)?, bed.put(&image)?);
+    let here = bed.put(&image)?;
+    let there = bed.put(&image)?;
     assert_ne!(here, there);
     let entry = bed.put(&bed.entry(here))?;
     let result = bed.run(entry)?;
 
-    bed.write(here, &vec![0; image.len()])?; // nobody may still look here
+    bed.write(here, &vec![0; image.len()])?; // no launch may still read here
     bed.write(entry, &bed.entry(there))?;
     assert_eq!(bed.run(entry)?, result);
     Ok(())
@@ -231,7 +234,8 @@ fn what_was_written_last_is_what_runs() -> Result<(), Error> {
     }
 
     // One copy of a part is enough, and one that leaves half a program is a fault.
-    let (one, other) = (twice(), square());
+    let one = twice();
+    let other = square();
     assert_eq!(one.len(), other.len());
     let differing: Vec<usize> = (0..one.len()).filter(|&at| one[at] != other[at]).collect();
     for &at in &differing {

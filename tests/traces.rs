@@ -1,4 +1,4 @@
-//! Traces of real launches: all of their blocks, and nothing that is nobody's business.
+//! Traces of real launches: all of their blocks, and no addresses.
 
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ fn the_last_twelve_blocks_are_four_tiles_in_order() -> Result<(), Error> {
 fn no_address_is_in_a_trace() -> Result<(), Error> {
     for mode in [MemoryMode::Vf, MemoryMode::Pf] {
         let (_device, trace) = traced_matmul(mode)?;
-        let (chrome, perfetto) = (trace.chrome(), trace.perfetto());
+        let chrome = trace.chrome();
+        let perfetto = trace.perfetto();
         // Whatever lies in the first MiB behind the base has these digits.
         let hexadecimal = format!("{:x}", BASE_ADDRESS >> 20);
         let decimal = (BASE_ADDRESS / 10_000_000).to_string();

@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What 200 launches of a plan take, when it has been launched before: the least of some tries, as
+/// Allocations of 200 launches of a plan that has been launched before: the least of some tries, as
 /// queues grow when a busy machine lets more blocks wait than ever before.
 fn allocations(hardware: Arc<dyn Hardware>, plan: &ExecutionPlan) -> Result<u64, Error> {
     let stream = Device::open(hardware)?.default_stream()?;
@@ -47,7 +47,7 @@ fn allocations(hardware: Arc<dyn Hardware>, plan: &ExecutionPlan) -> Result<u64,
         for _ in 0..count {
             launch_kernel(&stream, plan, &tensors)?;
         }
-        // Whoever sleeps is put on a list; whoever looks is not.
+        // A thread that sleeps is put on a list; a thread that polls is not.
         while !stream.query()? {
             std::hint::spin_loop();
         }

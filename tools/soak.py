@@ -23,7 +23,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 TEXT = {"vocab_size": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 ROUND_STEPS = 5
 LOOKS = 900
-"""What is reserved swings by several MiB with the shapes of the moment: many looks tell that from growth."""
+"""Looks at the process: reserved memory swings by several MiB with the shapes of the moment, and many looks tell that
+from growth."""
 WARM_ROUNDS = 150
 # What may come on top after the first quarter and so many rounds, when every kernel is compiled and every cache full.
 ALLOWED = {
@@ -97,7 +98,7 @@ def elsewhere(device):
 
 
 def state():
-    """What must not grow."""
+    """Quantities that must not grow."""
     gc.collect()
     torch.spyre.synchronize()
     with open("/proc/self/status") as file:
@@ -122,7 +123,7 @@ def soak(seconds, device="spyre"):
     """The states of the process, once it is warm and from then on."""
     gpt, llama = models(device)
     optimizer = torch.optim.AdamW(gpt.parameters(), lr=1e-3)
-    start, rounds, told, looked, seen = time.monotonic(), 0, 0.0, 0.0, []
+    start, rounds, shown, looked, seen = time.monotonic(), 0, 0.0, 0.0, []
     end = float("inf")
     while (elapsed := time.monotonic() - start) < end:
         loss = train(gpt, optimizer, device)
@@ -138,9 +139,9 @@ def soak(seconds, device="spyre"):
                 end = elapsed + seconds * 3 / 4
             if end < float("inf"):
                 seen.append(now)
-            if elapsed - told >= seconds / 20 or rounds == 1:
+            if elapsed - shown >= seconds / 20 or rounds == 1:
                 show(elapsed, rounds, now)
-                told = elapsed
+                shown = elapsed
     seen.append(state())
     show(time.monotonic() - start, rounds, seen[-1])
     return seen

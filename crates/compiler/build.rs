@@ -28,15 +28,12 @@ fn main() -> io::Result<()> {
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => collect(&path, files)?,
-            false => files.push(path),
-        }
+        if path.is_dir() { collect(&path, files)? } else { files.push(path) }
     }
     Ok(())
 }
 
-/// FNV-1a: it tells sources apart, and guards against nobody.
+/// FNV-1a: it tells sources apart, and is no protection against attacks.
 struct Digest(u64);
 
 impl Default for Digest {

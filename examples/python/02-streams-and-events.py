@@ -9,7 +9,7 @@ host = torch.arange(1 << 20, dtype=torch.float32).pin_memory()
 loads, reads = torch.spyre.Stream(), torch.spyre.Stream(priority=-1)
 start, end = (torch.spyre.Event(enable_timing=True) for _ in range(2))
 
-# From pinned memory, and told not to wait, a copy returns at once.
+# A copy from pinned memory with non_blocking=True returns at once.
 with loads:
     start.record()
     on_device = host.to("spyre", non_blocking=True)

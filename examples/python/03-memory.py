@@ -1,4 +1,4 @@
-"""How much memory tensors take, who took it, and what happens when there is no more.
+"""Memory: the bytes that tensors take, the lines that took them, and the error when there are no more.
 
     python examples/python/03-memory.py
 """

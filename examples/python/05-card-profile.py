@@ -1,4 +1,4 @@
-"""How far off would a real card be, and what would it refuse? Llama, Granite and BERT in float16, layer by layer.
+"""Errors and refusals of a real card: Llama, Granite and BERT in float16, layer by layer.
 
     python examples/python/05-card-profile.py
 """
@@ -36,7 +36,7 @@ class Exactly(TorchFunctionMode):
 
 @torch.no_grad()
 def layers(model, tokens):
-    """What each layer gives."""
+    """Output of each layer."""
     seen = {}
     stack = model.encoder.layer if hasattr(model, "encoder") else model.layers
     for number, layer in enumerate(stack):
@@ -49,7 +49,7 @@ def layers(model, tokens):
 
 
 def distance(given, right):
-    """How far off, as a part of what is right."""
+    """Relative error."""
     return ((given - right).norm() / right.norm()).item()
 
 
@@ -74,14 +74,14 @@ def main():
 
 
 def make_like(model, make, dtype=torch.float64):
-    """The same weights once more."""
+    """Makes a copy of a model in another dtype."""
     other = make().eval().to(dtype)
     other.load_state_dict(model.state_dict())
     return other
 
 
 def report():
-    """What a real card would make of the kernels that ran."""
+    """Prints the reports of the kernels that ran, for a real card."""
     reports = torch.spyre.card_reports()
     notes = {}
     for kernel, said in reports:

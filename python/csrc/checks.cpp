@@ -96,7 +96,7 @@ void finite(Given given) {
               "torch.linalg.eigvals: input tensor should not contain infs or NaNs.");
 }
 
-void truths(Given given) {
+void boolean_result(Given given) {
   TORCH_CHECK(given[1].toTensor().scalar_type() == at::kBool,
               "isneginf, isposinf and signbit do not support non-boolean outputs.");
 }
@@ -138,9 +138,9 @@ constexpr std::pair<std::string_view, Check> kChecks[] = {
     {"hardtanh", limits},
     {"hardtanh.out", limits},
     {"hardtanh_", limits},
-    {"isneginf.out", truths},
-    {"isposinf.out", truths},
-    {"signbit.out", truths},
+    {"isneginf.out", boolean_result},
+    {"isposinf.out", boolean_result},
+    {"signbit.out", boolean_result},
     {"masked_fill_.Scalar", fits<2>},
     {"threshold.out", fits<1, 2>},
     {"index_fill_.int_Scalar", fits<3>},

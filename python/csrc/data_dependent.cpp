@@ -58,7 +58,7 @@ Tensor nonzero(const Tensor& self) {
   return nonzero_out(self, out);
 }
 
-// A class that is none is told at once, as PyTorch has it for devices without a check of their own.
+// Class indices out of range raise at once, as PyTorch has it for devices without a check of their own.
 Tensor one_hot(const Tensor& self, int64_t classes) {
   if (self.scalar_type() == at::kLong && self.numel() > 0) {
     const auto [least, largest] = self.aminmax();

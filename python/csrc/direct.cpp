@@ -73,7 +73,7 @@ class Call {
     if (number.isFloatingPoint()) {
       next(SPYRE_FLOAT).real = number.toDouble();
     } else {
-      next(number.isBoolean() ? SPYRE_TRUTH : SPYRE_WHOLE).whole = number.toLong();
+      next(number.isBoolean() ? SPYRE_BOOL : SPYRE_INT).integer = number.toLong();
     }
     return *this;
   }
@@ -86,7 +86,7 @@ class Call {
     SpyreResult result;
     int64_t results = 0;
     const int32_t status = spyre_call(&call, &result, &results);
-    if (status == SPYRE_ELSEWHERE || status == SPYRE_RESIZE) {
+    if (status == SPYRE_UNSUPPORTED || status == SPYRE_RESIZE) {
       return false;
     }
     check(status);

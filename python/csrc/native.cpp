@@ -2,7 +2,7 @@
 #include "native.h"
 
 #include "checks.h"
-#include "elsewhere.h"
+#include "fallback.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Generator.h>
@@ -58,7 +58,7 @@ class Arguments {
     SpyreArgument argument{};
     argument.dtype = -1;
     argument.kind = SPYRE_RANDOM;
-    argument.whole = static_cast<int64_t>(impl->current_seed());
+    argument.integer = static_cast<int64_t>(impl->current_seed());
     argument.count = static_cast<int64_t>(impl->get_offset());
     impl->set_offset(impl->get_offset() + 4);
     if (at == arguments_.size()) {
@@ -91,28 +91,28 @@ class Arguments {
     if (value.isNone()) {
       argument.kind = SPYRE_NONE;
     } else if (value.isInt()) {
-      set_whole(argument, SPYRE_WHOLE, value.toInt());
+      set_int(argument, SPYRE_INT, value.toInt());
     } else if (value.isDouble()) {
       set_float(argument, value.toDouble(), 0);
     } else if (value.isBool()) {
-      set_whole(argument, SPYRE_TRUTH, value.toBool());
+      set_int(argument, SPYRE_BOOL, value.toBool());
     } else if (value.isComplexDouble()) {
       const auto number = value.toComplexDouble();
       set_float(argument, number.real(), number.imag());
     } else if (value.isString()) {
-      argument.kind = SPYRE_TEXT;
+      argument.kind = SPYRE_STRING;
       argument.list = value.toStringRef().c_str();
     } else if (value.isIntList()) {
       const auto& list = numbers_.emplace_back(value.toIntVector());
-      set_list(argument, SPYRE_WHOLES, list.data(), list.size());
+      set_list(argument, SPYRE_INTS, list.data(), list.size());
     } else if (value.isDoubleList()) {
       const auto& list = floats_.emplace_back(value.toDoubleVector());
       set_list(argument, SPYRE_FLOATS, list.data(), list.size());
     } else if (value.isBoolList()) {
       const auto list = value.toBoolList();
-      auto& truths = truths_.emplace_back(new bool[list.size()]);
-      std::copy(list.begin(), list.end(), truths.get());
-      set_list(argument, SPYRE_TRUTHS, truths.get(), list.size());
+      auto& bools = bools_.emplace_back(new bool[list.size()]);
+      std::copy(list.begin(), list.end(), bools.get());
+      set_list(argument, SPYRE_BOOLS, bools.get(), list.size());
     } else if (is_tensors(value)) {
       return take_tensors(value, argument);
     } else if (!value.isDevice() && !value.isGenerator()) {
@@ -122,9 +122,9 @@ class Arguments {
     return true;
   }
 
-  static void set_whole(SpyreArgument& argument, int32_t kind, int64_t value) {
+  static void set_int(SpyreArgument& argument, int32_t kind, int64_t value) {
     argument.kind = kind;
-    argument.whole = value;
+    argument.integer = value;
   }
 
   static void set_float(SpyreArgument& argument, double real, double imaginary) {
@@ -162,9 +162,9 @@ class Arguments {
     }
     const at::Scalar number = tensor.item();
     if (number.isBoolean()) {
-      set_whole(argument, SPYRE_TRUTH, number.toBool());
+      set_int(argument, SPYRE_BOOL, number.toBool());
     } else if (number.isIntegral(false)) {
-      set_whole(argument, SPYRE_WHOLE, number.toLong());
+      set_int(argument, SPYRE_INT, number.toLong());
     } else if (number.isComplex()) {
       const auto value = number.toComplexDouble();
       set_float(argument, value.real(), value.imag());
@@ -214,7 +214,7 @@ class Arguments {
   // A vector's items stay where they are when the vector is moved.
   c10::SmallVector<std::vector<int64_t>, 2> numbers_;
   c10::SmallVector<std::vector<double>, 1> floats_;
-  c10::SmallVector<std::unique_ptr<bool[]>, 1> truths_;
+  c10::SmallVector<std::unique_ptr<bool[]>, 1> bools_;
   std::optional<c10::Device> device_;
 };
 
@@ -429,7 +429,7 @@ class Signature {
 class NativeKernel final : public c10::OperatorKernel {
  public:
   explicit NativeKernel(int32_t op)
-      : op_(op), elsewhere_(elsewhere(spyre_op_name(op))), check_(check_of(spyre_op_name(op))) {}
+      : op_(op), fallback_(fallback_of(spyre_op_name(op))), check_(check_of(spyre_op_name(op))) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     std::call_once(once_, [&] { signature_.emplace(op); });
@@ -438,7 +438,7 @@ class NativeKernel final : public c10::OperatorKernel {
     }
     signature_->prepare_indices(*stack, op.schema().arguments().size());
     if (!run(op, stack)) {
-      elsewhere_(op, stack);
+      fallback_(op, stack);
     }
   }
 
@@ -457,7 +457,7 @@ class NativeKernel final : public c10::OperatorKernel {
       signature_->resize(given, outcome.size, outcome.strides);
       return run(op, stack, false);
     }
-    if (outcome.status == SPYRE_ELSEWHERE || outcome.status == SPYRE_RESIZE) {
+    if (outcome.status == SPYRE_UNSUPPORTED || outcome.status == SPYRE_RESIZE) {
       return false;
     }
     check(outcome.status);
@@ -470,7 +470,7 @@ class NativeKernel final : public c10::OperatorKernel {
     return true;
   }
 
-  // Gradients that nobody asks for are no tensors.
+  // Gradients that `output_mask` leaves out are undefined tensors.
   static void leave_out(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> given,
                         c10::SmallVector<Tensor, 2>& made) {
     const auto mask = schema.argumentIndexWithName("output_mask");
@@ -500,7 +500,7 @@ class NativeKernel final : public c10::OperatorKernel {
   }
 
   int32_t op_;
-  Elsewhere elsewhere_;
+  Fallback fallback_;
   Check check_;
   std::once_flag once_;
   std::optional<Signature> signature_;
@@ -543,7 +543,7 @@ std::optional<Results> call_native(int32_t op, c10::ArrayRef<c10::IValue> given,
     }
   }
   auto outcome = carry_out(op, arguments, written);
-  if (outcome.status == SPYRE_ELSEWHERE || outcome.status == SPYRE_RESIZE) {
+  if (outcome.status == SPYRE_UNSUPPORTED || outcome.status == SPYRE_RESIZE) {
     return std::nullopt;
   }
   check(outcome.status);

@@ -18,23 +18,23 @@ enum SpyreArgumentKind : int32_t {
   SPYRE_NONE = 0,
   SPYRE_TENSOR = 1,
   SPYRE_TENSORS = 2,
-  SPYRE_WHOLE = 3,
+  SPYRE_INT = 3,
   SPYRE_FLOAT = 4,
-  SPYRE_TRUTH = 5,
-  SPYRE_WHOLES = 6,
+  SPYRE_BOOL = 5,
+  SPYRE_INTS = 6,
   SPYRE_FLOATS = 7,
-  SPYRE_TRUTHS = 8,
-  SPYRE_TEXT = 9,
+  SPYRE_BOOLS = 8,
+  SPYRE_STRING = 9,
   SPYRE_RANDOM = 10,
 };
 // An argument. `list` leads to views, numbers or a text; a view with a negative `dim` is no tensor.
 // `dtype` is that of a tensor of the host that is taken for a number, else -1. Random numbers are a seed
-// (`whole`) and an offset (`count`).
+// (`integer`) and an offset (`count`).
 struct SpyreArgument {
   int32_t kind;
   int32_t dtype;
   int64_t count;
-  int64_t whole;
+  int64_t integer;
   double real;
   double imaginary;
   const void* list;

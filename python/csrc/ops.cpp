@@ -1,7 +1,7 @@
 // Ops that the card has no program for: one boxed kernel runs them on the CPU.
 #include "checks.h"
 #include "decompositions.h"
-#include "elsewhere.h"
+#include "fallback.h"
 #include "native.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -86,7 +86,7 @@ Tensor cpu_copy(const Tensor& tensor, bool is_read) {
     return source.to(at::kCPU).expand(tensor.sizes());
   }
   if (has_windows(source)) {
-    // What the windows show is enough: nobody writes through them.
+    // The elements that the windows show are enough: no op writes through them.
     return source.to(at::kCPU).expand(tensor.sizes());
   }
   Tensor host = at::empty_strided(source.sizes(), source.strides(), options);
@@ -371,7 +371,7 @@ void refuse_foreign_tensors(c10::ArrayRef<c10::IValue> arguments) {
   }
 }
 
-// A result that is an argument's own memory, and that nobody writes: a copy would not be one.
+// Refuses view ops. Their result is an argument's own memory, which the op does not write: a copy is no view.
 void refuse_views(const c10::OperatorHandle& op) {
   for (const auto& result : op.schema().returns()) {
     const auto* alias = result.alias_info();
@@ -525,12 +525,12 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
   return {back(std::get<0>(results)), back(std::get<1>(results)), back(std::get<2>(results))};
 }
 
-void convolution_elsewhere(const c10::OperatorHandle& op, Stack* stack) {
+void convolution_fallback(const c10::OperatorHandle& op, Stack* stack) {
   static const auto kernel = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(convolution));
   kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
 }
 
-void convolution_backward_elsewhere(const c10::OperatorHandle& op, Stack* stack) {
+void convolution_backward_fallback(const c10::OperatorHandle& op, Stack* stack) {
   static const auto kernel =
       c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(convolution_backward));
   kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
@@ -651,12 +651,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 } // namespace
 
-Elsewhere elsewhere(const char* op) {
+Fallback fallback_of(const char* op) {
   const std::string_view name(op);
   if (name == "convolution_overrideable") {
-    return convolution_elsewhere;
+    return convolution_fallback;
   }
-  return name == "convolution_backward_overrideable" ? convolution_backward_elsewhere : fallback;
+  return name == "convolution_backward_overrideable" ? convolution_backward_fallback : fallback;
 }
 
 } // namespace spyre

@@ -16,12 +16,12 @@ enum SpyreStatus : int32_t {
   SPYRE_NOT_IMPLEMENTED = 5,
   SPYRE_TYPE = 6,
   // Not an error: the caller is to go another way.
-  SPYRE_ELSEWHERE = 7,
+  SPYRE_UNSUPPORTED = 7,
   // A signal's handler has raised an exception, which the Rust side holds.
   SPYRE_INTERRUPTED = 9,
 };
 
-enum SpyrePlace : int32_t { SPYRE_HOST = 0, SPYRE_PINNED = 1, SPYRE_DEVICE = 2 };
+enum SpyreMemoryKind : int32_t { SPYRE_HOST = 0, SPYRE_PINNED = 1, SPYRE_DEVICE = 2 };
 
 // A tensor. On the host `data` is its first element and `offset` zero; on the device `data` is the
 // storage's address and `offset` counts elements from there.

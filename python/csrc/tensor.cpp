@@ -355,7 +355,7 @@ bool is_copied(const Tensor& self, const Tensor& source) {
   const SpyreView from = view_of(source);
   const SpyreView to = view_of(self);
   const int32_t status = spyre_copy(&from, &to, false);
-  if (status == SPYRE_ELSEWHERE) {
+  if (status == SPYRE_UNSUPPORTED) {
     return false;
   }
   check(status);
@@ -390,7 +390,7 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     const SpyreView from = host_view(converted, false);
     const SpyreView to = view_of(self);
     const int32_t status = spyre_copy(&from, &to, non_blocking);
-    if (C10_UNLIKELY(status == SPYRE_ELSEWHERE)) {
+    if (C10_UNLIKELY(status == SPYRE_UNSUPPORTED)) {
       return copy_by_row(self, converted);
     }
     check(status);
@@ -399,7 +399,7 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     if (source.scalar_type() == self.scalar_type()) {
       const SpyreView to = host_view(self, true);
       const int32_t status = spyre_copy(&from, &to, non_blocking);
-      if (C10_LIKELY(status != SPYRE_ELSEWHERE)) {
+      if (C10_LIKELY(status != SPYRE_UNSUPPORTED)) {
         return check(status);
       }
     }
@@ -411,7 +411,7 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     const SpyreView from = view_of(source);
     const SpyreView to = view_of(self);
     const int32_t status = spyre_copy(&from, &to, non_blocking);
-    if (status != SPYRE_ELSEWHERE) {
+    if (status != SPYRE_UNSUPPORTED) {
       return check(status);
     }
     const bool is_cast = self.scalar_type() != source.scalar_type();

@@ -58,7 +58,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     Failure::runtime(format!("spyre: internal error, please report it: {text}"))
 }
 
-/// What went wrong in the calling thread's last call.
+/// Message of the calling thread's last failure.
 #[unsafe(no_mangle)]
 extern "C" fn spyre_message() -> *const std::ffi::c_char {
     last_message()

@@ -27,7 +27,7 @@ pub(crate) struct Card {
     streams: [OnceLock<SpyreStream>; STREAMS],
 }
 
-/// What was found when the first card was opened.
+/// Process and settings at the time when the first card was opened.
 struct Started {
     process: Process,
     settings: OpenSettings,
@@ -35,7 +35,7 @@ struct Started {
 
 static STARTED: OnceLock<Started> = OnceLock::new();
 static CARDS: [OnceLock<Box<Card>>; MOST] = [const { OnceLock::new() }; MOST];
-/// What threads that chose no device use.
+/// Device of threads that chose none.
 static DEFAULT_DEVICE: AtomicI32 = AtomicI32::new(-1);
 
 thread_local! {
@@ -46,32 +46,33 @@ thread_local! {
 /// Refuses a forked child of a process that had opened a card.
 #[inline]
 pub(crate) fn check_process() -> Result<(), Failure> {
-    match is_forked() {
-        false => Ok(()),
-        true => Err(Failure::runtime(
+    if is_forked() {
+        Err(Failure::runtime(
             "Cannot re-initialize spyre in forked subprocess. To use spyre with multiprocessing, \
              you must use the 'spawn' start method",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 
-/// Whether this is a forked child of a process that had opened a card.
+/// Returns true in a forked child of a process that had opened a card.
 #[inline]
 pub(crate) fn is_forked() -> bool {
     STARTED.get().is_some_and(|started| !started.process.is_current())
 }
 
-/// Whether a card was opened, by this process.
+/// Returns true if this process has opened a card.
 pub(crate) fn is_started() -> bool {
     STARTED.get().is_some_and(|started| started.process.is_current())
 }
 
-/// How many cards there are; an environment that makes no sense has none.
+/// Number of cards; 0 if the environment's settings are invalid.
 pub(crate) fn count() -> usize {
     settings().map_or(0, |settings| settings.devices.visible.len().min(MOST))
 }
 
-/// What the cards are, or will be, opened with.
+/// Settings that the cards are, or will be, opened with.
 pub(crate) fn settings() -> Result<OpenSettings, Failure> {
     match STARTED.get() {
         Some(started) => Ok(started.settings.clone()),
@@ -79,7 +80,7 @@ pub(crate) fn settings() -> Result<OpenSettings, Failure> {
     }
 }
 
-/// Which numbers the cards keep.
+/// Profile of the cards: the number formats that they keep.
 pub(crate) fn profile() -> Result<Profile, Failure> {
     match STARTED.get() {
         Some(started) => Ok(started.settings.profile),
@@ -132,9 +133,10 @@ fn open(index: i32) -> Result<&'static Card, Failure> {
 }
 
 fn check_index(index: i32, count: usize) -> Result<(), Failure> {
-    match usize::try_from(index).is_ok_and(|index| index < count) {
-        true => Ok(()),
-        false => Err(Failure::runtime(format!("Device index {index} out of range [0, {count})"))),
+    if usize::try_from(index).is_ok_and(|index| index < count) {
+        Ok(())
+    } else {
+        Err(Failure::runtime(format!("Device index {index} out of range [0, {count})")))
     }
 }
 
@@ -147,7 +149,7 @@ pub(crate) fn current_device() -> i32 {
     }
 }
 
-/// Whether the calling thread has chosen a device.
+/// Returns true if the calling thread has chosen a device.
 pub(crate) fn has_chosen_device() -> bool {
     CURRENT_DEVICE.get() >= 0
 }
@@ -179,7 +181,7 @@ pub(crate) fn set_current_device(index: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same, of one that was the thread's before.
+/// Makes a device the calling thread's again: it was before, so that its index is not checked.
 pub(crate) fn set_current_device_unchecked(index: i32) {
     CURRENT_DEVICE.set(index);
 }
@@ -243,7 +245,7 @@ impl Card {
         Ok(place.get_or_init(|| opened))
     }
 
-    /// Whether a stream has work, or failed. A forked child has none.
+    /// Returns true if a stream has work, or failed. A forked child has no streams.
     pub(crate) fn is_busy(&self) -> bool {
         let streams = self.streams.iter().filter_map(OnceLock::get);
         !is_forked() && streams.into_iter().any(|stream| stream.query() != Ok(true))

@@ -1,4 +1,4 @@
-//! Which ops are carried out as others: `torch_spyre.ops.decompositions` knows, and is asked once for each.
+//! Ops that are carried out as others: `torch_spyre.ops.decompositions` is asked once for each op.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::native;
 
 static KNOWN: RwLock<Option<HashMap<String, bool>>> = RwLock::new(None);
 
-/// Whether there is a decomposition of this op; it is a kernel from then on.
+/// Returns true if this op has a decomposition, which is a kernel from then on.
 pub(crate) fn has(op: &str) -> Result<bool, Failure> {
     let known = KNOWN.read().as_ref().and_then(|known| known.get(op).copied());
     match known {

@@ -1,4 +1,4 @@
-//! What is seen to when the interpreter ends.
+//! Work at the interpreter's exit.
 #![allow(unsafe_code, reason = "a function of the shim")]
 
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ fn _make_way() {
     }
 }
 
-/// Whether a backward pass ever ran on a device: the engine names its threads.
+/// Returns true if a backward pass ever ran on a device: the autograd engine names its threads.
 fn has_autograd_threads() -> bool {
     threads("pt_autograd").next().is_some()
 }

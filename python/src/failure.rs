@@ -8,14 +8,14 @@ use spyre::{OpenError, flex, layout, runtime};
 
 use crate::kernels::launched_at;
 
-/// Why a call from outside failed: which exception, and its message.
+/// Reason why a call from outside failed: the kind of exception, and its message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
     pub(crate) message: String,
 }
 
-/// Which exception a failure becomes; the numbers are `SpyreStatus` in `csrc/spyre.h`.
+/// Kind of exception that a failure becomes; the numbers are `SpyreStatus` in `csrc/spyre.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(dead_code, reason = "the shim knows them all")]
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Value = 4,
     NotImplemented = 5,
     Type = 6,
-    Elsewhere = 7,
+    Unsupported = 7,
     Resize = 8,
     Interrupted = 9,
 }
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// What the calling thread's last failure said. Good until its next.
+/// Message of the calling thread's last failure. Valid until its next failure.
 pub(crate) fn last_message() -> *const std::ffi::c_char {
     LAST.with_borrow(|last| CStr::as_ptr(last))
 }
@@ -63,7 +63,7 @@ impl From<runtime::Error> for Failure {
             runtime::Error::Flex(flex::Error::OutOfMemory { .. }) => Kind::OutOfMemory,
             runtime::Error::Flex(flex::Error::Stream(fault)) => kind_of(fault),
             runtime::Error::Flex(flex::Error::Interrupted { .. }) => Kind::Interrupted,
-            runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => Kind::Elsewhere,
+            runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => Kind::Unsupported,
             _ => Kind::Runtime,
         };
         match &error {
@@ -93,7 +93,7 @@ fn launched(cause: &StreamFault) -> String {
 const RUNTIME_ERRORS: [&str; 4] =
     ["aten_gather", "aten_scatter_each", "aten_scatter_value", "aten_index_add"];
 
-/// Which exception a fault of the device is: the one that PyTorch has for the same op elsewhere.
+/// Kind of exception for a fault of the device: the one that PyTorch raises for the same op on other devices.
 fn kind_of(fault: &StreamFault) -> Kind {
     let is_runtime = || fault.label.name().is_some_and(|name| RUNTIME_ERRORS.contains(&&*name));
     match fault.fault {
@@ -136,7 +136,7 @@ impl From<Failure> for pyo3::PyErr {
         };
         let message = failure.message;
         match failure.kind {
-            Kind::Runtime | Kind::OutOfMemory | Kind::Elsewhere | Kind::Resize => {
+            Kind::Runtime | Kind::OutOfMemory | Kind::Unsupported | Kind::Resize => {
                 PyRuntimeError::new_err(message)
             }
             Kind::Index => PyIndexError::new_err(message),

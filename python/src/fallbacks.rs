@@ -1,4 +1,4 @@
-//! What ran on the CPU because the card has no program for it.
+//! Fallbacks: ops that ran on the CPU because the card has no program for them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::failure::{Failure, Kind};
 use crate::{cards, variables};
 
-/// What to do about a fallback.
+/// Reaction to a fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Mode {
@@ -18,7 +18,7 @@ enum Mode {
     Error = 3,
 }
 
-/// 0 until somebody asks or says.
+/// Current [`Mode`]; 0 until it is set, or first read from the environment.
 static MODE: AtomicU8 = AtomicU8::new(0);
 static COUNTS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
@@ -113,13 +113,13 @@ fn warn(op: &str) -> Result<(), Failure> {
     }
 }
 
-/// How often each op ran on the CPU.
+/// Number of runs on the CPU, by op.
 #[pyfunction]
 fn fallback_stats() -> BTreeMap<String, u64> {
     if cards::is_forked() { BTreeMap::new() } else { COUNTS.lock().clone() }
 }
 
-/// Forgets how often, and warns of each op again.
+/// Resets these numbers, and warns of each op again.
 #[pyfunction]
 fn reset_fallback_stats() {
     if !cards::is_forked() {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::failure::Failure;
 
-/// What one side has handed over and the other has not taken.
+/// Objects that one side has handed over and the other has not taken.
 struct Handed {
     objects: HashMap<i64, Arc<dyn Any + Send + Sync>>,
     next: i64,

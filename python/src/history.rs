@@ -1,6 +1,6 @@
-//! What was allocated and freed, for those who ask.
+//! History of allocations and frees, for programs that record it.
 //!
-//! While nobody does, an allocation costs one load for it.
+//! While no program does, it costs an allocation one load.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use spyre::flex::BlockInfo;
 use crate::cards::{self, Card};
 use crate::traceback::Traceback;
 
-/// What is noted.
+/// Settings of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Which events are kept. None: only who holds the memory that is in use.
+    /// Kinds of events that are kept. Empty: only the holders of memory that is in use.
     pub(crate) actions: Vec<Action>,
-    /// What comes with a traceback.
+    /// Events that get a traceback.
     pub(crate) traced: Traced,
-    /// Whether tracebacks have frames of C++.
+    /// True if tracebacks have frames of C++.
     pub(crate) with_cpp: bool,
-    /// How many events are kept for each device.
+    /// Number of events that are kept for each device.
     pub(crate) most_events: usize,
 }
 
-/// What comes with a traceback: each has what those before it have.
+/// Events that get a traceback: each variant includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Traced {
     Nothing,
@@ -47,7 +47,7 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) action: Action,
-    /// For `OutOfMemory`, what was free.
+    /// Place of the memory; of `OutOfMemory`, the number of free bytes.
     pub(crate) place: u64,
     pub(crate) bytes: u64,
     pub(crate) stream: u16,
@@ -55,7 +55,7 @@ pub(crate) struct Event {
     pub(crate) traceback: Option<Arc<Traceback>>,
 }
 
-/// Memory that was allocated since somebody asked, or in a pool.
+/// Memory that was allocated while the history was recorded, or in a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) address: u64,
@@ -68,13 +68,13 @@ pub(crate) struct Held {
 struct History {
     settings: Option<Settings>,
     events: [VecDeque<Event>; cards::MOST],
-    /// By device and place.
+    /// Memory in use, by device and place.
     held: BTreeMap<(u16, u64), Held>,
-    /// By address: where it is.
+    /// Place of memory in use, by address.
     places: BTreeMap<u64, u64>,
 }
 
-/// Whether anything is to be noted.
+/// True if allocations are noted.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static HISTORY: Mutex<History> = Mutex::new(History {
     settings: None,
@@ -88,14 +88,14 @@ const REGION_SHIFT: u32 = 34;
 /// Bits of an address inside a card. Cards are counted from 1, so that no place is 0.
 const CARD_SHIFT: u32 = 40;
 
-/// Where a block is, as one number: card, region, offset.
+/// Place of a block as one number: card, region, offset.
 pub(crate) fn place_of(device: u16, block: &BlockInfo) -> u64 {
     (u64::from(device) + 1) << CARD_SHIFT
         | u64::from(block.region) << REGION_SHIFT
         | block.offset_bytes
 }
 
-/// Whether two places are in one region of one card.
+/// Returns true if two places are in one region of one card.
 pub(crate) fn is_same_region(place: u64, other: u64) -> bool {
     place >> REGION_SHIFT == other >> REGION_SHIFT
 }
@@ -110,7 +110,7 @@ pub(crate) fn record(settings: Option<Settings>, forgets: bool) {
     drop(forgotten);
 }
 
-/// What was noted of a device, and who holds its memory.
+/// Events of a device, and the holders of its memory.
 pub(crate) fn noted(device: u16) -> (Vec<Event>, BTreeMap<u64, Held>) {
     let mut history = HISTORY.lock();
     history.push(device, Event::new(Action::Snapshot, 0, 0, 0, None));
@@ -147,7 +147,8 @@ fn allocated(card: &Card, address: u64, bytes: u64, host_bytes: u64) {
     let device = card.index().0;
     let Some((memory, _)) = card.memory.find(address) else { return };
     let Ok(block) = card.device.allocator().block(memory.range().handle) else { return };
-    let (place, pool) = (place_of(device, &block), pools::current(device));
+    let place = place_of(device, &block);
+    let pool = pools::current(device);
     let stream = cards::current_stream(i32::from(device));
     // The interpreter's lock is taken for it: before ours.
     let traceback = gather(Traced::MemoryInUse);

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use spyre::flex::{Interruption, set_interrupt_check};
 
 thread_local! {
-    /// What a handler raised, until the wait has ended.
+    /// Exception that a signal handler raised, until the wait has ended.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 

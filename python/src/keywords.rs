@@ -68,7 +68,7 @@ fn take_place(extended: Extended) -> PyResult<usize> {
     place.ok_or_else(|| PyRuntimeError::new_err("too many functions have keywords"))
 }
 
-/// The documentation, with a first line that `inspect.signature` reads and nobody sees.
+/// The documentation, with a first line for `inspect.signature`; `__doc__` leaves it out.
 fn signature(function: &Bound<'_, PyAny>) -> PyResult<CString> {
     let name: String = function.getattr("__name__")?.extract()?;
     let about: Option<String> = function.getattr("__doc__")?.extract()?;
@@ -83,8 +83,8 @@ fn is_method(function: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::Py_TYPE(function.as_ptr()) == &raw mut ffi::PyMethodDescr_Type }
 }
 
-/// The definition that a function of PyTorch was made from. CPython's stable interface does not show it; that this is
-/// one is told by its name and flags.
+/// The definition that a function of PyTorch was made from. CPython's stable interface does not show it: its
+/// name and flags are checked instead.
 fn definition(function: &Bound<'_, PyAny>) -> PyResult<*mut ffi::PyMethodDef> {
     // PyCFunctionObject begins with it; PyMethodDescrObject has type, name and qualified name before it.
     let words = if is_method(function) { 3 } else { 0 };
@@ -123,7 +123,7 @@ unsafe extern "C" fn function<const AT: usize>(
 }
 
 impl Extended {
-    /// Whether one of the keywords is among the names of a call.
+    /// Returns true if one of the keywords is among the names of a call.
     ///
     /// # Safety
     /// `named` is a dict, and the interpreter is held.

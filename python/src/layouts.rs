@@ -30,7 +30,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(state::_layout_from_state, module)?)
 }
 
-/// What a layout is refused for, as PyTorch says it: a `RuntimeError`.
+/// Exception for a layout that is refused: a `RuntimeError`, as PyTorch raises it.
 pub(crate) fn refused(error: impl std::fmt::Display) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }

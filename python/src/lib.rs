@@ -31,7 +31,7 @@ mod variables;
 
 use pyo3::prelude::*;
 
-/// What Python imports.
+/// The extension module that Python imports.
 #[pymodule]
 #[pyo3(name = "_C")]
 fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,7 +1,7 @@
 //! Events of the stack on their way to Python's loggers.
 //!
-//! The stack's crates tell what they do by the `tracing` crate; while no level below WARNING is asked for,
-//! that is one load each. An event may come while the scheduler's lock is held, so that nothing here waits
+//! The stack's crates report events to the `tracing` crate. While no level below WARNING is asked for, each
+//! costs one load. An event may come while the scheduler's lock is held, so that nothing here waits
 //! for the interpreter: lines are put into a queue, and a thread hands them to `logging`.
 
 use std::collections::VecDeque;
@@ -17,14 +17,14 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The components that the stack tells of: loggers of the same names.
+/// The components that the stack logs for: loggers of the same names.
 const COMPONENTS: [&str; 4] =
     ["spyre.runtime", "spyre.execution", "spyre.memory", "spyre.compiler"];
 
-/// Python's WARNING: nothing is told at that level or above, as what goes wrong is raised.
+/// Python's WARNING. The stack logs nothing at that level or above: errors are raised.
 const WARNING: i32 = 30;
 
-/// So many lines wait at most; what comes then is lost, and counted.
+/// Number of lines that wait at most. Further ones are lost, and counted.
 const MOST_LINES: usize = 1 << 16;
 
 /// Python's levels of the components.
@@ -33,7 +33,7 @@ static LEVELS: [AtomicI32; COMPONENTS.len()] =
 static LINES: Mutex<Lines> = Mutex::new(Lines::NONE);
 static ARRIVED: Condvar = Condvar::new();
 
-/// What was told and not handed over yet.
+/// Lines that were logged and not handed over yet.
 struct Lines {
     waiting: VecDeque<Line>,
     lost: u64,
@@ -138,13 +138,13 @@ fn python_level(level: &Level) -> i32 {
     }
 }
 
-/// The level of a component; what is told by others is not for us.
+/// The level of a component. Events of other targets are dropped.
 fn level_of(target: &str) -> i32 {
     let at = COMPONENTS.iter().position(|component| *component == target);
     at.map_or(i32::MAX, |at| LEVELS[at].load(Ordering::Relaxed))
 }
 
-/// Sets how loud components are; names that the stack does not tell of are Python's own.
+/// Sets the levels of components; names that the stack does not log for are Python's own.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 fn _set_log_levels(levels: std::collections::HashMap<String, i32>) {
@@ -199,7 +199,7 @@ fn hand_over(py: Python<'_>, lines: VecDeque<Line>) {
     }
 }
 
-/// Hands over all that was told until now.
+/// Hands over all lines that were logged until now.
 #[pyfunction]
 fn _hand_over_logs(py: Python<'_>) {
     let taken = py.detach(|| {

@@ -1,9 +1,9 @@
 //! Ops that the card carries out: their kernels, compiled when they are first used.
 
 mod arguments;
+mod cached_calls;
 mod card_layouts;
 mod plans;
-mod rehearsals;
 mod reports;
 
 use std::cell::RefCell;
@@ -14,13 +14,13 @@ use smallvec::SmallVec;
 use spyre::aten::{Launch, Recipe};
 use spyre::numerics::Profile;
 use spyre::runtime::{
-    Error, ExecutionPlan, Rehearsal, SharedLayout, SpyreTensor, launch_kernel_with,
+    CachedLaunch, Error, ExecutionPlan, SharedLayout, SpyreTensor, launch_kernel_with,
 };
 
 pub(crate) use arguments::{RawArgument, add_to_key, arguments_of, lists_of};
+pub(crate) use cached_calls::{CachedCall, Key, Known, keep, known};
+use cached_calls::{CallLaunch, CallTensor, view_at};
 use card_layouts::CardLayouts;
-pub(crate) use rehearsals::{Key, Known, Rehearsed, keep, known};
-use rehearsals::{RehearsedLaunch, RehearsedTensor, view_at};
 pub(crate) use reports::register;
 
 use crate::abi::{RawView, device_tensor};
@@ -29,13 +29,13 @@ use crate::failure::{Failure, Kind};
 use crate::{recording, traffic, variables};
 
 thread_local! {
-    /// What the calling thread is about to launch, once its results are made.
+    /// Call that the calling thread is about to launch, once its results are made.
     pub(crate) static PENDING: RefCell<Pending> = RefCell::default();
-    /// The same, if it was launched before.
-    pub(crate) static REHEARSED: RefCell<Option<Rc<Rehearsed>>> = const { RefCell::new(None) };
+    /// Such a call, if it was launched before.
+    pub(crate) static CACHED_CALL: RefCell<Option<Rc<CachedCall>>> = const { RefCell::new(None) };
 }
 
-/// What a launch is given.
+/// Tensors of a launch.
 type Tensors = SmallVec<[SpyreTensor; 8]>;
 
 /// A call whose results are being made, and the key that it is to be kept by.
@@ -45,7 +45,7 @@ pub(crate) struct Pending {
     pub(crate) key: Option<Key>,
 }
 
-/// Whether ops are carried out on the card at all: `EAGER_MODE=0` says no.
+/// Returns true if ops are carried out on the card at all: not with `EAGER_MODE=0`.
 pub(crate) fn is_on() -> bool {
     // A value that means nothing is refused when a card is opened.
     static IS_ON: LazyLock<bool> = LazyLock::new(|| variables::is_eager().unwrap_or(true));
@@ -64,9 +64,9 @@ pub(crate) unsafe fn launch(
     arguments: &[RawArgument],
     results: &[RawView],
     is_kept: bool,
-) -> Result<Option<SmallVec<[RehearsedLaunch; 1]>>, Failure> {
+) -> Result<Option<SmallVec<[CallLaunch; 1]>>, Failure> {
     let stream = card.current_stream()?;
-    let mut rehearsed = is_kept.then(SmallVec::new);
+    let mut cached = is_kept.then(SmallVec::new);
     let is_card = card.device.profile() == Profile::Card;
     // SAFETY: as promised.
     let mut layouts = is_card.then(|| unsafe { CardLayouts::new(card, arguments, results) });
@@ -76,13 +76,13 @@ pub(crate) unsafe fn launch(
         let mut tensors = unsafe { tensors(card, launch, arguments, results)? };
         if changes_nothing(launch, &tensors) {
             // The same call with other memory has to copy.
-            rehearsed = None;
+            cached = None;
             continue;
         }
         if let Some(layouts) = &mut layouts
             && layouts.arrange(launch, &mut tensors)?
         {
-            rehearsed = None;
+            cached = None;
         }
         traffic::LAUNCHES.note();
         let queue = || match launch_kernel_with(stream, &plan, &tensors, &launch.scalars) {
@@ -93,20 +93,20 @@ pub(crate) unsafe fn launch(
                 error @ (Error::Aliased { .. }
                 | Error::SharedElements { .. }
                 | Error::Format { .. }),
-            ) => Err(Failure::new(Kind::Elsewhere, error)),
+            ) => Err(Failure::new(Kind::Unsupported, error)),
             Err(error) => Err(error.into()),
         };
         recording::noted(stream, true, || shapes(&tensors), queue)?;
         if let Some(layouts) = &mut layouts {
             layouts.commit();
         }
-        rehearsed = rehearsed.and_then(|mut all: SmallVec<_>| {
+        cached = cached.and_then(|mut all: SmallVec<_>| {
             // SAFETY: as promised.
-            all.push(unsafe { rehearse(&plan, launch, &tensors, arguments, results)? });
+            all.push(unsafe { cache_launch(&plan, launch, &tensors, arguments, results)? });
             Some(all)
         });
     }
-    Ok(rehearsed)
+    Ok(cached)
 }
 
 /// Tensors as a trace shows them.
@@ -115,8 +115,8 @@ pub(crate) fn shapes(tensors: &[SpyreTensor]) -> String {
     tensors.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a launch copies a tensor to itself: ops that begin with a copy do so where they are asked
-/// to work in place.
+/// Returns true if a launch copies a tensor to itself: ops that begin with a copy do so if they work in
+/// place.
 fn changes_nothing(launch: &Launch, tensors: &[SpyreTensor]) -> bool {
     let [source, target] = tensors else { return false };
     launch.kernel.is_copy()
@@ -151,21 +151,22 @@ unsafe fn tensors(
 /// # Safety
 /// The views' pointers are good.
 #[allow(unsafe_code, reason = "views point to a tensor's own numbers")]
-unsafe fn rehearse(
+unsafe fn cache_launch(
     plan: &ExecutionPlan,
     launch: &Launch,
     tensors: &[SpyreTensor],
     arguments: &[RawArgument],
     results: &[RawView],
-) -> Option<RehearsedLaunch> {
-    let (mut places, mut layouts) = (SmallVec::new(), SmallVec::<[SharedLayout; 4]>::new());
+) -> Option<CallLaunch> {
+    let mut places = SmallVec::new();
+    let mut layouts = SmallVec::<[SharedLayout; 4]>::new();
     for operand in &launch.operands {
         // SAFETY: as promised.
         let view = unsafe { view_at(operand.place, arguments, results)? };
         let (memory, inside) = cards::memory_at(view.data as u64).ok()?;
-        places.push(RehearsedTensor { place: operand.place, inside });
+        places.push(CallTensor { place: operand.place, inside });
         layouts.push(SharedLayout::clone(memory.layout()));
     }
-    let rehearsal = Rehearsal::of(plan, tensors, &layouts, &launch.scalars)?;
-    Some(RehearsedLaunch { rehearsal, tensors: places })
+    let cached = CachedLaunch::of(plan, tensors, &layouts, &launch.scalars)?;
+    Some(CallLaunch { cached, tensors: places })
 }

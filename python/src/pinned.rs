@@ -14,14 +14,14 @@ use crate::statistics::Stat;
 
 const PAGE_BYTES: usize = 4096;
 
-/// A block; it is freed when nobody has it any more.
+/// A block; it is freed with its last reference: the program's, or that of a queued copy.
 #[derive(Debug)]
 pub(crate) struct Block {
     start: usize,
     layout: Layout,
 }
 
-/// What was given out.
+/// Bytes and blocks that are allocated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) bytes: Stat,

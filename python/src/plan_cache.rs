@@ -29,8 +29,8 @@ pub(crate) fn plan_cache() -> Result<&'static PlanCache, Failure> {
     }))
 }
 
-/// What ships with the package. Where it is missing or broken, everything is compiled as it comes: a
-/// package that is built by hand has none, and one of another compiler has nothing that is asked for.
+/// Plans that ship with the package. If they are missing or broken, kernels are compiled when they are first
+/// launched. A package that is built by hand has no bundle. The bundle of another compiler is never hit.
 fn shipped() -> Option<Bundle> {
     Bundle::new(fs::read(BUNDLE.get()?).ok()?).ok()
 }
@@ -42,17 +42,17 @@ fn set_plan_bundle(path: PathBuf) {
     let _ = BUNDLE.set(path);
 }
 
-/// Where plans came from until now.
+/// Counts of the plans until now, by where they came from.
 #[pyfunction]
 fn plan_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let told = CACHE.get().map(PlanCache::statistics).unwrap_or_default();
+    let counts = CACHE.get().map(PlanCache::statistics).unwrap_or_default();
     let numbers = PyDict::new(py);
-    numbers.set_item("plans", told.plans)?;
-    numbers.set_item("memory_hits", told.memory_hits)?;
-    numbers.set_item("bundle_hits", told.bundle_hits)?;
-    numbers.set_item("folder_hits", told.folder_hits)?;
-    numbers.set_item("compiled", told.compiled)?;
-    numbers.set_item("broken", told.broken)?;
+    numbers.set_item("plans", counts.plans)?;
+    numbers.set_item("memory_hits", counts.memory_hits)?;
+    numbers.set_item("bundle_hits", counts.bundle_hits)?;
+    numbers.set_item("folder_hits", counts.folder_hits)?;
+    numbers.set_item("compiled", counts.compiled)?;
+    numbers.set_item("broken", counts.broken)?;
     Ok(numbers)
 }
 

@@ -1,4 +1,4 @@
-//! What the cards do while somebody records it: every block, and the call that asked for it.
+//! Recordings of the cards' work: every block, and the call that queued it.
 
 mod calls;
 mod operations;
@@ -18,15 +18,15 @@ pub(crate) use summary::register;
 
 use crate::cards::{self, Card};
 
-/// So many blocks are kept of a card, some 100 bytes each.
+/// Number of blocks that are kept of a card, some 100 bytes each.
 const MOST_BLOCKS: usize = 1 << 21;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static RECORDER: Mutex<Recorder> = Mutex::new(Recorder::new());
 
-/// Everything since the first of those that are recording began.
+/// Blocks and calls since the first of the active recordings began.
 struct Recorder {
-    /// Where each of them began, by its number.
+    /// Start of each recording, by its number.
     marks: BTreeMap<u64, Mark>,
     next: u64,
     blocks: Vec<(DeviceIndex, Record)>,
@@ -41,16 +41,16 @@ struct Mark {
     lost: u64,
 }
 
-/// What was recorded.
+/// A recording that has ended.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// In the order in which each card's ended. Times are nanoseconds since 1970.
+    /// Blocks in the order in which each card's ended. Times are nanoseconds since 1970.
     pub(crate) blocks: Vec<RecordedBlock>,
-    /// How many more there were.
+    /// Number of further blocks, which are lost.
     pub(crate) lost: u64,
 }
 
-/// A block, and what asked for it.
+/// A block, and the call that queued it.
 #[derive(Debug)]
 pub(crate) struct RecordedBlock {
     pub(crate) device: DeviceIndex,
@@ -58,7 +58,7 @@ pub(crate) struct RecordedBlock {
     pub(crate) call: Option<CallNote>,
 }
 
-/// Whether anybody is recording.
+/// Returns true while a recording is active.
 #[inline]
 pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
@@ -86,7 +86,7 @@ pub(crate) fn stop(number: u64) -> Option<Recording> {
     Some(recording)
 }
 
-/// A card that is opened while somebody records is recorded, too.
+/// Records a card that is opened during a recording, too.
 pub(crate) fn include(card: &Card) {
     if is_on() {
         card.device.context().scheduler().start_recording(MOST_BLOCKS);
@@ -118,9 +118,10 @@ impl Recorder {
         for card in cards::opened() {
             let scheduler = card.device.context().scheduler();
             let since_1970 = unix_nanoseconds().saturating_sub(scheduler.now());
-            let tape = match goes_on {
-                true => scheduler.start_recording(MOST_BLOCKS),
-                false => scheduler.stop_recording(),
+            let tape = if goes_on {
+                scheduler.start_recording(MOST_BLOCKS)
+            } else {
+                scheduler.stop_recording()
             };
             self.take(card.index(), tape, since_1970);
         }

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 use spyre::runtime::Device;
 
-/// What a card's tensors take, as PyTorch counts it, and how much they may.
+/// Memory that a card's tensors take, as PyTorch counts it, and its limit.
 #[derive(Debug)]
 pub(crate) struct MemoryStatistics {
     counts: Mutex<Counts>,
@@ -14,7 +14,7 @@ pub(crate) struct MemoryStatistics {
     fraction: AtomicU64,
 }
 
-/// From here on, memory is counted as large.
+/// Number of bytes from which on an allocation is counted as large.
 const LARGE_BYTES: u64 = 1 << 20;
 
 /// A number, its largest value, and what was ever added and taken away.
@@ -67,7 +67,7 @@ impl Stat {
         self.freed += count;
     }
 
-    /// Follows a number that somebody else counts.
+    /// Sets the current value to one that is counted in another place.
     fn follow(&mut self, count: i64) {
         match count - self.current {
             more @ 1.. => self.add(more),
@@ -122,7 +122,7 @@ impl MemoryStatistics {
         counts.requested_bytes.take(is_large, host_bytes as i64);
     }
 
-    /// Whether tensors may have so many bytes more.
+    /// Returns true if tensors may take `device_bytes` more.
     #[inline]
     pub(crate) fn has_room(&self, device_bytes: u64) -> bool {
         let limit = self.limit_bytes.load(Ordering::Relaxed);
@@ -140,12 +140,9 @@ impl MemoryStatistics {
         f64::from_bits(self.fraction.load(Ordering::Relaxed))
     }
 
-    /// Sets it; all of it is as if nobody had.
+    /// Sets this share; 1 removes the limit.
     pub(crate) fn set_fraction(&self, fraction: f64, total_bytes: u64) {
-        let limit = match fraction < 1.0 {
-            true => (total_bytes as f64 * fraction) as u64,
-            false => u64::MAX,
-        };
+        let limit = if fraction < 1.0 { (total_bytes as f64 * fraction) as u64 } else { u64::MAX };
         self.fraction.store(fraction.to_bits(), Ordering::Relaxed);
         self.limit_bytes.store(limit, Ordering::Relaxed);
     }
@@ -160,7 +157,8 @@ impl MemoryStatistics {
     pub(crate) fn counts(&self, device: &Device) -> Counts {
         let memory = device.allocator().statistics();
         let counts = &mut *self.counts.lock();
-        let (reserved, allocated) = (&mut counts.reserved_bytes, &counts.allocated_bytes);
+        let reserved = &mut counts.reserved_bytes;
+        let allocated = &counts.allocated_bytes;
         reserved.all.follow((memory.allocated_bytes + memory.cached_bytes) as i64);
         reserved.all.peak = reserved.all.peak.max(allocated.all.peak);
         // Large blocks are not kept when they are free.

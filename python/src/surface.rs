@@ -1,4 +1,4 @@
-//! What `torch.spyre` asks for and PyTorch's hooks do not cover: the module's Python files call these.
+//! Functions of `torch.spyre` that PyTorch's hooks do not cover: the module's Python files call these.
 
 mod memory;
 mod runtime;

@@ -1,4 +1,4 @@
-//! Where in a program something happened, as PyTorch tells it.
+//! Tracebacks of a program, as PyTorch gathers them.
 #![allow(unsafe_code, reason = "tracebacks are objects of the shim")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -17,7 +17,7 @@ unsafe extern "C" {
     ) -> i32;
 }
 
-/// The frames that were on the stack; what they are called is looked up when somebody asks.
+/// The frames that were on the stack. [`Symbols`] looks up their names later.
 #[derive(Debug)]
 pub(crate) struct Traceback(NonNull<c_void>);
 
@@ -39,7 +39,7 @@ impl Traceback {
 
 impl Drop for Traceback {
     fn drop(&mut self) {
-        // SAFETY: `gather` gave it to us, and nobody else has it.
+        // SAFETY: `gather` gave it to us, and no other object has it.
         unsafe { spyre_traceback_drop(self.0.as_ptr()) }
     }
 }
@@ -52,7 +52,7 @@ pub(crate) struct Frame {
     pub(crate) line: u64,
 }
 
-/// What tracebacks are called: frames, of which many share some, and which of them each has.
+/// Names of tracebacks: the frames, which tracebacks share, and the indices of each traceback's frames.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     pub(crate) frames: Vec<Frame>,
@@ -65,7 +65,7 @@ impl Symbols {
         let pointers: Vec<*mut c_void> = tracebacks.iter().map(|it| it.0.as_ptr()).collect();
         let mut symbols = Self { frames: Vec::new(), of: vec![Vec::new(); pointers.len()] };
         // SAFETY: the pointers are objects that `tracebacks` holds; both functions are called before
-        // this returns, with `symbols`, which nobody else uses meanwhile.
+        // this returns, with `symbols`, which no other code uses meanwhile.
         unsafe {
             spyre_traceback_symbolize(
                 pointers.as_ptr(),

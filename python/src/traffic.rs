@@ -1,4 +1,4 @@
-//! What went to the card and what came back, by number: how to see that an op stayed on it.
+//! Counts of launches and of copies to and from the card: they show if an op stayed on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,7 @@ impl Count {
     }
 }
 
-/// Of the copies to the host, numbers that a program asked for.
+/// Copies to the host that are numbers which a program asked for.
 static READS: Count = Count::new();
 
 /// The next copy to the host is a number that a program asked for.

@@ -19,7 +19,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     crate::fallbacks::check()
 }
 
-/// Whether ops are carried out on the card at all: `EAGER_MODE=0` says no.
+/// Returns true if ops are carried out on the card at all: not with `EAGER_MODE=0`.
 pub(crate) fn is_eager() -> Result<bool, Failure> {
     match value("EAGER_MODE").as_deref() {
         None | Some("1") => Ok(true),
@@ -47,7 +47,7 @@ pub(crate) fn local_rank() -> Result<Option<i32>, Failure> {
     }
 }
 
-/// Whether int64 that is narrowed is worth a word.
+/// Returns true if int64 that is narrowed comes with a warning.
 pub(crate) fn warns_of_downcasts() -> Result<bool, Failure> {
     let value = value("TORCH_SPYRE_DOWNCAST_WARN").unwrap_or_default();
     match value.to_ascii_lowercase().as_str() {

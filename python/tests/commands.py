@@ -10,12 +10,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def command() -> list[str]:
-    """How it is called; it is built when it is first."""
+    """The words that call `spyre`; the first call builds it."""
     return ["cargo", "run", "--quiet", "--release", "-p", "spyre-cli", "--"]
 
 
 def run(*arguments: str | Path) -> str:
-    """What it prints."""
+    """Calls `spyre` and returns what it prints."""
     made = subprocess.run(
         [*command(), *map(str, arguments)], capture_output=True, text=True, timeout=900, cwd=ROOT, check=False
     )
@@ -24,5 +24,5 @@ def run(*arguments: str | Path) -> str:
 
 
 def report(*arguments: str | Path) -> dict:
-    """The same as JSON."""
+    """Calls `spyre` with `--json` and returns its report."""
     return json.loads(run(*arguments, "--json"))

@@ -1,4 +1,4 @@
-"""What the tests of layouts share."""
+"""Dtypes, markers and tensors that the tests of layouts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller can get wrong raises what CPU or CUDA tensors raise, and nothing ends the process."""
+"""Wrong calls raise what they raise on CPU or CUDA tensors, and none of them ends the process."""
 
 import pytest
 import torch
@@ -103,7 +103,7 @@ SAME_AS_THE_CPU = {
 def raised(call, tensor):
     try:
         result = call(tensor)
-        # What the device finds in the data, it tells when somebody waits.
+        # The device reports errors in the data when the host waits for it.
         torch.accelerator.synchronize()
     except Exception as error:  # noqa: BLE001 (its type is what is compared)
         return error

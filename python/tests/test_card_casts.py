@@ -1,4 +1,4 @@
-"""What the card stores in a float of its own is cast by kernels, not by the host."""
+"""Casts to and from the card's own float are kernels, and not the host's work."""
 
 from conftest import needs_spyre
 

@@ -1,4 +1,4 @@
-"""What the report for a real card says of an operation, and what becomes of it under ``SPYRE_PROFILE=card``."""
+"""Reports of operations for a real card, and their results under ``SPYRE_PROFILE=card``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHILD = """
 
     warnings.simplefilter("ignore")
     torch.silu = torch.nn.functional.silu
-    told = {}
+    outcomes = {}
     for text, dtypes in json.load(sys.stdin).items():
         call = eval(text)
         for name in dtypes:
@@ -43,14 +43,14 @@ CHILD = """
             except RuntimeError as error:
                 raised = str(error).splitlines()[0]
             notes = [note for report in _C.card_reports() if report not in before for note in report[1]]
-            told[f"{text} of {name}"] = {"raised": raised, "notes": notes}
-    print(json.dumps(told))
+            outcomes[f"{text} of {name}"] = {"raised": raised, "notes": notes}
+    print(json.dumps(outcomes))
 """
 
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """By operation: what the reports say of its kernels, and what the profile ``card`` makes of it."""
+    """Reports and exceptions by operation, under the profile ``open`` and under ``card``."""
     import os
     import subprocess
     import sys
@@ -73,7 +73,7 @@ OPERATIONS = [f"{text} of {name}" for text, dtypes in CALLS.items() for name in 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_what_is_refused_is_refused_and_all_else_is_computed(operation, outcomes):
-    reported, eager = (told[operation] for told in outcomes)
+    reported, eager = (outcome[operation] for outcome in outcomes)
     assert reported["raised"] is None, "open takes all of it"
     refused = [note for note in reported["notes"] if note.startswith("refused")]
     if operation.endswith((" of float64", " of complex64")):

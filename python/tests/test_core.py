@@ -25,7 +25,7 @@ def numbers(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors have the same bits."""
+    """Returns true if two tensors have the same bits."""
     left, right = left.contiguous().view(-1).view(torch.uint8), right.contiguous().view(-1).view(torch.uint8)
     return torch.equal(left, right)
 
@@ -75,9 +75,9 @@ def test_bits_can_be_seen_as_another_dtype(shape, dtype, seen, device: torch.dev
     try:
         expected = host.view(seen)
     except RuntimeError as refusal:
-        with pytest.raises(RuntimeError) as told:
+        with pytest.raises(RuntimeError) as raised:
             there.view(seen)
-        assert str(told.value) == str(refusal)
+        assert str(raised.value) == str(refusal)
         return
 
     assert same(there.view(seen).cpu(), expected)

@@ -40,7 +40,7 @@ def seconds(trace):
 
 
 def row(path):
-    """How long the modelled rows of a trace are, in nanoseconds, and what is assumed of them."""
+    """Length of the modelled rows of a trace, and of their assumed spans, in nanoseconds."""
     with open(path) as file:
         events = [event for event in json.load(file)["traceEvents"] if event.get("cat") == "modelled"]
     assumed = [event for event in events if event["args"]["basis"] == "assumed"]

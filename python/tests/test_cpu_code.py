@@ -166,7 +166,7 @@ warnings.simplefilter("ignore")
 given = json.load(sys.stdin)
 names = {"torch": torch, "inspect": inspect, "pathlib": pathlib, "tempfile": tempfile, "textwrap": textwrap,
          "importlib": importlib, "NAMES": given["functions"], "METHODS": given["methods"], "MADE": given["made"]}
-told = {}
+printed = {}
 for name, code in given["snippets"].items():
     lines = io.StringIO()
     with contextlib.redirect_stdout(lines):
@@ -174,14 +174,14 @@ for name, code in given["snippets"].items():
             exec(compile(textwrap.dedent(code), name, "exec"), dict(names))
         except Exception:
             print("".join(traceback.format_exc().splitlines()[-1:]))
-    told[name] = lines.getvalue()
-print(json.dumps(told))
+    printed[name] = lines.getvalue()
+print(json.dumps(printed))
 """
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """What each snippet prints: without the device, and with it. All run in one process each."""
+def printed(tmp_path_factory):
+    """Output of each snippet, without the device and with it. All snippets of a side run in one process."""
     import json
     import os
     import subprocess
@@ -199,8 +199,8 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SNIPPETS)
-def test_a_program_for_the_cpu_sees_no_difference(told, name):
-    without, with_device = told
+def test_a_program_for_the_cpu_sees_no_difference(printed, name):
+    without, with_device = printed
     assert "Error" not in without[name] or name == "wrong calls", without[name]
     assert with_device[name] == without[name]
 

@@ -1,4 +1,4 @@
-"""What the environment says, in processes of their own; laziness, silence, forks."""
+"""Variables of the environment, in processes of their own; laziness, silence, forks."""
 
 from __future__ import annotations
 

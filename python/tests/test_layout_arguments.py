@@ -1,4 +1,4 @@
-"""Where layouts can be given: factories, `to`, stick dims, the functions that generated code calls."""
+"""Calls that take layouts: factories, `to`, stick dims, the functions that generated code calls."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def test_a_handler_may_use_the_device(python):
         class Adds(logging.Handler):
             total = 0
             def emit(self, record):
-                self.setLevel(100)  # its own launches are told, too
+                self.setLevel(100)  # its own launches are logged, too
                 Adds.total += (torch.ones(4, device="spyre") + 1).sum().item()
                 self.setLevel(0)
         x = torch.ones(3, device="spyre")

@@ -254,14 +254,14 @@ def test_more_than_there_is_is_out_of_memory_with_the_numbers():
 def test_observers_are_told_first():
     code = """
         import torch
-        told = []
-        torch.spyre.memory.attach_out_of_memory_observer(lambda *numbers: told.append(numbers))
+        seen = []
+        torch.spyre.memory.attach_out_of_memory_observer(lambda *numbers: seen.append(numbers))
         torch.spyre.memory.attach_out_of_memory_observer(lambda *numbers: 1 / 0)
         _, total = torch.spyre.mem_get_info()
         try:
             torch.empty(total * 2, dtype=torch.int8, device="spyre")
         except torch.OutOfMemoryError:
-            ((device, requested, of, free),) = told
+            ((device, requested, of, free),) = seen
             print(device, requested == total * 2, of == total, 0 < free <= total)
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)

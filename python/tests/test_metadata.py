@@ -1,4 +1,4 @@
-"""What the installed package says of itself."""
+"""Metadata of the installed package."""
 
 from __future__ import annotations
 

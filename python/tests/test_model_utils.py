@@ -51,7 +51,7 @@ def swapped(size, dtype=torch.float32):
 
 
 def rounded(tensor):
-    """What the device keeps of a tensor."""
+    """Values that the device keeps of a tensor."""
     return tensor.to("spyre").cpu()
 
 

@@ -52,7 +52,7 @@ def model(name: str, dtype: torch.dtype = torch.float32, device: str = "cpu") ->
 
 
 def scores(name: str, own: torch.nn.Module, call: dict[str, torch.Tensor], device: str = "cpu") -> torch.Tensor:
-    """What a model makes of a call."""
+    """Scores that a model gives for a call."""
     output = own(**{key: value.to(device) for key, value in call.items()})
     return output.logits if "logits" in output else output.logits_per_image
 
@@ -69,7 +69,7 @@ def exact(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, torch.Tensor]
 
 
 def distance(given: torch.Tensor, right: torch.Tensor) -> float:
-    """How far from what is right, as a part of it."""
+    """Relative error of a result."""
     return ((given.detach().cpu().double() - right).norm() / right.norm()).item()
 
 

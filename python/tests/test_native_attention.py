@@ -124,12 +124,12 @@ def test_the_other_way_can_be_asked_for():
 
 def test_the_logarithms_of_sums_are_told():
     query, key, value = tensors(torch.float32)
-    told = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(
+    results = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(
         query.to("spyre"), key.to("spyre"), value.to("spyre")
     )
     scores = query.double() @ key.double().transpose(-1, -2) / 8**0.5
-    torch.testing.assert_close(told[1].cpu().double(), scores.logsumexp(-1), rtol=1e-6, atol=1e-6)
-    assert told[4:6] == (17, 21)
+    torch.testing.assert_close(results[1].cpu().double(), scores.logsumexp(-1), rtol=1e-6, atol=1e-6)
+    assert results[4:6] == (17, 21)
 
 
 def test_multi_head_attention_of_pytorch():

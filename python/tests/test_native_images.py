@@ -224,7 +224,7 @@ def tensors(value):
 
 
 def sampled(op, sample, device):
-    """What an op gives for a sample, and the gradients of all that wants one."""
+    """Results of an op for a sample, and the gradients of all inputs that require one."""
     arguments = [moved(value, device) for value in (sample.input, *sample.args)]
     keywords = {name: moved(value, device) for name, value in sample.kwargs.items()}
     results = tensors(op(*arguments, **keywords))
@@ -247,7 +247,7 @@ def test_pytorchs_samples_are_the_cpus(op):
 
 
 class Block(torch.nn.Module):
-    """What a residual network is made of."""
+    """A block of a residual network."""
 
     def __init__(self, inputs, outputs, step):
         super().__init__()

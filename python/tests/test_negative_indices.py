@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[Callable, torch.Tensor]] = {
 
 
 def _result(call: Callable, index: torch.Tensor, to: Callable) -> torch.Tensor | None:
-    """What comes out, if it is not refused."""
+    """Result of a call, or None if it is refused."""
     try:
         return call(to, index).cpu()
     except (RuntimeError, IndexError):

@@ -1,4 +1,4 @@
-"""How tensors of the device are printed."""
+"""Printing of the device's tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUFFIX = ", device='spyre:0')"
 
 
 def text_of_the_cpu(tensor):
-    """What the CPU's copy prints, with the device at the end."""
+    """Text of the CPU's copy, with the device at the end."""
     return repr(tensor)[:-1] + SUFFIX
 
 

@@ -1,4 +1,4 @@
-"""Numbers that are told in more than one place."""
+"""Numbers that are reported in more than one place."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ def scales(*shape: int, dtype=torch.float32) -> torch.Tensor:
 
 
 def turned(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers with columns along memory."""
+    """Equal numbers, with columns along memory."""
     return x.t().contiguous().t()
 
 
 def stepped(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers as every other one of a larger tensor."""
+    """Equal numbers, as every other element of a larger tensor."""
     wide = x.repeat_interleave(2, 0).repeat_interleave(2, 1)
     return wide[::2, 1::2]
 

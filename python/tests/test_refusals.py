@@ -237,8 +237,8 @@ def test_indices_from_the_end_are_taken(device):
 @pytest.mark.parametrize("dtype, other", [(torch.float16, torch.float16), (torch.int32, torch.int32),
                                           (torch.float32, torch.float64)])  # fmt: skip
 def test_boxes_of_a_dtype_that_torchvision_refuses_are_refused(dtype, other):
-    from torch_spyre.ops.parts.boxes import nms
-    from torch_spyre.ops.parts.table import Declined
+    from torch_spyre.ops.composites.boxes import nms
+    from torch_spyre.ops.composites.table import Declined
 
     with pytest.raises(Declined):
         nms(torch.ones(2, 4, dtype=dtype, device="spyre"), torch.ones(2, dtype=other, device="spyre"), 0.5)

@@ -1,4 +1,4 @@
-"""What others' scripts do with a device, with only its name changed."""
+"""Uses of a device from other projects' scripts, with only its name changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the card did, in traces and in PyTorch's profiles."""
+"""Work of the card, in traces and in PyTorch's profiles."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def losses(task, device, dtype=torch.float32, lower=None, **options):
     torch.manual_seed(7)
     model, generator = task().to(device, dtype), torch.Generator().manual_seed(3)
     optimiser = torch.optim.AdamW(model.parameters(), lr=task.rate, **options)
-    told = []
+    history = []
     for _ in range(STEPS):
         given, wanted = task.examples(generator)
         given = given.to(device, dtype if given.is_floating_point() else given.dtype)
@@ -125,8 +125,8 @@ def losses(task, device, dtype=torch.float32, lower=None, **options):
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        told.append(loss.detach())
-    return torch.stack(told).cpu().double()
+        history.append(loss.detach())
+    return torch.stack(history).cpu().double()
 
 
 @functools.cache

@@ -94,7 +94,7 @@ def test_a_cast_is_the_cpus_cast_in_every_direction(pair, device):
 
 
 def ulps_between(left, right):
-    """How many numbers of their dtype lie between two tensors of positive ones, at most."""
+    """Largest distance between elements of two positive tensors, in numbers of their dtype."""
     bits = {2: torch.int16, 4: torch.int32}[left.element_size()]
     left, right = (x.nan_to_num(0).view(bits).long() for x in (left, right))
     return (left - right).abs().max().item()

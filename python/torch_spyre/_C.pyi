@@ -1,4 +1,4 @@
-"""The extension. What it has is told by `python/src`; tests compare the two."""
+"""The extension, which `python/src` defines; tests compare the two."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -73,7 +73,7 @@ def card_reports() -> list[tuple[str, list[str]]]: ...
 
 # Layouts.
 class DataFormats:
-    """How one element lies in memory."""
+    """Format of one element in memory."""
 
     SEN169_FP16: DataFormats
     IEEE_FP32: DataFormats
@@ -117,7 +117,7 @@ class DataFormats:
     def __hash__(self) -> int: ...
 
 class ElementArrangement:
-    """How the card's own casts permute elements inside sticks."""
+    """Order of elements inside sticks, as the card's own casts permute them."""
 
     STANDARD: ElementArrangement
     DL16_TO_FP32: ElementArrangement
@@ -135,7 +135,7 @@ class ElementArrangement:
     def __hash__(self) -> int: ...
 
 class SpyreTensorLayout:
-    """How a storage lies in device memory, in sticks of 128 bytes."""
+    """Layout of a storage in device memory, in sticks of 128 bytes."""
 
     @overload
     def __new__(cls, host_size: Sequence[int], dtype: torch.dtype) -> SpyreTensorLayout: ...

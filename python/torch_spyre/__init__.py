@@ -44,14 +44,14 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from . import grad_scaler, interchange, kernels, layouts, model_utils, neighbours, printing
+    from . import grad_scaler, integrations, interchange, kernels, layouts, model_utils, printing
     from .profiler import legacy
 
     layouts.install()
     kernels.install()
     printing.install()
     model_utils.patch_module_to_for_spyre()
-    neighbours.install()
+    integrations.install()
     interchange.install()
     legacy.install()
     grad_scaler.install()

@@ -32,7 +32,7 @@ def device_index(device: Any = None, optional: bool = True) -> int:
 
 
 def existing_index(device: Any = None) -> int:
-    """The same, of a device that this process can see."""
+    """Returns the index that ``device`` names. Raises if this process does not see such a device."""
     index, count = device_index(device), runtime.device_count()
     if not 0 <= index < count:
         raise RuntimeError(f"Device index {index} out of range [0, {count})")

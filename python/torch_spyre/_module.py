@@ -109,7 +109,7 @@ def _find(module: types.ModuleType, name: str) -> Any:
 
 
 def _of_the_extension(name: str) -> Any:
-    """A name of the extension. To ask for one that nobody has starts nothing."""
+    """Returns a name of the extension. A name that it does not have does not start the runtime."""
     if name.startswith("__") or not hasattr(_C, name):
         raise AttributeError(f"module 'torch.spyre' has no attribute {name!r}")
     if not runtime._is_in_bad_fork():

@@ -33,11 +33,11 @@ class Runtime:
         self._lock = threading.RLock()
 
     def is_initialized(self) -> bool:
-        """Whether the runtime has started, in this process."""
+        """Returns True if the runtime has started, in this process."""
         return _C.is_initialized() and not self._is_in_bad_fork()
 
     def _is_in_bad_fork(self) -> bool:
-        """Whether this is the child of a process that had started the runtime: it cannot use the device."""
+        """Returns True in a child of a process that had started the runtime: it cannot use the device."""
         return os.environ.get("IS_INDUCTOR_SPAWNED_SUBPROCESS") == "1" or _C._is_in_bad_fork()
 
     def _lazy_init(self) -> None:
@@ -83,11 +83,11 @@ class Runtime:
                 self._queued.append((call, traceback.format_stack()))
 
     def device_count(self) -> int:
-        """How many devices this process sees. Does not start the runtime."""
+        """Returns the number of devices that this process sees. Does not start the runtime."""
         return _C.device_count()
 
     def is_available(self) -> bool:
-        """Whether there is a device to use. Never raises, and does not start the runtime."""
+        """Returns True if there is a device to use. Never raises, and does not start the runtime."""
         try:
             return self._is_in_bad_fork() or self.device_count() > 0
         except RuntimeError:

@@ -54,7 +54,7 @@ def collect() -> dict[str, dict[str, str]]:
 
 
 def pretty(sections: dict[str, dict[str, str]]) -> str:
-    """The same as text."""
+    """Formats the sections of :func:`collect` as text."""
     width = max((len(name) for section in sections.values() for name in section), default=0)
     lines = []
     for title, section in sections.items():

@@ -73,12 +73,12 @@ def reset_device(device: Device = None) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """What ``torch.autocast("spyre", dtype=...)`` takes."""
+    """Returns the dtypes that ``torch.autocast("spyre", dtype=...)`` takes."""
     return [torch.float16, torch.bfloat16]
 
 
 def get_downcast_warning() -> bool:
-    """Whether tensors of int64, which the ``card`` profile keeps as int32, come with a warning."""
+    """Returns True if tensors of int64, which the ``card`` profile keeps as int32, come with a warning."""
     return _C.get_downcast_warning()
 
 

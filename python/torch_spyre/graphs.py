@@ -37,7 +37,7 @@ def make_graphed_callables(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether what is put on the current stream is recorded rather than carried out: never."""
+    """Returns False: work on the current stream is never captured into a graph."""
     return False
 
 

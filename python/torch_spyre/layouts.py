@@ -1,4 +1,4 @@
-"""How tensors lie in device memory, and how to choose it.
+"""Layouts of tensors in device memory, and how to choose them.
 
 A tensor on the device lies in sticks of 128 bytes. By default its last dimension runs along them; a
 program can choose others, with ``stick_dims=`` or a whole ``device_layout=``, wherever a tensor is made
@@ -55,14 +55,14 @@ _ops = torch.ops.spyre
 
 
 def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout | None:
-    """How the tensor's storage lies in device memory; ``None`` if it is not on the device."""
+    """Returns the layout of the tensor's storage in device memory; ``None`` if it is not on the device."""
     if tensor.device.type != DEVICE_NAME or _is_fake(tensor):
         return None
     return _C._take_layout(_ops._layout_of(tensor))
 
 
 def get_spyre_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
-    """The same, for tensors that are on the device."""
+    """Returns the layout of the tensor's storage in device memory. Raises if it is not on the device."""
     _check_tensor(tensor)
     return device_tensor_layout(tensor)
 
@@ -187,7 +187,7 @@ def reinterpret_tensor_with_layout(
     offset_increment: int,
     stl: SpyreTensorLayout,
 ) -> torch.Tensor:
-    """The same, with a layout of its own."""
+    """Like :func:`reinterpret_tensor`, but the view has a layout of its own."""
     offset = tensor.storage_offset() + offset_increment
     return as_strided_with_layout(tensor, size, stride, offset, stl)
 
@@ -240,8 +240,8 @@ def _add_keywords(function: Callable[..., torch.Tensor], fill: Any) -> None:
 
 
 def _factory(original: Callable[..., torch.Tensor], fill: Any) -> Callable[..., torch.Tensor]:
-    """What makes tensors with a layout. ``fill`` is ``None`` for memory with anything in it, a number
-    for memory that is filled with it, and ``...`` where values are copied from what PyTorch makes."""
+    """Returns a function that makes tensors with a layout. ``fill`` is ``None`` for uninitialized memory, a
+    number for memory that is filled with it, and ``...`` where values are copied from PyTorch's result."""
 
     def make(*args, device_layout=None, stick_dims=None, requires_grad=False, **kwargs):
         if device_layout is None and stick_dims is None:
@@ -311,7 +311,7 @@ def _to_arguments(self, *args, **kwargs):
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:
-    """Whether it only pretends to be on the device; such classes are not loaded for the question."""
+    """Returns True for a fake tensor, without device memory. Does not import the FakeTensor class."""
     module = sys.modules.get("torch._subclasses.fake_tensor")
     return module is not None and isinstance(tensor, module.FakeTensor)
 
@@ -374,7 +374,7 @@ def _layout(
 
 
 def _own_dim(tensor: torch.Tensor, layout: SpyreTensorLayout, dim: int) -> int:
-    """What a dimension of the storage's host shape is called in this view of it."""
+    """Returns the dimension of this view that is ``dim`` of the storage's host shape."""
     if tensor.dim() == len(layout.dma_sizes) and list(tensor.stride()) == layout.dma_strides:
         return dim
     strides = zip(tensor.stride(), tensor.size())

@@ -1,7 +1,7 @@
-"""What the package logs, how loudly, and where to. Needs neither torch nor the rest of the package.
+"""Logs of the package: components, levels, and the output. Needs neither torch nor the rest of the package.
 
-A component is a logger of the standard library (``spyre.runtime``). Each says nothing below WARNING unless it
-is told to, by the environment or by :func:`set_log_level`:
+A component is a logger of the standard library (``spyre.runtime``). Each logs nothing below WARNING unless
+the environment or :func:`set_log_level` sets a lower level:
 
     SPYRE_LOGS="runtime:DEBUG,inductor.lowering:INFO" python train.py
 
@@ -124,7 +124,7 @@ def list_components() -> list[str]:
 
 
 def get_log_level(component: str) -> LogLevel:
-    """How loud a component is: what was said of it, else of the nearest one above it."""
+    """Returns a component's level: the one that was set for it, or else for the nearest one above it."""
     initialize()
     name = _name(component)
     with _state.lock:
@@ -135,7 +135,7 @@ def get_log_level(component: str) -> LogLevel:
 
 
 def set_log_level(component: str, level: LogLevel | int | str) -> None:
-    """Sets how loud a component is, and those below it of which nothing else was said."""
+    """Sets the level of a component, and of all below it."""
     initialize()
     with _state.lock:
         _set(_name(component), LogLevel.parse(level), PROGRAM_SOURCE)
@@ -167,18 +167,18 @@ def set_log_file(path: str | os.PathLike[str] | None) -> None:
 
 
 def get_effective_config() -> dict[str, LogLevel]:
-    """How loud each component is."""
+    """Returns the level of each component."""
     return {component: get_log_level(component) for component in COMPONENTS}
 
 
 def get_output_config() -> dict[str, str | None]:
-    """Where lines go, and who said so."""
+    """Returns the file that lines go to, and the source of that setting."""
     initialize()
     return {"log_file": _state.log_file, "log_file_source": _state.log_file_source}
 
 
 def get_config_source(component: str) -> str:
-    """Who set a component's level: "programmatic", a variable, "legacy:" and a variable, or "default"."""
+    """Returns the source of a level: "programmatic", a variable, "legacy:" and a variable, or "default"."""
     initialize()
     with _state.lock:
         for known in _upwards(_name(component)):
@@ -188,7 +188,7 @@ def get_config_source(component: str) -> str:
 
 
 def get_config_for_cpp() -> dict[str, int | str]:
-    """The same as plain numbers, and the file (empty: standard error), for code that is not Python."""
+    """Returns all levels as numbers, and the file (empty: standard error), for code that is not Python."""
     config: dict[str, int | str] = {name: int(level) for name, level in get_effective_config().items()}
     config["log_file"] = get_log_file() or ""
     return config
@@ -208,7 +208,7 @@ def _upwards(name: str):
 
 
 def _set(name: str, level: LogLevel, source: str) -> None:
-    """What was said of components below is forgotten: the last word counts."""
+    """Sets a level, and drops the levels of components below: the last setting counts."""
     below = [known for known in _state.levels if known.startswith(name + ".")]
     for known in below:
         del _state.levels[known], _state.sources[known]
@@ -242,14 +242,14 @@ def _drop_handler() -> None:
 
 
 def _apply() -> None:
-    """Gives the loggers their levels, and the root one a handler if anybody asked for anything.
+    """Gives the loggers their levels, and the root one a handler if a level or a file was set.
 
-    Where nobody did, the loggers are as the standard library makes them: warnings go where the program
-    sends its own.
+    If none was, the loggers are as the standard library makes them: warnings go where the program sends its
+    own.
     """
     extension = _extension()
     if extension is not None:
-        extension._hand_over_logs()  # what was told before is written as it was asked for then
+        extension._hand_over_logs()  # earlier lines are written with the earlier settings
     root = logging.getLogger(ROOT)
     if (_state.levels or _state.log_file) and not _our_handlers():
         handler = _handler()

@@ -60,7 +60,7 @@ def empty_cache() -> None:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """What is free of the memory that this process may use, and all of it.
+    """Returns the free and the total bytes of the memory that this process may use.
 
     Software cards live in the host's memory: what they may use is ``SPYRE_MEMORY_LIMIT``, or what the host
     had available when the first was opened. All cards of a process share it.
@@ -70,13 +70,13 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 def device_memory_used(device: Device = None) -> int:
-    """What is in use of the memory that :func:`mem_get_info` tells of."""
+    """Returns the bytes in use of the memory that :func:`mem_get_info` reports."""
     free, total = mem_get_info(device)
     return total - free
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """The same as :func:`memory_stats`, as a tree. Empty while the runtime has not started."""
+    """Returns :func:`memory_stats` as a tree. Empty while the runtime has not started."""
     if not runtime.is_initialized():
         return {}
     return torch._C._accelerator_getDeviceStats(existing_index(device))
@@ -126,12 +126,12 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
-    """The same as :func:`host_memory_stats`, as a tree."""
+    """Returns :func:`host_memory_stats` as a tree."""
     return _C.host_memory_stats() if runtime.is_initialized() else {}
 
 
 def host_memory_stats() -> OrderedDict[str, Any]:
-    """What is counted of pinned host memory, such as ``active_bytes.current``."""
+    """Returns the statistics of pinned host memory, such as ``active_bytes.current``."""
     return OrderedDict(sorted(_flat("", host_memory_stats_as_nested_dict())))
 
 
@@ -164,7 +164,7 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
 
 
 def get_allocator_backend() -> str:
-    """Who gives out memory."""
+    """Returns the name of the device memory's allocator."""
     return "flex"
 
 
@@ -210,7 +210,7 @@ def record_memory_history(
 
 
 def snapshot(device: Device = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
-    """What memory is made of, and what was noted: the dictionary that PyTorch's memory_viz reads.
+    """Returns the segments of memory and the recorded events: the dictionary that PyTorch's memory_viz reads.
 
     ``segments`` are stretches of memory with their blocks, ``device_traces`` a list of events for each
     device. ``device`` is accepted for the sake of other devices' signatures: all are in it.
@@ -275,7 +275,7 @@ class MemPool:
         return None
 
     def use_count(self) -> int:
-        """How often it is in use: the pool itself, and each :func:`use_mem_pool` that has not ended."""
+        """Returns its number of uses: the pool itself, and each :func:`use_mem_pool` that has not ended."""
         return 1 + self._uses
 
     def snapshot(self) -> list[dict[str, Any]]:

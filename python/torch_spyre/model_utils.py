@@ -98,7 +98,7 @@ def _dma_to_spyre_dim_order_swapped(
 
 
 def _linear_weights(model: nn.Module) -> list[torch.Tensor]:
-    """What is worth other sticks. An empty matrix, or a placeholder for one, is not."""
+    """Returns the weights that are worth other sticks: matrices of linear layers, without placeholders."""
     layers = (module for module in model.modules() if isinstance(module, nn.Linear))
     weights = (layer._parameters.get("weight") for layer in layers)
     return [weight for weight in weights if weight is not None and _is_matrix(weight)]
@@ -114,7 +114,7 @@ def _is_kept(dtype: torch.dtype) -> bool:
 
 
 def _is_for_modules(dtype: torch.dtype | None) -> bool:
-    """What ``nn.Module.to`` takes; it has its own words for the rest."""
+    """Returns True for a dtype that ``nn.Module.to`` takes; it has its own error for the rest."""
     return dtype is None or dtype.is_floating_point or dtype.is_complex
 
 
@@ -147,7 +147,7 @@ def _stay_itself(parameter: nn.Parameter, places: list[_Place]) -> None:
     if moved is not parameter and moved is not None and type(moved) is type(parameter):
         for place, own_name in places:
             place._parameters[own_name] = None
-        with contextlib.suppress(RuntimeError):  # somebody else refers to it, such as a graph
+        with contextlib.suppress(RuntimeError):  # another object refers to it, such as a graph
             torch.utils.swap_tensors(parameter, moved)
             moved = parameter
     for place, own_name in places:

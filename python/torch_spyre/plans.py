@@ -18,7 +18,7 @@ def card_reports() -> list[tuple[str, list[str]]]:
 
 
 def plan_stats() -> dict[str, int]:
-    """How many plans this process has, and where they came from.
+    """Returns the number of plans of this process, and where they came from.
 
     ``memory_hits``, ``bundle_hits`` and ``folder_hits`` were found: in memory, among those that ship with the
     package, and in the folder that processes share. ``compiled`` had to be made; ``broken`` files were not used.

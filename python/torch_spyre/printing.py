@@ -1,4 +1,4 @@
-"""How tensors of the device are printed: as the CPU prints them, with the device at the end.
+"""Printing of the device's tensors: as the CPU prints them, with the device at the end.
 
     >>> torch.tensor([1.0, 2.0], dtype=torch.float16, device="spyre")
     tensor([1., 2.], dtype=torch.float16, device='spyre:0')
@@ -17,7 +17,7 @@ from .constants import DEVICE_NAME
 __all__ = ["install"]
 
 NO_RESULT = "holds no result"
-"""What is said of a tensor that cancelled work was to write."""
+"""Text for a tensor that cancelled work was to write."""
 
 _original = printer._str_intern
 
@@ -60,7 +60,7 @@ def _contents(tensor: torch.Tensor) -> str:
 
 
 def _edges(tensor: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """What is shown of a large tensor, and one more along each dimension that is cut, for its dots."""
+    """Returns the elements that are shown of a large tensor, and one more along a cut dim, for its dots."""
     if dim == tensor.dim():
         return tensor.cpu()
     edge, extent = printer.PRINT_OPTS.edgeitems, tensor.size(dim)

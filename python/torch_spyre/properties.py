@@ -1,4 +1,4 @@
-"""What a device is: its name, memory, cores, and what it can do."""
+"""Properties of a device: its name, memory and cores, and what it can do."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class DeviceProperties:
     nominal_memory: int
     """Bytes of the card that it stands for: 128 GB, so that eight have 1 TB."""
     regions: int
-    """How many regions memory is carved from: ``SPYRE_REGIONS``, 8."""
+    """Number of regions that memory is carved from: ``SPYRE_REGIONS``, 8."""
     region_bytes: int
-    """How large each may be: ``SPYRE_REGION_SIZE``, 12 GB."""
+    """Largest size of each: ``SPYRE_REGION_SIZE``, 12 GB."""
     memory_mode: str
     """``"PF"`` or ``"VF"``: how memory is addressed."""
     profile: str
     """``"open"``: all dtypes, exact. ``"card"``: the numbers of a real card."""
     engines: int
-    """How many blocks the card carries out at a time."""
+    """Number of blocks that the card carries out at a time."""
     type: str = "dd2"
     vendor: str = "IBM"
     multi_processor_count: int = 32
     is_emulated: bool = True
-    """Whether this is a software card."""
+    """True for a software card."""
 
     @property
     def gcnArchName(self) -> str:  # noqa: N802  some tools read the architecture by this name
@@ -48,14 +48,14 @@ class DeviceProperties:
 
 
 def get_device_properties(device: Device = None) -> DeviceProperties:
-    """What ``device`` is."""
+    """Returns the properties of ``device``."""
     runtime._lazy_init()
     index = existing_index(device)
     return DeviceProperties(index=index, **_C.device_properties(index))
 
 
 def get_device_name(device: Device = None) -> str:
-    """What ``device`` is called."""
+    """Returns the name of ``device``."""
     return get_device_properties(device).name
 
 
@@ -66,18 +66,18 @@ def get_device_capability(device: Device = None) -> dict[str, Any]:
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """Whether tensors go from one to the other without passing through PyTorch's memory: always, if they differ."""
+    """Returns True if the devices differ: tensors then go from one to the other without PyTorch's memory."""
     runtime._lazy_init()
     return existing_index(device) != existing_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether there is bfloat16: on ``open`` exact; on ``card`` it is kept as the card's own 16-bit float."""
+    """Returns True if there is bfloat16: exact on ``open``, the card's own 16-bit float on ``card``."""
     return runtime.is_available() and (including_emulation or get_device_properties().profile == "open")
 
 
 def is_tf32_supported() -> bool:
-    """Whether there is TF32, which is a format of other vendors."""
+    """Returns False: TF32 is a format of other vendors."""
     return False
 
 

@@ -100,7 +100,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state(new_state: torch.Tensor, device: Device = DEVICE_NAME) -> None:
-    """Gives ``device``'s generator a state that :func:`get_rng_state` told."""
+    """Sets the state of ``device``'s generator to one that :func:`get_rng_state` returned."""
     _generator(device).set_state(new_state)
 
 

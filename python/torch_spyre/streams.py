@@ -85,7 +85,7 @@ class Stream(torch.Stream):
 
     @classmethod
     def of(cls, stream: torch.Stream) -> Stream:
-        """The same stream, as one of this class."""
+        """Returns ``stream`` as one of this class."""
         if isinstance(stream, cls):
             return stream
         if stream.device.type != DEVICE_NAME:
@@ -112,7 +112,7 @@ class Stream(torch.Stream):
         return -1 if self.stream_id > LAST_LOW_PRIORITY_ID else 0
 
     def query(self) -> bool:
-        """Whether everything that was put on it is done."""
+        """Returns True if everything that was put on it is done."""
         return super().query()
 
     def synchronize(self) -> None:
@@ -189,7 +189,7 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> torch.Stream | StreamContext:
-    """For ``with torch.spyre.stream(s)``: a stream is its own context manager. ``None`` changes nothing."""
+    """Returns the context manager of ``with torch.spyre.stream(s)``: the stream. ``None`` changes nothing."""
     if stream is None:
         return StreamContext(None)
     return stream if isinstance(stream, Stream) else Stream.of(stream)
@@ -222,7 +222,7 @@ def synchronize(device: Device = None) -> None:
 
 
 def _device_type() -> int:
-    """What PyTorch calls this type of device inside."""
+    """Returns PyTorch's internal number of this type of device."""
     return torch.accelerator.current_stream().device_type
 
 

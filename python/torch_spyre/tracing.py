@@ -28,11 +28,11 @@ class TracedOperation(NamedTuple):
     name: str
     """The compute's; of copies alone, "copies"."""
     steps: list[str]
-    """What came before the compute: ``CopyToDevice`` and ``DeviceLaunch`` for a program correction, or copies. A program
-    that is launched again as it is needs no correction."""
+    """Steps before the compute: ``CopyToDevice`` and ``DeviceLaunch`` for a program correction, or copies. A
+    program that is launched again as it is needs no correction."""
     has_compute: bool
     tensors: str
-    """What it was given."""
+    """Shapes of its tensors."""
 
 
 class trace:
@@ -43,25 +43,25 @@ class trace:
     """
 
     path: str | None
-    """Where the trace is."""
+    """File of the trace."""
     blocks: int = 0
-    """All that the cards were given: kernels, copies, events, and how programs are told what to work on."""
+    """Number of blocks that the cards were given: kernels, copies, events, and program corrections."""
     kernels: int = 0
     """Kernels that were launched."""
     copies: int = 0
     """Copies between host and card, and on cards."""
     operations: list[TracedOperation]
-    """What the cards were given, as Operations: all that PyTorch asks of a device is one."""
+    """Operations that the cards were given: all work that PyTorch asks of a device is one."""
     lost: int = 0
     """Blocks that there was no room for: 2,097,152 of each card are kept."""
     modelled_seconds: float = 0.0
-    """How long all of it would take on a real card: kernels, copies and launches, one after the other."""
+    """Time of all of it on a real card: kernels, copies and launches, one after the other."""
     modelled_kernel_seconds: float = 0.0
-    """How long kernels would, by a model that was fitted to measured ones."""
+    """Time of kernels there, by a model that was fitted to measured ones."""
     modelled_copy_seconds: float = 0.0
-    """How long copies and fills would. Rates and latencies are assumed: none are published."""
+    """Time of copies and fills there. Rates and latencies are assumed: none are published."""
     modelled_launch_seconds: float = 0.0
-    """How long launches would, without their kernels: 20 us each, which is assumed."""
+    """Time of launches there, without their kernels: 20 us each, which is assumed."""
     _modelled: str = ""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:

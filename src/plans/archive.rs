@@ -23,7 +23,8 @@ impl<'a> Archive<'a> {
         }
         let mut files = Vec::new();
         for _ in 0..count {
-            let (name, length) = (number(&mut rest)?, number(&mut rest)?);
+            let name = number(&mut rest)?;
+            let length = number(&mut rest)?;
             if name > MOST_NAME_BYTES {
                 return Err(EntryFlaw::Form);
             }
@@ -51,7 +52,8 @@ pub(super) fn encode<N: AsRef<str>, B: AsRef<[u8]>>(bytes: &mut Vec<u8>, files: 
     let mut put = |number: usize| bytes.extend_from_slice(&(number as u32).to_le_bytes());
     put(files.len());
     for (name, content) in files {
-        let (name, content) = (name.as_ref().as_bytes(), content.as_ref());
+        let name = name.as_ref().as_bytes();
+        let content = content.as_ref();
         for number in [name.len(), content.len()] {
             bytes.extend_from_slice(&(number as u32).to_le_bytes());
         }

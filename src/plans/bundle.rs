@@ -79,12 +79,12 @@ impl Bundle {
         Self::compile(kernels?.iter().map(|kernel| (kernel, options)))
     }
 
-    /// How many plans it has.
+    /// Number of its plans.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if it has no plans.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

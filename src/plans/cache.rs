@@ -6,16 +6,16 @@ use spyre_artifact::CompilerOutput;
 use spyre_compiler::{CompileOptions, Kernel};
 
 use super::entry::{self, Entry};
-use super::memory::{Made, Memory, Place};
+use super::memory::{Made, Memory, PlanCell};
 use super::source::Source;
 use super::{Bundle, CacheFolder, CacheSettings, PlanError, PlanKey, SettingsError};
 
-/// Plans by what they are made from: each is compiled once, whoever asks.
+/// Plans by what they are made from: each is compiled once, for all callers.
 ///
 /// A plan is looked for in memory, in bundles and in the folder, in this order, and compiled where it
 /// is nowhere. Threads that ask for one plan at the same time have it compiled once; processes may
 /// each compile it, and the last one's file stays. Plans from files are decoded and checked, so a
-/// broken file costs time and nothing else. A folder that cannot be used is told once, by
+/// broken file costs time and nothing else. A folder that cannot be used is reported once, by
 /// [`take_warning`](Self::take_warning), and everything goes on without it.
 #[derive(Debug)]
 pub struct PlanCache {
@@ -26,7 +26,7 @@ pub struct PlanCache {
     warning: Mutex<Warning>,
 }
 
-/// Where plans came from.
+/// Numbers of plans, by origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatistics {
     /// Plans in memory.
@@ -52,13 +52,13 @@ struct Counts {
     broken: AtomicU64,
 }
 
-/// What a user should know, once.
+/// A warning that the user gets once.
 #[derive(Debug, Default)]
 enum Warning {
     #[default]
     None,
     Waits(String),
-    Told,
+    Reported,
 }
 
 impl PlanCache {
@@ -74,7 +74,7 @@ impl PlanCache {
         }
     }
 
-    /// The same, with plans that were compiled beforehand.
+    /// Adds plans that were compiled beforehand.
     #[must_use]
     pub fn with_bundle(mut self, bundle: Bundle) -> Self {
         self.bundles.push(bundle);
@@ -127,7 +127,7 @@ impl PlanCache {
         self.folder.as_ref()
     }
 
-    /// Where plans came from until now.
+    /// Numbers of plans until now, by origin.
     pub fn statistics(&self) -> CacheStatistics {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CacheStatistics {
@@ -140,20 +140,20 @@ impl PlanCache {
         }
     }
 
-    /// What a user should be told of the folder: the first time that it could not be used, and once.
+    /// Warning for the user that the folder could not be used. It is given once, for the first time.
     pub fn take_warning(&self) -> Option<String> {
         let mut warning = self.warning.lock();
         if !matches!(*warning, Warning::Waits(_)) {
             return None;
         }
-        match std::mem::replace(&mut *warning, Warning::Told) {
+        match std::mem::replace(&mut *warning, Warning::Reported) {
             Warning::Waits(text) => Some(text),
             _ => None,
         }
     }
 
     /// A plan and its place in memory.
-    fn made(&self, kernel: &Kernel, options: &CompileOptions) -> (Arc<Place>, Made) {
+    fn made(&self, kernel: &Kernel, options: &CompileOptions) -> (Arc<PlanCell>, Made) {
         let source = Source::new(kernel, options);
         let key = source.key();
         let place = self.memory.place(key);

@@ -13,7 +13,7 @@ const DIGEST_BYTES: usize = 32;
 /// Magic, version, length of the archive, digest of the archive.
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 + DIGEST_BYTES;
 
-/// Why an entry is not used. Nobody has to do anything: the plan is made again.
+/// Reason why an entry is not used. The user need not do anything: the plan is made again.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryFlaw {
@@ -65,9 +65,10 @@ impl<'a> Entry<'a> {
 
     /// The plan, decoded and checked: bytes are not trusted because their digest is right.
     pub(super) fn plan(&self, expected: &Source) -> Result<CompilerOutput, EntryFlaw> {
-        match self.source == *expected {
-            true => Ok(CompilerOutput::from_files(|name| self.archive.file(name))?),
-            false => Err(EntryFlaw::Source),
+        if self.source == *expected {
+            Ok(CompilerOutput::from_files(|name| self.archive.file(name))?)
+        } else {
+            Err(EntryFlaw::Source)
         }
     }
 

@@ -1,6 +1,6 @@
 use spyre_compiler::{CompileError, ParseError};
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -12,7 +12,7 @@ pub enum PlanError {
     Compile(#[from] CompileError),
 }
 
-/// What variables about the cache can be refused for.
+/// Reason why a variable about the cache is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

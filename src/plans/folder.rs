@@ -23,8 +23,8 @@ const LOOK_AFTER: u32 = 64;
 /// Plans as files of a folder, which any number of processes read and write at once.
 ///
 /// A file appears whole, by a rename, and is never changed but by a mark at its end for each time that
-/// it was found. So no locks are needed: whoever meets a file that is gone or broken makes the plan
-/// anew.
+/// it was found. So no locks are needed: a process that meets a file that is gone or broken makes the
+/// plan anew.
 #[derive(Debug)]
 pub struct CacheFolder {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub struct CacheFolder {
     stock: Mutex<Stock>,
 }
 
-/// How full the folder is, as far as this process knows.
+/// Contents of the folder, as far as this process knows.
 #[derive(Debug, Default)]
 struct Stock {
     bytes: u64,
@@ -42,30 +42,30 @@ struct Stock {
 /// A plan in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPlan {
-    /// What it is found by.
+    /// Key by which it is found.
     pub key: PlanKey,
     /// Bytes of its file.
     pub bytes: u64,
-    /// When it was last found, or made.
+    /// Time at which it was last found, or made.
     pub used_at: SystemTime,
-    /// How often it was found here by a process that did not have it.
+    /// Number of times that a process without the plan found it here.
     pub hits: usize,
-    /// What it was made from; `None` if the file is broken.
+    /// Origin of the plan; `None` if the file is broken.
     pub made_from: Option<MadeFrom>,
 }
 
-/// What a plan was made from.
+/// Origin of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeFrom {
     /// The kernel's name.
     pub kernel: String,
     /// The compiler's version.
     pub compiler: String,
-    /// Which numbers the device keeps.
+    /// Number formats that the device keeps: a profile's name.
     pub profile: String,
 }
 
-/// What was removed.
+/// Plans that were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
     /// Files.
@@ -74,7 +74,7 @@ pub struct Cleared {
     pub bytes: u64,
 }
 
-/// What a file system says of a plan.
+/// File of a plan, as the file system describes it.
 #[derive(Clone, Debug)]
 struct Listed {
     key: PlanKey,
@@ -89,7 +89,7 @@ impl CacheFolder {
         Self { path: path.into(), most_bytes, stock: Mutex::default() }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -128,7 +128,8 @@ impl CacheFolder {
         }
     }
 
-    /// Notes that an entry was of use. Where nobody may write, nobody removes entries either.
+    /// Notes that an entry was of use. Does nothing for a file that is only read; such entries are not
+    /// removed either.
     pub(super) fn mark(&self, key: &PlanKey) {
         let file = OpenOptions::new().append(true).open(self.file(key));
         let _ = file.and_then(|mut file| file.write_all(b"."));
@@ -186,7 +187,8 @@ impl CacheFolder {
             };
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             if metadata.is_file() {
-                let (bytes, used_at) = (metadata.len(), metadata.modified()?);
+                let bytes = metadata.len();
+                let used_at = metadata.modified()?;
                 listed.push(Listed { key, path, bytes, used_at });
             }
         }
@@ -259,7 +261,7 @@ impl Drop for Draft {
     }
 }
 
-/// Plans are nobody else's business: they say what is computed.
+/// Creates the folder for this user only: plans say what is computed.
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

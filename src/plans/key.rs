@@ -9,7 +9,7 @@ use super::source::Source;
 
 const BYTES: usize = 32;
 
-/// What a plan is found by: a digest of all that it depends on.
+/// Key by which a plan is found: a digest of all that it depends on.
 ///
 /// To make one takes microseconds, as the kernel is printed for it; to find a plan by it takes
 /// nanoseconds.

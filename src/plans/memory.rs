@@ -12,9 +12,9 @@ use super::key::{KeyHashing, PlanKey};
 /// A plan, or why there is none: a kernel that was refused once is not compiled again.
 pub(super) type Made = Result<Arc<CompilerOutput>, PlanError>;
 
-/// The place of a plan: whoever comes first makes it, and others wait for that.
+/// The place of a plan: the first thread makes the plan, and others wait for it.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct PlanCell {
     made: OnceLock<Made>,
     is_used: AtomicBool,
 }
@@ -23,14 +23,14 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Memory {
     most: usize,
-    places: RwLock<Places>,
+    places: RwLock<PlanCells>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    by_key: HashMap<PlanKey, Arc<Place>, KeyHashing>,
+struct PlanCells {
+    by_key: HashMap<PlanKey, Arc<PlanCell>, KeyHashing>,
     /// Texts as they came: to find one does not take a parser.
-    by_text: HashMap<CompileOptions, HashMap<Box<str>, Arc<Place>>>,
+    by_text: HashMap<CompileOptions, HashMap<Box<str>, Arc<PlanCell>>>,
     texts: usize,
 }
 
@@ -49,7 +49,7 @@ impl Memory {
     }
 
     /// The place of this key, with nothing in it if it is new.
-    pub(super) fn place(&self, key: PlanKey) -> Arc<Place> {
+    pub(super) fn place(&self, key: PlanKey) -> Arc<PlanCell> {
         let places = self.places.upgradable_read();
         if let Some(place) = places.by_key.get(&key) {
             return Arc::clone(place);
@@ -62,7 +62,7 @@ impl Memory {
     }
 
     /// Has a text lead to a place.
-    pub(super) fn note_text(&self, text: &str, options: &CompileOptions, place: &Arc<Place>) {
+    pub(super) fn note_text(&self, text: &str, options: &CompileOptions, place: &Arc<PlanCell>) {
         let mut places = self.places.write();
         if places.texts >= self.most {
             places.sweep(self.most / 2);
@@ -73,13 +73,13 @@ impl Memory {
         }
     }
 
-    /// How many plans there are.
+    /// Number of plans.
     pub(super) fn plans(&self) -> usize {
         self.places.read().by_key.len()
     }
 }
 
-impl Places {
+impl PlanCells {
     /// Removes what was not used since the last time, and if that is not enough, whatever comes.
     fn sweep(&mut self, most: usize) {
         for texts in self.by_text.values_mut() {
@@ -102,8 +102,8 @@ fn take(room: &mut usize) -> bool {
     is_free
 }
 
-impl Place {
-    /// What is here, if it has been made.
+impl PlanCell {
+    /// The plan that is here, if it has been made.
     fn made(&self) -> Option<Made> {
         let made = self.made.get()?.clone();
         // Most finds change nothing: the line stays in every core's cache.
@@ -113,7 +113,7 @@ impl Place {
         Some(made)
     }
 
-    /// What is here, or what `make` gives. Others who come in the meantime wait for it.
+    /// The plan that is here, else the result of `make`. Threads that ask in the meantime wait for it.
     pub(super) fn made_by(&self, make: impl FnOnce() -> Made) -> Made {
         self.is_used.store(true, Ordering::Relaxed);
         self.made.get_or_init(make).clone()

@@ -11,7 +11,7 @@ const SWITCH: &str = "SPYRE_CACHE";
 const FOLDER: &str = "SPYRE_CACHE_DIR";
 const BYTES: &str = "SPYRE_CACHE_BYTES";
 
-/// Where plans are kept, and how many.
+/// Folder in which plans are kept, and limits.
 ///
 /// | variable | what it says |
 /// |---|---|
@@ -42,20 +42,17 @@ impl CacheSettings {
         Self { folder: Some(folder.into()), ..Self::in_memory() }
     }
 
-    /// What the environment says.
+    /// Settings from the environment.
     pub fn from_environment() -> Result<Self, SettingsError> {
         Self::from_variables(|name| env::var_os(name))
     }
 
-    /// What variables say that `variable` gives.
+    /// Settings from the variables that `variable` gives.
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SettingsError> {
         let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
-        let folder = match is_on(text(SWITCH))? {
-            true => folder(&variable),
-            false => None,
-        };
+        let folder = if is_on(text(SWITCH))? { folder(&variable) } else { None };
         let most_bytes = match text(BYTES).filter(|value| !value.trim().is_empty()) {
             None => Self::in_memory().most_bytes,
             Some(value) => parse_bytes(&value).ok_or(SettingsError::Bytes { value })?,

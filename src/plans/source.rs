@@ -21,7 +21,7 @@ impl Source {
         ))
     }
 
-    /// What an entry says that it was made from.
+    /// The source that an entry says it was made from.
     pub(super) fn of_text(text: &str) -> Self {
         Self(text.to_owned())
     }

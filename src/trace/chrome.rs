@@ -28,7 +28,7 @@ fn complete(row: &Row, span: &Span, pid: u32, tid: u32) -> Value {
     let argument = |(name, value): &(&str, Argument)| {
         let value = match value {
             Argument::Number(number) => json!(number),
-            Argument::Text(text) => json!(text),
+            Argument::String(text) => json!(text),
         };
         ((*name).to_owned(), value)
     };

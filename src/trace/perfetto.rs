@@ -42,7 +42,8 @@ const STATE_CLEARED: u64 = 1;
 const EXPLICIT: u64 = 3;
 
 pub(super) fn encode(processes: &[Process]) -> Vec<u8> {
-    let (mut tracks, mut events) = (Vec::new(), Vec::new());
+    let mut tracks = Vec::new();
+    let mut events = Vec::new();
     let mut uuids = 1..;
     let mut uuid = || uuids.next().unwrap_or(0);
     for (process, pid) in processes.iter().zip(1..) {
@@ -101,7 +102,7 @@ fn begin(track: u64, category: &str, span: &Span) -> Message {
         let annotation = Message::default().text(field::ANNOTATION_NAME, name);
         let annotation = match value {
             Argument::Number(number) => annotation.number(field::UNSIGNED, *number),
-            Argument::Text(text) => annotation.text(field::TEXT, text),
+            Argument::String(text) => annotation.text(field::TEXT, text),
         };
         event.message(field::ANNOTATION, &annotation)
     })

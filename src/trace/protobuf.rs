@@ -1,4 +1,4 @@
-//! As much of protobuf's wire format as traces need: varints, and bytes with their length.
+//! Part of protobuf's wire format that traces need: varints, and bytes with their length.
 
 const VARINT: u64 = 0;
 const BYTES: u64 = 2;

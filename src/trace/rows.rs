@@ -32,14 +32,15 @@ pub(super) struct Span {
     pub(super) arguments: Vec<(&'static str, Argument)>,
 }
 
-/// What is told of a span.
+/// Value of a span's argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Argument {
     Number(u64),
-    Text(String),
+    String(String),
 }
 
-/// For each device the host's clock, and if any block has a modelled time, the card's.
+/// Processes of each device: one in the host's clock, and if any block has a modelled time, one in the
+/// card's.
 pub(super) fn processes(traces: &[Trace]) -> Vec<Process> {
     let clock = Clock::of(traces);
     let several = traces.len() > 1;
@@ -47,7 +48,8 @@ pub(super) fn processes(traces: &[Trace]) -> Vec<Process> {
 }
 
 fn of_device(trace: &Trace, clock: &Clock, is_one_of_several: bool) -> Vec<Process> {
-    let (device, blocks) = (trace.device, &trace.blocks);
+    let device = trace.device;
+    let blocks = &trace.blocks;
     let mut rows = Vec::new();
     for stream in by_key(blocks, |block| Some(block.stream.0)).values() {
         rows.extend(stream_rows(stream, clock));
@@ -106,7 +108,8 @@ fn run(block: &TracedBlock, clock: &Clock) -> Span {
 fn modelled(blocks: &[TracedBlock]) -> Option<Process> {
     let timed = |block: &TracedBlock| block.modelled_nanoseconds.map(|_| block.stream.0);
     let rows = by_key(blocks, timed).into_iter().map(|(stream, blocks)| {
-        let (mut now, mut spans) = (0, Vec::new());
+        let mut now = 0;
+        let mut spans = Vec::new();
         for block in blocks {
             if block.is_kernel() {
                 spans.push(launch(block, now));
@@ -123,7 +126,7 @@ fn modelled(blocks: &[TracedBlock]) -> Option<Process> {
     (!rows.is_empty()).then(|| Process { name: "modelled card".to_owned(), rows })
 }
 
-/// What comes before a kernel runs.
+/// Span of a kernel's launch, which comes before it runs.
 fn launch(block: &TracedBlock, start: u64) -> Span {
     let mut span = span(block, start, start + cost::launch());
     span.name = format!("launch of {}", span.name);
@@ -132,7 +135,7 @@ fn launch(block: &TracedBlock, start: u64) -> Span {
 
 fn with_basis(mut span: Span, is_assumed: bool) -> Span {
     let basis = if is_assumed { "assumed" } else { "modelled after measured kernels" };
-    span.arguments.push(("basis", Argument::Text(basis.to_owned())));
+    span.arguments.push(("basis", Argument::String(basis.to_owned())));
     span
 }
 
@@ -146,15 +149,15 @@ fn span(block: &TracedBlock, start: u64, end: u64) -> Span {
     let mut arguments = vec![
         ("stream", Argument::Number(block.stream.0.into())),
         ("sequence", Argument::Number(block.sequence)),
-        ("kind", Argument::Text(block.kind.to_string())),
-        ("state", Argument::Text(state.to_owned())),
+        ("kind", Argument::String(block.kind.to_string())),
+        ("state", Argument::String(state.to_owned())),
     ];
     if block.queued_at > 0 {
         let queued = block.started_at.saturating_sub(block.queued_at);
         arguments.push(("queued_ns", Argument::Number(queued)));
     }
     if let Some(shapes) = &block.shapes {
-        arguments.push(("shapes", Argument::Text(shapes.clone())));
+        arguments.push(("shapes", Argument::String(shapes.clone())));
     }
     Span { name: block.title(), start, end, arguments }
 }

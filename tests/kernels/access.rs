@@ -337,7 +337,7 @@ fn both_profiles_gather_and_scatter() -> Result<(), Failure> {
 }
 
 #[test]
-fn an_index_out_of_range_is_told_and_the_stream_goes_on() -> Result<(), Failure> {
+fn an_index_out_of_range_is_reported_and_the_stream_goes_on() -> Result<(), Failure> {
     let bed = Bed::open()?;
     let load: Kernel = "kernel embedding(n, v, d) {
         in ids: int64[n]
@@ -359,11 +359,11 @@ fn an_index_out_of_range_is_told_and_the_stream_goes_on() -> Result<(), Failure>
             let mut arrays = arrays_of(kernel, &[3, 5, 65]);
             arrays[0].elements = [0, index, 1].map(Constant::Int).to_vec();
             let outcome = bed.run(kernel, &[], &arrays);
-            let told =
+            let expected =
                 format!("index {index} is out of range for dimension {dimension} with size 5");
             match outcome {
                 Ok(_) => assert!(is_inside, "{index}"),
-                Err(error) => assert!(error.to_string().contains(&told), "{error}"),
+                Err(error) => assert!(error.to_string().contains(&expected), "{error}"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What goes along a dim, and what is made from counters: against the interpreter, bit for bit.
+//! Operations along a dim, and numbers made from counters: against the interpreter, bit for bit.
 
 use spyre::artifact::Constant;
 use spyre::compiler::{Array, Kernel};
@@ -13,7 +13,7 @@ fn check(bed: &Bed, text: &str, extents: &[usize]) -> Result<(), Failure> {
     bed.check_kernel(&text.parse()?, extents, &[], Tolerance::None)
 }
 
-/// The same kernel along the last dim and along the first, over all sizes.
+/// Checks a kernel along the last dim and along the first, over all sizes.
 fn check_both_ways(bed: &Bed, body: &str, dtypes: [&str; 2]) -> Result<(), Failure> {
     let [from, to] = dtypes;
     for dim in ["rows", "columns"] {
@@ -172,7 +172,8 @@ fn nan_and_zeros_are_sought_and_sorted_as_torch_does() -> Result<(), Failure> {
         down = order_descending<i>(x)
         sorted = sort<i>(x)
     }";
-    let (kernel, count): (Kernel, _) = (text.parse()?, special().shape[0]);
+    let kernel: Kernel = text.parse()?;
+    let count = special().shape[0];
     let mut arrays = arrays_of(&kernel, &[count]);
     arrays[0] = special();
     let bed = Bed::open()?;

@@ -156,7 +156,7 @@ impl Bed {
         self.check_kernel(&text.parse()?, extents, scalars, Tolerance::OfDType)
     }
 
-    /// The same of a kernel.
+    /// Like [`check`](Self::check), for a kernel and a tolerance.
     pub(crate) fn check_kernel(
         &self,
         kernel: &Kernel,
@@ -167,7 +167,7 @@ impl Bed {
         self.check_arrays(kernel, extents, scalars, arrays_of(kernel, extents), tolerance)
     }
 
-    /// The same of a text, with integers of some operands that are coordinates below a bound.
+    /// Like [`check`](Self::check), with coordinates below a bound as the integers of some operands.
     pub(crate) fn check_at(
         &self,
         text: &str,
@@ -188,7 +188,7 @@ impl Bed {
         self.check_arrays(&kernel, extents, scalars, arrays, Tolerance::OfDType)
     }
 
-    /// The same with tensors that hold something special.
+    /// Like [`check_kernel`](Self::check_kernel), with the given contents of tensors.
     pub(crate) fn check_arrays(
         &self,
         kernel: &Kernel,
@@ -201,7 +201,7 @@ impl Bed {
         self.compare(kernel, extents, scalars, (&tensors, arrays), tolerance)
     }
 
-    /// The same with tensors that are views of others.
+    /// Like [`check_kernel`](Self::check_kernel), with tensors that are views of others, and no tolerance.
     pub(crate) fn check_views(
         &self,
         kernel: &Kernel,
@@ -209,7 +209,8 @@ impl Bed {
         scalars: &[Constant],
         views: &[Seen],
     ) -> Result<(), Failure> {
-        let (mut tensors, mut arrays) = (Vec::new(), Vec::new());
+        let mut tensors = Vec::new();
+        let mut arrays = Vec::new();
         for (array, seen) in arrays_of(kernel, extents).into_iter().zip(views) {
             let (tensor, array) = self.seen(&array, *seen)?;
             tensors.push(tensor);
@@ -221,9 +222,10 @@ impl Bed {
 
     /// A view as large as an array, and what it shows.
     fn seen(&self, like: &Array, seen: Seen) -> Result<(SpyreTensor, Array), Failure> {
-        let (rank, mut shape) = (like.shape.len(), like.shape.clone());
+        let rank = like.shape.len();
+        let mut shape = like.shape.clone();
         match seen {
-            Seen::Turned if rank > 1 => shape.swap(rank - 2, rank - 1),
+            Seen::Restickified if rank > 1 => shape.swap(rank - 2, rank - 1),
             Seen::Shifted => shape.iter_mut().for_each(|extent| *extent += 3),
             Seen::Repeated if rank > 0 => shape[0] = shape[0].min(1),
             _ => {}
@@ -231,7 +233,7 @@ impl Bed {
         let storage = numbers(like.dtype, &shape, 5);
         let mut tensor = SpyreTensor::from_host(&self.stream, &host(&storage)?)?;
         match seen {
-            Seen::Turned if rank > 1 => tensor = tensor.transpose(rank - 2, rank - 1)?,
+            Seen::Restickified if rank > 1 => tensor = tensor.transpose(rank - 2, rank - 1)?,
             Seen::Shifted => {
                 for (dim, &extent) in like.shape.iter().enumerate() {
                     tensor = tensor.narrow(dim, 2, extent)?;
@@ -246,7 +248,8 @@ impl Bed {
         }
         let mut array = like.clone();
         for (at, element) in array.elements.iter_mut().enumerate() {
-            let (mut rest, mut place) = (at, tensor.view().offset());
+            let mut rest = at;
+            let mut place = tensor.view().offset();
             for (extent, stride) in like.shape.iter().zip(tensor.view().stride()).rev() {
                 place += rest % extent * stride;
                 rest /= extent;
@@ -268,7 +271,8 @@ impl Bed {
         for (tensor, array) in tensors.iter().zip(&arrays) {
             let host = tensor.to_host(&self.stream)?;
             self.stream.synchronize()?;
-            let (ours, expected) = (floats(&host)?, array.floats());
+            let ours = floats(&host)?;
+            let expected = array.floats();
             let tolerance = tolerance.of(array.dtype);
             for (at, (a, b)) in ours.iter().zip(&expected).enumerate() {
                 let is_close = a == b
@@ -285,24 +289,24 @@ impl Bed {
     }
 }
 
-/// How a tensor lies in its storage.
+/// View by which a tensor sees its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Plain,
     /// Its last two dims are exchanged.
-    Turned,
+    Restickified,
     /// It is a part of a larger one.
     Shifted,
     /// Its first dim repeats one row.
     Repeated,
 }
 
-/// How far results may be from the interpreter's.
+/// Difference that results may have from the interpreter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tolerance {
     /// A few units of the dtype's last place.
     OfDType,
-    /// What sums of inexact numbers may lose.
+    /// The error that sums of inexact numbers may have.
     OfSums,
     /// Not at all.
     None,

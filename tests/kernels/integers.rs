@@ -19,11 +19,12 @@ fn array(dtype: DType, numbers: &[i64]) -> Array {
     array
 }
 
-/// What the card and the interpreter give for `y`, the last operand.
+/// Results of the card and of the interpreter for `y`, the last operand.
 fn results(bed: &Bed, text: &str, arrays: &mut [Array]) -> Result<[Vec<i64>; 2], Failure> {
     let kernel: Kernel = text.parse()?;
     let y = arrays.last().expect("a result");
-    let (format, count) = (y.dtype.host_format(), y.elements.len());
+    let format = y.dtype.host_format();
+    let count = y.elements.len();
     let width = format.element_bytes().ok_or("an element")?;
     let bytes = bed.run(&kernel, &[], arrays)?;
     let number = |bytes: &[u8]| match Scalar::decode(format, bytes) {
@@ -45,10 +46,12 @@ fn results(bed: &Bed, text: &str, arrays: &mut [Array]) -> Result<[Vec<i64>; 2],
 #[test]
 fn operations_wrap_shift_and_divide_as_in_pytorch() -> Result<(), Failure> {
     let bed = Bed::open()?;
-    let (mut values, mut checked) = (Vec::new(), 0);
+    let mut values = Vec::new();
+    let mut checked = 0;
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');
-        let (op, name) = (words.next().ok_or("an op")?, words.next().ok_or("a dtype")?);
+        let op = words.next().ok_or("an op")?;
+        let name = words.next().ok_or("a dtype")?;
         let dtype = dtype(name);
         let expected: Vec<Option<i64>> = words.map(|word| word.parse().ok()).collect();
         if op == "values" {
@@ -57,10 +60,8 @@ fn operations_wrap_shift_and_divide_as_in_pytorch() -> Result<(), Failure> {
         }
         let pairs = values.iter().flat_map(|&a| values.iter().map(move |&b| (a, b)));
         let is_unary = expected.len() == values.len();
-        let given: Vec<(i64, i64)> = match is_unary {
-            true => values.iter().map(|&a| (a, 0)).collect(),
-            false => pairs.collect(),
-        };
+        let given: Vec<(i64, i64)> =
+            if is_unary { values.iter().map(|&a| (a, 0)).collect() } else { pairs.collect() };
         let known = given.into_iter().zip(expected);
         let (given, expected): (Vec<_>, Vec<i64>) =
             known.filter_map(|(given, expected)| Some((given, expected?))).unzip();

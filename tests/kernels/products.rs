@@ -175,7 +175,7 @@ fn a_sum_over_nothing_is_zero() -> Result<(), Failure> {
     bed.check(BATCHED, &[2, 0, 4, 3], &[])
 }
 
-/// What a product is stored to differs along a dim that it does not.
+/// The operand that stores the product has a dim that the product does not have.
 #[test]
 fn a_product_is_computed_once_for_what_it_is_repeated_along() -> Result<(), Failure> {
     let text = "kernel outer(m, n, z, k) {
@@ -257,7 +257,8 @@ fn results_of_fewer_dims_share_the_products_of_the_widest() -> Result<(), Failur
 
 #[test]
 fn results_of_fewer_dims_are_there_even_if_the_widest_is_empty() -> Result<(), Failure> {
-    let (bed, kernel): (_, Kernel) = (Bed::open()?, LOGARITHMS.parse()?);
+    let bed = Bed::open()?;
+    let kernel: Kernel = LOGARITHMS.parse()?;
     for extents in [[2, 5, 7, 8, 6], [1, 66, 130, 16, 300], [2, 33, 65, 8, 0], [1, 3, 4, 0, 2]] {
         bed.check_kernel(&kernel, &extents, &[], Tolerance::OfSums)?;
     }
@@ -275,7 +276,8 @@ fn a_tile_of_keys_of_which_a_mask_leaves_nothing_is_passed_over() -> Result<(), 
 
 #[test]
 fn rows_without_a_key_are_what_the_interpreter_says() -> Result<(), Failure> {
-    let (bed, scores) = (Bed::open()?, "sum<d>(query * key) * 0.03");
+    let bed = Bed::open()?;
+    let scores = "sum<d>(query * key) * 0.03";
     // All keys are masked: for all rows, for the first of them, and but for the last tile.
     for condition in ["t < 0", "t < q - 40", "t > 290"] {
         let plain = attention("", &format!("where({condition}, {scores}, -inf)"));
@@ -387,9 +389,11 @@ impl Dice {
 /// A product of something, in some layouts, and something after it: exact in every order.
 fn random_product(dice: &mut Dice) -> String {
     let batch = dice.pick(&["", "b, "]);
-    let (x, w) = (dice.pick(&["m, k", "k, m"]), dice.pick(&["k, n", "n, k"]));
+    let x = dice.pick(&["m, k", "k, m"]);
+    let w = dice.pick(&["k, n", "n, k"]);
     let dtypes = ["float32", "float16", "bfloat16", "float32"];
-    let (of_x, of_w) = (dice.pick(&dtypes), dice.pick(&dtypes));
+    let of_x = dice.pick(&dtypes);
+    let of_w = dice.pick(&dtypes);
     let left = dice.pick(&["x", "where(x > 0, x, 0)", "(x + f32(k % 2))", "x"]);
     let right = dice.pick(&["w", "(w * 0.5)", "f32(i)", "w"]);
     let after =
@@ -422,7 +426,7 @@ fn random_products_of_any_views_under_both_profiles() -> Result<(), Failure> {
         while extents.iter().product::<usize>() > MOST_PLACES {
             extents[dice.pick(&[1, 2, 3])] = 5;
         }
-        let ways = [Seen::Plain, Seen::Turned, Seen::Shifted, Seen::Repeated];
+        let ways = [Seen::Plain, Seen::Restickified, Seen::Shifted, Seen::Repeated];
         let mut views: Vec<Seen> = kernel.operands().iter().map(|_| dice.pick(&ways)).collect();
         // A store to one place for many would leave the last one's value.
         views[5] = dice.pick(&ways[..3]);

@@ -52,9 +52,9 @@ struct Maker<'a> {
     dims: Vec<DimId>,
     extents: Vec<usize>,
     values: Vec<Known>,
-    /// What can be loaded, along which dims.
+    /// Operands that can be loaded, with their dims and lanes.
     operands: Vec<(OperandId, Vec<DimId>, Lane)>,
-    /// How long dims may be, and how many places they may have together.
+    /// Lengths that dims may have, and the most places that they may have together.
     sizes: (&'static [usize], usize),
 }
 
@@ -94,7 +94,7 @@ impl Maker<'_> {
         if self.choices.below(2) == 1 {
             self.store_anywhere("z")?;
         }
-        // A dim that no tensor has is nobody's.
+        // Each dim must be a dim of a tensor.
         let whole = self.dims.clone();
         let all = self.builder.operand("whole", Role::In, DType::Int8, &whole)?;
         let _ = self.builder.load(all)?;
@@ -157,7 +157,8 @@ impl Maker<'_> {
     }
 
     fn select(&mut self, value: ValueId, lane: Lane, most: f64) -> Result<(), Refusal> {
-        let (condition, other) = (self.value_of(Lane::Bool), self.value_of(lane));
+        let condition = self.value_of(Lane::Bool);
+        let other = self.value_of(lane);
         let (Some(condition), Some(other)) = (condition, other) else { return Ok(()) };
         let made = self.builder.select(condition.value, value, other.value)?;
         self.know(made, most.max(other.most))
@@ -209,7 +210,7 @@ impl Maker<'_> {
         self.know(made, most)
     }
 
-    /// How long a dim is, or a few random bits for each of some numbers.
+    /// Adds the length of a dim, or a few random bits for each of some numbers.
     fn size_or_random(&mut self, value: ValueId, lane: Lane) -> Result<(), Refusal> {
         if lane != Lane::I64 || self.choices.below(2) == 0 {
             let dims = self.dims.clone();

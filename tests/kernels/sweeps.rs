@@ -22,7 +22,7 @@ const LAYER_NORM: &str = "kernel layer_norm(i, j) {
     y = d * rsqrt(sum<j>(d * d) / f32(size(j)) + 0.00001) * w
 }";
 
-/// What the first loop loads is needed by both of the others, and in another lane.
+/// Both of the later loops need what the first one loads, and in another lane.
 const SPREAD: &str = "kernel spread(i, j) {
     in x: float16[i, j]
     out y: float32[i, j]
@@ -93,7 +93,8 @@ fn what_is_kept_is_the_same_for_any_number_of_threads() -> Result<(), Failure> {
     Ok(())
 }
 
-/// In one pass where nobody wants the differences, near the ends of the range and far from them.
+/// Makes powers in one pass where the differences are not stored, near the ends of the range and far from
+/// them.
 #[test]
 fn powers_of_differences_do_not_depend_on_how_they_are_made() -> Result<(), Failure> {
     for scale in ["1", "40", "100000"] {
@@ -119,11 +120,10 @@ fn powers_of_differences_do_not_depend_on_how_they_are_made() -> Result<(), Fail
     Ok(())
 }
 
-/// What another number does to each of a row: with one that all of them meet, with their own, or with one
-/// for each column.
+/// Other operands of a chain: one number for each row, for each element, for each column, and a constant.
 const OTHERS: [&str; 4] = ["r", "f", "c", "0.3"];
 
-/// In one pass where nobody wants what is in between.
+/// Makes the chain in one pass where the values in between are not stored.
 #[test]
 fn chains_of_sums_and_products_do_not_depend_on_how_they_are_made() -> Result<(), Failure> {
     let ops = ["+", "-", "*"];
@@ -156,7 +156,7 @@ fn chains_of_sums_and_products_do_not_depend_on_how_they_are_made() -> Result<()
     Ok(())
 }
 
-/// With squares that nobody wants and with others.
+/// Compares squares that are not stored with squares that are.
 #[test]
 fn sums_of_squares_do_not_depend_on_how_they_are_made() -> Result<(), Failure> {
     let text = |also: &str, store: &str| {

@@ -87,7 +87,7 @@ pub(crate) fn product(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> Vec<f32> {
     c
 }
 
-/// What ran on a stream since its block number `since`, in order.
+/// Blocks that ran on a stream since its block number `since`, in order.
 pub(crate) fn trace(stream: &SpyreStream, since: u64) -> Vec<(BlockKind, String)> {
     let records = stream.device().context().scheduler().flight_record();
     let mut records: Vec<Record> = records

@@ -30,7 +30,8 @@ fn an_operation_of_copies_alone_needs_no_compute() -> Result<(), Error> {
         let stream = device.default_stream()?;
         let handle = stream.flex().allocate(300)?;
         let range = DeviceRange::start_of(handle, 300);
-        let (source, target) = (HostBuffer::from(vec![7; 300]), HostBuffer::zeroed(300));
+        let source = HostBuffer::from(vec![7; 300]);
+        let target = HostBuffer::zeroed(300);
 
         let there = PreProcessCompute::copy_to_device(HostAddress::Buffer(source), range);
         let back = PreProcessCompute::copy_from_device(HostAddress::Buffer(target.clone()), range);

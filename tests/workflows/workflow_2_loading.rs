@@ -55,7 +55,8 @@ fn to_load_again_copies_nothing() -> Result<(), Error> {
         let stream = device.default_stream()?;
         let plan = ExecutionPlan::from_compiler_output(samples::addition(F32, None)?)?;
         plan.load(&stream)?;
-        let (handles, blocks) = (plan.operations()[0].device_handles(), trace_length(&stream)?);
+        let handles = plan.operations()[0].device_handles();
+        let blocks = trace_length(&stream)?;
 
         plan.load(&stream)?;
         plan.load(&device.stream(Priority::High)?)?;
@@ -73,7 +74,8 @@ fn trace_length(stream: &SpyreStream) -> Result<usize, Error> {
 #[test]
 fn streams_share_code_and_have_entries_of_their_own() -> Result<(), Error> {
     each_card(|device| {
-        let (first, second) = (device.default_stream()?, device.stream(Priority::Low)?);
+        let first = device.default_stream()?;
+        let second = device.stream(Priority::Low)?;
         let plan = ExecutionPlan::from_compiler_output(samples::addition(F32, None)?)?;
         plan.load(&first)?;
 
@@ -117,7 +119,8 @@ fn a_plan_from_files_gives_the_same_bytes() -> Result<(), Error> {
 
     each_card(|device| {
         let stream = device.default_stream()?;
-        let (a, b) = (put(&stream, &whole(&[128, 64], 1))?, put(&stream, &whole(&[64, 64], 2))?);
+        let a = put(&stream, &whole(&[128, 64], 1))?;
+        let b = put(&stream, &whole(&[64, 64], 2))?;
         let results = [output.clone(), loaded.clone()].map(|output| {
             let plan = ExecutionPlan::from_compiler_output(output)?;
             plan.load(&stream)?;

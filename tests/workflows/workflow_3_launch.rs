@@ -16,7 +16,8 @@ fn a_launch_is_copy_correction_compute() -> Result<(), Error> {
         let plan = ExecutionPlan::from_compiler_output(output)?;
         plan.load(&stream)?;
         device.synchronize()?; // else the first launch waits for the copies on the device
-        let (a, b) = (whole(&[64, 80], 1), whole(&[80, 96], 2));
+        let a = whole(&[64, 80], 1);
+        let b = whole(&[80, 96], 2);
         let tensors = [put(&stream, &a)?, put(&stream, &b)?, poisoned(&stream, &[64, 96])?];
         let before = stream.flex().copy_staged(&[0; 128], tensors_range(&tensors[2]))?.sequence;
 
@@ -49,10 +50,14 @@ fn the_words_that_correction_wrote_are_in_device_memory() -> Result<(), Error> {
         plan.load(&stream)?;
         let compute = plan.operations()[0].compute().expect("it multiplies").clone();
         let blank = compute.read_entry(&stream)?;
-        assert!(blank.operand(Operand(0)).expect("there are four").is_err(), "nobody filled it");
+        assert!(
+            blank.operand(Operand(0)).expect("there are four").is_err(),
+            "no correction filled it"
+        );
 
         for (m, k, n) in [(5, 70, 33), (64, 64, 64)] {
-            let (a, b) = (whole(&[m, k], 1), whole(&[k, n], 2));
+            let a = whole(&[m, k], 1);
+            let b = whole(&[k, n], 2);
             let tensors = [put(&stream, &a)?, put(&stream, &b)?, poisoned(&stream, &[m, n])?];
             launch_kernel(&stream, &plan, &tensors)?;
 
@@ -87,13 +92,15 @@ fn one_program_serves_every_size_and_view_of_its_class() -> Result<(), Error> {
                 .into_iter()
                 .enumerate()
         {
-            let (a, b) = (whole(&[k, m], seed as u64), whole(&[k + 2, n + 3], 50 + seed as u64));
+            let a = whole(&[k, m], seed as u64);
+            let b = whole(&[k + 2, n + 3], 50 + seed as u64);
             let c = poisoned(&stream, &[m, n])?;
             let a_view = put(&stream, &a)?.transpose(0, 1)?;
             let b_view = put(&stream, &b)?.narrow(0, 1, k)?.narrow(1, 2, n)?;
             launch_kernel(&stream, &plan, &[a_view, b_view, c.clone()])?;
 
-            let (a, b) = (values(&a), values(&b));
+            let a = values(&a);
+            let b = values(&b);
             let a: Vec<f32> = (0..m * k).map(|at| a[at % k * m + at / k]).collect();
             let b: Vec<f32> = (0..k * n).map(|at| b[(at / n + 1) * (n + 3) + at % n + 2]).collect();
             assert_eq!(read(&stream, &c)?, product(&a, &b, [m, k, n]), "{m} {k} {n}");

@@ -21,7 +21,8 @@ fn check(
     plan: &ExecutionPlan,
     [m, k, n]: [usize; 3],
 ) -> Result<usize, Error> {
-    let (a, b) = (whole(&[m, k], 1), whole(&[k, n], 2));
+    let a = whole(&[m, k], 1);
+    let b = whole(&[k, n], 2);
     let tensors = [put(stream, &a)?, put(stream, &b)?, poisoned(stream, &[m, n])?];
     stream.synchronize()?;
     let before = trace_end(stream);
@@ -42,7 +43,8 @@ fn four_tiles_along_m_are_twelve_blocks_in_order() -> Result<(), Error> {
     each_card(|device| {
         let stream = device.default_stream()?;
         let plan = matmul(&stream, [64, 64, 64])?;
-        let (a, b) = (whole(&[256, 64], 1), whole(&[64, 64], 2));
+        let a = whole(&[256, 64], 1);
+        let b = whole(&[64, 64], 2);
         let tensors = [put(&stream, &a)?, put(&stream, &b)?, poisoned(&stream, &[256, 64])?];
 
         let last = launch_kernel(&stream, &plan, &tensors)?.sequence;
@@ -90,14 +92,18 @@ fn views_are_tiled_as_they_are_seen() -> Result<(), Error> {
         let stream = device.default_stream()?;
         let plan = matmul(&stream, [32, 32, 32])?;
         let [m, k, n] = [75, 64, 50];
-        let (a, b, c) = (whole(&[k, m], 1), whole(&[k + 1, n + 5], 2), whole(&[m + 4, n + 9], 3));
+        let a = whole(&[k, m], 1);
+        let b = whole(&[k + 1, n + 5], 2);
+        let c = whole(&[m + 4, n + 9], 3);
         let whole_c = put(&stream, &c)?;
         let a_view = put(&stream, &a)?.transpose(0, 1)?;
         let b_view = put(&stream, &b)?.narrow(0, 1, k)?.narrow(1, 4, n)?;
         let c_view = whole_c.narrow(0, 2, m)?.narrow(1, 7, n)?;
         launch_kernel(&stream, &plan, &[a_view, b_view, c_view])?;
 
-        let (a, b, mut expected) = (values(&a), values(&b), values(&c));
+        let a = values(&a);
+        let b = values(&b);
+        let mut expected = values(&c);
         let a: Vec<f32> = (0..m * k).map(|at| a[at % k * m + at / k]).collect();
         let b: Vec<f32> = (0..k * n).map(|at| b[(at / n + 1) * (n + 5) + at % n + 4]).collect();
         for (at, value) in product(&a, &b, [m, k, n]).into_iter().enumerate() {
@@ -145,7 +151,8 @@ fn strict_and_tiled_launches_are_public_too() -> Result<(), Error> {
         let stream = device.default_stream()?;
         let plan = matmul(&stream, [16, 16, 16])?;
         let operation = &plan.operations()[0];
-        let (a, b) = (whole(&[48, 16], 1), whole(&[16, 16], 2));
+        let a = whole(&[48, 16], 1);
+        let b = whole(&[16, 16], 2);
         let tensors = [put(&stream, &a)?, put(&stream, &b)?, poisoned(&stream, &[48, 16])?];
         let error = stream.launch(operation, &tensors).expect_err("48 is not 16");
         assert_eq!(

@@ -15,15 +15,18 @@ use crate::bed::{card, each_card, open_with, poisoned, product, put, read, value
 fn two_streams_launch_two_plans() -> Result<(), Error> {
     each_card(|device| {
         let f32s = Elements::exact(DType::Float32);
-        let (stream_a, stream_b) = (device.stream(Priority::Low)?, device.stream(Priority::Low)?);
+        let stream_a = device.stream(Priority::Low)?;
+        let stream_b = device.stream(Priority::Low)?;
         let plan_1 =
             ExecutionPlan::from_compiler_output(samples::matmul(f32s, Some([32, 32, 32]))?)?;
         let plan_2 = ExecutionPlan::from_compiler_output(samples::addition(f32s, None)?)?;
         plan_1.load(&stream_a)?;
         plan_2.load(&stream_b)?;
-        let (a, b) = (whole(&[96, 32], 1), whole(&[32, 32], 2));
+        let a = whole(&[96, 32], 1);
+        let b = whole(&[32, 32], 2);
         let first = [put(&stream_a, &a)?, put(&stream_a, &b)?, poisoned(&stream_a, &[96, 32])?];
-        let (c, d) = (whole(&[50, 60], 3), whole(&[50, 60], 4));
+        let c = whole(&[50, 60], 3);
+        let d = whole(&[50, 60], 4);
         let second = [put(&stream_b, &c)?, put(&stream_b, &d)?, poisoned(&stream_b, &[50, 60])?];
 
         launch_kernel(&stream_a, &plan_1, &first)?;
@@ -42,12 +45,17 @@ fn two_streams_launch_two_plans() -> Result<(), Error> {
 fn an_event_orders_what_streams_do() -> Result<(), Error> {
     each_card(|device| {
         let f32s = Elements::exact(DType::Float32);
-        let (makes, takes) = (device.stream(Priority::Low)?, device.stream(Priority::High)?);
+        let makes = device.stream(Priority::Low)?;
+        let takes = device.stream(Priority::High)?;
         let plan = ExecutionPlan::from_compiler_output(samples::addition(f32s, None)?)?;
         plan.load(&makes)?;
-        let (a, b) = (whole(&[30, 40], 1), whole(&[30, 40], 2));
+        let a = whole(&[30, 40], 1);
+        let b = whole(&[30, 40], 2);
         let [once, twice] = [(); 2].map(|()| poisoned(&makes, &[30, 40]));
-        let (a_there, b_there, once, twice) = (put(&makes, &a)?, put(&makes, &b)?, once?, twice?);
+        let a_there = put(&makes, &a)?;
+        let b_there = put(&makes, &b)?;
+        let once = once?;
+        let twice = twice?;
 
         launch_kernel(&makes, &plan, &[a_there, b_there.clone(), once.clone()])?;
         let made = Event::new();
@@ -110,7 +118,8 @@ fn crowd(device: &Device, launches_each: u64) -> Result<(), Error> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|at| {
-                let (stream, plan) = (streams[at % 2].clone(), plan.clone());
+                let stream = streams[at % 2].clone();
+                let plan = plan.clone();
                 scope.spawn(move || launches(&stream, &plan, at as u64, launches_each))
             })
             .collect();

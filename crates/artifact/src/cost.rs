@@ -1,4 +1,4 @@
-//! What work would take on a real card: a function of its sizes alone.
+//! Time that work would take on a real card: a function of its sizes alone.
 //!
 //! Kernels follow a model that was fitted to measured ones; it says how far off it is for each kind of
 //! kernel. Time is that of the products or of device memory, whichever is longer, and that of the ring

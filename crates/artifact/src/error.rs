@@ -3,7 +3,7 @@ use std::fmt;
 use crate::isa::Refusal;
 use crate::spyrecode::SpyreCodeFlaw;
 
-/// What bytes, programs and plans can be refused for. An `Err` means that nothing was kept.
+/// Reason why bytes, a program or a plan is refused. An `Err` means that nothing was kept.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("{what}: {found}, but the program needs {expected}")]
     Mismatch { what: &'static str, found: u64, expected: u64 },
 
-    /// An intermediate whose length nobody knows.
+    /// An intermediate with a dim of unknown length.
     #[error("intermediate {name:?}: dim {dim} has no usable extent here")]
     UnknownExtent { name: String, dim: String },
 
@@ -69,7 +69,7 @@ pub enum Error {
     File { file: String, reason: String },
 }
 
-/// What a field should have held.
+/// Value that a field should have held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {
@@ -91,7 +91,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// Why operand words describe no tensor.
+/// Reason why operand words describe no tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

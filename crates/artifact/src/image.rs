@@ -1,4 +1,4 @@
-//! How programs lie in device memory.
+//! Layout of programs in device memory.
 //!
 //! All three images begin with a header of 128 bytes: magic (8 bytes), version, kind (4 each), bytes
 //! of the whole image (8), fields of their own, and a CRC-32 in the last four. Numbers are
@@ -26,7 +26,7 @@ use crate::wire::Reader;
 /// The most bytes of one image.
 pub const MAX_IMAGE_BYTES: usize = 64 << 20;
 
-/// Any image, told by its magic.
+/// Any image, identified by its magic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// Shared code.

@@ -1,4 +1,4 @@
-//! What a compiler hands to the runtime, and what lies in device memory.
+//! Output of a compiler for the runtime, and images of programs in device memory.
 //!
 //! Above [`spyre_layout`] and [`spyre_numerics`]; it knows no device. Three floors:
 //! a [`Program`] is code of the tile instruction set, an image is how code and its patched words lie

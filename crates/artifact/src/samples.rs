@@ -13,7 +13,7 @@ use crate::{
 pub struct Elements {
     /// The framework's name.
     pub dtype: DType,
-    /// How they lie in device memory.
+    /// Format of the elements in device memory.
     pub format: DataFormat,
 }
 
@@ -42,15 +42,18 @@ pub fn division(elements: Elements, tile: Option<[u64; 2]>) -> Result<CompilerOu
 /// `y = factor x + more` for matrices of any size, with two scalars at each launch.
 pub fn scaling(elements: Elements) -> Result<CompilerOutput, Error> {
     let mut code = ProgramBuilder::new();
-    let (rows, columns) = (code.dim(), code.dim());
-    let (factor, more) = (code.scalar_word(), code.scalar_word());
+    let rows = code.dim();
+    let columns = code.dim();
+    let factor = code.scalar_word();
+    let more = code.scalar_word();
     let x = code.operand(elements.format, Access::Read, [rows, columns]);
     let y = code.operand(elements.format, Access::Write, [rows, columns]);
     let lane = Lane::of(elements.format).unwrap_or(Lane::F32);
     code.each_parallel(rows, 16, |code| {
         code.each_parallel(columns, 256, |code| {
             let tile = code.load(x);
-            let (factor, more) = (code.scalar(lane, factor), code.scalar(lane, more));
+            let factor = code.scalar(lane, factor);
+            let more = code.scalar(lane, more);
             let product = code.mul(tile, factor);
             let sum = code.add(product, more);
             code.store(y, sum);
@@ -68,8 +71,11 @@ pub fn scaling(elements: Elements) -> Result<CompilerOutput, Error> {
 /// say which tile is the first and which the last.
 pub fn matmul(elements: Elements, tile: Option<[u64; 3]>) -> Result<CompilerOutput, Error> {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
-    let (is_later, is_last) = (code.scalar_word(), code.scalar_word());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
+    let is_later = code.scalar_word();
+    let is_last = code.scalar_word();
     let a = code.operand(elements.format, Access::Read, [m, k]);
     let b = code.operand(elements.format, Access::Read, [k, n]);
     let c = code.operand(elements.format, Access::Write, [m, n]);
@@ -140,7 +146,8 @@ pub fn two_additions(elements: Elements, tile: Option<[u64; 2]>) -> Result<Compi
 /// `y = sum of x` along the last dim, which a tiled launch cannot cut: no partial sum is kept.
 pub fn row_sums(elements: Elements, tile: Option<[u64; 2]>) -> Result<CompilerOutput, Error> {
     let mut code = ProgramBuilder::new();
-    let (rows, columns) = (code.dim(), code.dim());
+    let rows = code.dim();
+    let columns = code.dim();
     let x = code.operand(elements.format, Access::Read, [rows, columns]);
     let y = code.operand(elements.format, Access::Write, [rows]);
     code.each_parallel(rows, 64, |code| {
@@ -201,12 +208,14 @@ fn of_two(
 
 fn program_of_two(op: BinaryOp, format: DataFormat) -> Result<Program, Error> {
     let mut code = ProgramBuilder::new();
-    let (rows, columns) = (code.dim(), code.dim());
+    let rows = code.dim();
+    let columns = code.dim();
     let [a, b] = [(); 2].map(|()| code.operand(format, Access::Read, [rows, columns]));
     let c = code.operand(format, Access::Write, [rows, columns]);
     code.each_parallel(rows, 16, |code| {
         code.each_parallel(columns, 256, |code| {
-            let (left, right) = (code.load(a), code.load(b));
+            let left = code.load(a);
+            let right = code.load(b);
             let result = code.binary(op, left, right);
             code.store(c, result);
         });

@@ -17,9 +17,9 @@ use crate::{CompilerOutput, Error};
 const JOB_FILE: &str = "spyrecode.json";
 /// The most bytes of `spyrecode.json`.
 const MAX_JOB_BYTES: u64 = 16 << 20;
-/// Where the addresses of a job begin: segment 7 of eight, 16 GiB each.
+/// Start of a job's addresses: segment 7 of eight, 16 GiB each.
 pub const JOB_BASE: u64 = 7 << 34;
-/// Where they end.
+/// End of a job's addresses.
 pub const JOB_LIMIT: u64 = 8 << 34;
 
 /// A job as a SpyreCode directory has it: memory that is prepared once, and steps that run at every
@@ -58,9 +58,9 @@ pub struct SpyreCode {
 pub struct InitTransfer {
     /// Its file, beside `spyrecode.json`.
     pub file: String,
-    /// Where it goes, from [`JOB_BASE`] on.
+    /// Target address, from [`JOB_BASE`] on.
     pub address: u64,
-    /// What it is.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
@@ -83,7 +83,7 @@ impl SpyreCode {
         })
     }
 
-    /// Whether a folder holds a job.
+    /// Returns true if a folder holds a job.
     pub fn is_in(folder: impl AsRef<Path>) -> bool {
         folder.as_ref().join(JOB_FILE).is_file()
     }
@@ -112,12 +112,12 @@ impl SpyreCode {
         self.job_bytes
     }
 
-    /// What is copied when the job is prepared.
+    /// Binaries that are copied when the job is prepared.
     pub fn transfers(&self) -> &[InitTransfer] {
         &self.transfers
     }
 
-    /// What runs at every launch, in order.
+    /// Steps that run at every launch, in order.
     pub fn steps(&self) -> &[JobStep] {
         &self.steps
     }
@@ -127,8 +127,5 @@ impl SpyreCode {
 fn check_relative(file: &str) -> Result<(), Error> {
     let mut parts = Path::new(file).components();
     let is_inside = !file.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)));
-    match is_inside {
-        true => Ok(()),
-        false => Err(SpyreCodeFlaw::FileName { file: file.to_owned() }.into()),
-    }
+    if is_inside { Ok(()) } else { Err(SpyreCodeFlaw::FileName { file: file.to_owned() }.into()) }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Reader<'a> {
     part: &'static str,
     bytes: &'a [u8],
     at: usize,
-    /// Where the part begins in the whole, so that errors give offsets a person can look up.
+    /// Offset of the part in the whole, so that errors give offsets a person can look up.
     base: usize,
 }
 
@@ -28,7 +28,9 @@ impl<'a> Reader<'a> {
     pub(crate) fn take(&mut self, field: &'static str, bytes: usize) -> Result<&'a [u8], Error> {
         let rest = &self.bytes[self.at..];
         let Some(taken) = rest.get(..bytes) else {
-            let (part, offset, found) = (self.part, self.base + self.at, rest.len());
+            let part = self.part;
+            let offset = self.base + self.at;
+            let found = rest.len();
             return Err(Error::Truncated { part, offset, field, found, expected: bytes });
         };
         self.at += bytes;
@@ -87,7 +89,8 @@ impl<'a> Reader<'a> {
         found: u64,
         expected: Expected,
     ) -> Error {
-        let (part, offset) = (self.part, self.base + self.at - bytes);
+        let part = self.part;
+        let offset = self.base + self.at - bytes;
         Error::Unexpected { part, offset, field, found, expected }
     }
 

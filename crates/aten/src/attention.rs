@@ -8,7 +8,7 @@ use crate::dtypes::Category;
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::Wanted;
-use crate::recipe::{Launch, Place, Recipe, ResultShape};
+use crate::recipe::{Launch, Recipe, ResultShape, TensorRef};
 use crate::reductions::float_of;
 use crate::views::Numbers;
 use crate::{Argument, Call, Decline, Tensor};
@@ -21,23 +21,25 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("spyre::attention_backward", backward),
 ];
 
-/// What is asked: the tensors' places in the call, and what their dims are.
+/// Arguments of a call of attention: tensors with their places in the call, scale and masking.
 struct Attention<'a> {
-    query: (Place, Tensor<'a>),
-    key: (Place, Tensor<'a>),
-    value: (Place, Tensor<'a>),
-    bias: Option<(Place, Tensor<'a>)>,
+    query: (TensorRef, Tensor<'a>),
+    key: (TensorRef, Tensor<'a>),
+    value: (TensorRef, Tensor<'a>),
+    bias: Option<(TensorRef, Tensor<'a>)>,
     scale: f64,
     is_causal: bool,
-    /// What scores are.
+    /// Dtype of the scores.
     wide: DType,
 }
 
 impl<'a> Attention<'a> {
-    /// Of a call whose query is its argument `first`.
+    /// Reads the arguments of a call whose query is its argument `first`.
     fn of(call: &Call<'a>, first: usize) -> Result<Self, Decline> {
         let [query, key, value] = [0, 1, 2].map(|at| tensor(call, first + at, 5 - at.min(1)));
-        let (query, key, value) = (query?, key?, value?);
+        let query = query?;
+        let key = key?;
+        let value = value?;
         let dtype = query.1.dtype;
         if Category::of(dtype) != Category::Float || key.1.dtype != dtype || value.1.dtype != dtype
         {
@@ -53,7 +55,7 @@ impl<'a> Attention<'a> {
             value,
             bias,
             scale: float_of(&scale),
-            is_causal: call.truth(first + 5).unwrap_or(false),
+            is_causal: call.boolean(first + 5).unwrap_or(false),
             wide: if dtype == DType::Float64 { DType::Float64 } else { DType::Float32 },
         })
     }
@@ -85,7 +87,7 @@ impl<'a> Attention<'a> {
         &self,
         write: fn(&Generated) -> String,
         name: &'static str,
-        tensors: &[(Place, Tensor<'_>)],
+        tensors: &[(TensorRef, Tensor<'_>)],
     ) -> Result<Launch, Decline> {
         let numbers = smallvec![u32::from(self.bias.is_some()), u32::from(self.is_causal)];
         let mut launch = Generated::launch(name, write, numbers, tensors)?;
@@ -98,13 +100,13 @@ fn tensor<'a>(
     call: &Call<'a>,
     argument: usize,
     rank: usize,
-) -> Result<(Place, Tensor<'a>), Decline> {
+) -> Result<(TensorRef, Tensor<'a>), Decline> {
     let tensor = call.tensor(argument).filter(|tensor| tensor.size.len() == rank);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor of heads" })?;
     if tensor.size.contains(&0) {
         return Err(Decline::Shapes);
     }
-    Ok((Place::Argument(argument), tensor))
+    Ok((TensorRef::Argument(argument), tensor))
 }
 
 /// A recipe that makes these.
@@ -116,9 +118,9 @@ fn making(wanted: SmallVec<[Wanted; 5]>, launches: SmallVec<[Launch; 4]>) -> Rec
     Recipe { results: results.collect(), launches: launches.into_iter().collect() }
 }
 
-fn result(wanted: &[Wanted], at: usize) -> (Place, Tensor<'_>) {
+fn result(wanted: &[Wanted], at: usize) -> (TensorRef, Tensor<'_>) {
     let Wanted { dtype, size, stride } = &wanted[at];
-    (Place::Result(at), Tensor { dtype: *dtype, size, stride })
+    (TensorRef::Result(at), Tensor { dtype: *dtype, size, stride })
 }
 
 /// The result, and the logarithm of each row's sum, in one pass over the keys.
@@ -135,7 +137,7 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let write = if single.is_some() { write_rows } else { write_groups };
     let mut launch = asked.launch(write, name, &tensors)?;
     drop(tensors);
-    let shared = [Place::Argument(1), Place::Argument(2)];
+    let shared = [TensorRef::Argument(1), TensorRef::Argument(2)];
     for view in launch.operands.iter_mut().filter(|view| !shared.contains(&view.place)) {
         single.into_iter().for_each(|dim| _ = (view.size.remove(dim), view.stride.remove(dim)));
     }
@@ -146,12 +148,14 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
 fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let asked = Attention::of(call, 1)?;
     let grad = tensor(call, 0, 5)?;
-    let (out, total) = (tensor(call, 7, 5)?, tensor(call, 8, 4)?);
-    let of = |(_, like): (Place, Tensor<'_>)| Wanted::rows(asked.dtype(), like.size);
+    let out = tensor(call, 7, 5)?;
+    let total = tensor(call, 8, 4)?;
+    let of = |(_, like): (TensorRef, Tensor<'_>)| Wanted::rows(asked.dtype(), like.size);
     let wanted: SmallVec<[Wanted; 5]> =
         smallvec![of(asked.query), of(asked.key), of(asked.value), asked.scores(), asked.scores(),];
     let launches = {
-        let (ds, p) = (result(&wanted, 3), result(&wanted, 4));
+        let ds = result(&wanted, 3);
+        let p = result(&wanted, 4);
         let mut tensors: SmallVec<[_; 9]> = smallvec![asked.query, asked.key, asked.value];
         tensors.extend(asked.bias);
         tensors.extend([grad, out, total, p, ds]);
@@ -165,7 +169,11 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     Ok(making(wanted, launches))
 }
 
-fn product(form: u32, scale: f64, tensors: [(Place, Tensor<'_>); 3]) -> Result<Launch, Decline> {
+fn product(
+    form: u32,
+    scale: f64,
+    tensors: [(TensorRef, Tensor<'_>); 3],
+) -> Result<Launch, Decline> {
     let numbers = smallvec![form];
     let mut launch = Generated::launch("attention_grad", write_product, numbers, &tensors)?;
     launch.scalars.push(Constant::Float(scale).word());

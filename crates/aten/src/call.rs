@@ -1,14 +1,14 @@
 use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 
-/// What an op is called with.
+/// Arguments of a call of an op.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// In the order of the op's schema.
+    /// All arguments, in the order of the op's schema.
     pub arguments: &'a [Argument<'a>],
-    /// Which of them are written, in order. Without any, results are made.
+    /// Indices of the arguments that are written, in order. Without any, results are made.
     pub written: &'a [usize],
-    /// What a float without a dtype is.
+    /// Default dtype: that of a float without a dtype of its own.
     pub default: DType,
 }
 
@@ -24,19 +24,19 @@ pub enum Argument<'a> {
     Tensors(&'a [Option<Tensor<'a>>]),
     /// A number, or a tensor of the host that has one element.
     Number(Number),
-    /// Whole numbers.
-    Wholes(&'a [i64]),
+    /// Integers.
+    Ints(&'a [i64]),
     /// Floats.
     Floats(&'a [f64]),
-    /// Truth values.
-    Truths(&'a [bool]),
+    /// Booleans.
+    Bools(&'a [bool]),
     /// A word.
-    Text(&'a str),
-    /// Where random numbers come from: what a generator gave this call.
+    String(&'a str),
+    /// Source of random numbers: the state that a generator gave this call.
     Random {
         /// The generator's seed.
         seed: u64,
-        /// How far along its numbers it was.
+        /// Position of the generator in its sequence of random numbers.
         offset: u64,
     },
 }
@@ -44,7 +44,7 @@ pub enum Argument<'a> {
 /// A tensor as its user sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tensor<'a> {
-    /// What its elements are.
+    /// Dtype of its elements.
     pub dtype: DType,
     /// Elements along each dimension.
     pub size: &'a [usize],
@@ -59,7 +59,7 @@ pub struct Number {
     pub value: Constant,
     /// The imaginary part of a complex number.
     pub imaginary: f64,
-    /// What it is, if it is more than a number: the dtype of a tensor of the host.
+    /// Dtype of the tensor of the host that the number comes from, if it comes from one.
     pub dtype: Option<DType>,
 }
 
@@ -77,8 +77,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A whole number.
-    pub fn whole(&self, at: usize) -> Option<i64> {
+    /// An integer.
+    pub fn int(&self, at: usize) -> Option<i64> {
         match self.argument(at) {
             Argument::Number(Number { value: Constant::Int(value), .. }) => Some(value),
             Argument::Number(Number { value: Constant::Bool(value), .. }) => Some(value.into()),
@@ -86,8 +86,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A truth value.
-    pub fn truth(&self, at: usize) -> Option<bool> {
+    /// A boolean.
+    pub fn boolean(&self, at: usize) -> Option<bool> {
         match self.argument(at) {
             Argument::Number(Number { value: Constant::Bool(value), .. }) => Some(value),
             Argument::Number(Number { value: Constant::Int(value), .. }) => Some(value != 0),
@@ -95,10 +95,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whole numbers; a single one is a list of one.
-    pub fn wholes(&self, at: usize) -> Option<&'a [i64]> {
+    /// Integers; a single one is a list of one.
+    pub fn ints(&self, at: usize) -> Option<&'a [i64]> {
         match self.argument(at) {
-            Argument::Wholes(list) => Some(list),
+            Argument::Ints(list) => Some(list),
             _ => None,
         }
     }
@@ -106,19 +106,19 @@ impl<'a> Call<'a> {
     /// A word.
     pub fn text(&self, at: usize) -> Option<&'a str> {
         match self.argument(at) {
-            Argument::Text(text) => Some(text),
+            Argument::String(text) => Some(text),
             _ => None,
         }
     }
 }
 
 impl Number {
-    /// Whether it is a complex number.
+    /// Returns true if it is a complex number.
     pub fn is_complex(&self) -> bool {
         self.imaginary != 0.0 || self.dtype.is_some_and(crate::dtypes::is_complex)
     }
 
-    /// The same number as what a register of `lane` holds.
+    /// Returns the number as a constant that a register of `lane` holds.
     pub fn in_lane(&self, lane: Lane) -> Constant {
         let float = match self.value {
             Constant::Float(value) => value,

@@ -1,4 +1,4 @@
-//! The same numbers as another dtype, where a copy cannot convert them on its way.
+//! Conversions to another dtype, where a copy cannot convert elements on its way.
 
 use smallvec::smallvec;
 use spyre_artifact::Lane;
@@ -7,7 +7,7 @@ use crate::dtypes::lane;
 use crate::generated::{AtLeastOne, Generated, Text};
 use crate::indexing::{check_dims, tensor};
 use crate::op::Function;
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::{Call, Decline};
 
@@ -18,7 +18,8 @@ pub(crate) const OPS: &[(&str, Function)] = &[
 ];
 
 fn cast(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, y) = (source(call)?, tensor(call, 1)?);
+    let x = source(call)?;
+    let y = tensor(call, 1)?;
     check_dims(x.size.len())?;
     if x.size != y.size {
         return Err(Decline::Shapes);
@@ -26,7 +27,7 @@ fn cast(call: &Call<'_>) -> Result<Recipe, Decline> {
     let mut recipe = Recipe::default();
     if !x.size.contains(&0) {
         let [x, y] = [&x, &y].map(AtLeastOne::of);
-        let tensors = [(Place::Argument(0), x.tensor()), (Place::Argument(1), y.tensor())];
+        let tensors = [(TensorRef::Argument(0), x.tensor()), (TensorRef::Argument(1), y.tensor())];
         let numbers = smallvec![x.tensor().size.len() as u32];
         recipe.launches.push(Generated::launch("cast", write, numbers, &tensors)?);
     }

@@ -1,11 +1,11 @@
-//! Ops whose results are as long as their elements say. Whoever calls them has counted already.
+//! Ops whose results are as long as their elements say. The caller has counted these elements already.
 
 use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use crate::generated::{Generated, Text};
 use crate::op::Function;
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind. All their tensors but results are vectors.
@@ -18,16 +18,17 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("spyre::masked_scatter", |call| masked(call, "masked_scatter", write_scatter)),
 ];
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(Place, Tensor<'a>), Decline> {
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(TensorRef, Tensor<'a>), Decline> {
     let tensor = call.tensor(argument);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
-    Ok((Place::Argument(argument), tensor))
+    Ok((TensorRef::Argument(argument), tensor))
 }
 
 /// The coordinates of elements that are not zero.
 fn nonzero(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, y) = (tensor(call, 0)?, tensor(call, 2)?);
-    let Argument::Wholes(sizes) = call.argument(1) else {
+    let x = tensor(call, 0)?;
+    let y = tensor(call, 2)?;
+    let Argument::Ints(sizes) = call.argument(1) else {
         return Err(Decline::Argument { argument: 1, expected: "sizes" });
     };
     let numbers = smallvec![sizes.len() as u32];

@@ -1,7 +1,7 @@
 use spyre_numerics::DType;
 use thiserror::Error;
 
-/// Why there is no kernel for a call. It is no error: there may be another way to carry it out.
+/// Reason why there is no kernel for a call. It is no error: there may be another way to carry it out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

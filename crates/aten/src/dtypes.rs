@@ -1,17 +1,17 @@
-//! What dtype an op computes in: PyTorch's rules.
+//! Dtype that an op computes in, by PyTorch's rules.
 
 use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 
 use crate::{Argument, Call, Decline, Number};
 
-/// What kind of numbers a dtype has, from the narrowest.
+/// Kind of numbers that a dtype has, from the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     /// True or false.
-    Truth,
-    /// Whole numbers.
-    Whole,
+    Bool,
+    /// Integers.
+    Int,
     /// Numbers with a fraction.
     Float,
     /// Numbers with an imaginary part.
@@ -23,7 +23,7 @@ impl Category {
     pub fn of(dtype: DType) -> Self {
         use DType as D;
         match dtype {
-            D::Bool => Self::Truth,
+            D::Bool => Self::Bool,
             D::Complex32 | D::Complex64 | D::Complex128 => Self::Complex,
             D::UInt8
             | D::UInt16
@@ -32,7 +32,7 @@ impl Category {
             | D::Int8
             | D::Int16
             | D::Int32
-            | D::Int64 => Self::Whole,
+            | D::Int64 => Self::Int,
             _ => Self::Float,
         }
     }
@@ -66,9 +66,9 @@ pub(crate) fn numbered(number: i64) -> Option<DType> {
     })
 }
 
-/// Whether many numbers can be added up in a dtype: narrow floats would be rounded at every step.
+/// Returns true if many numbers can be added up in a dtype: narrow floats would be rounded at every step.
 pub(crate) fn is_wide(dtype: DType) -> bool {
-    matches!(dtype, DType::Float32 | DType::Float64) || Category::of(dtype) == Category::Whole
+    matches!(dtype, DType::Float32 | DType::Float64) || Category::of(dtype) == Category::Int
 }
 
 /// The narrowest dtype that has the numbers of both, as PyTorch has it.
@@ -88,7 +88,7 @@ pub fn promoted(one: DType, other: DType) -> DType {
         if Category::of(one) <= Category::of(other) { (one, other) } else { (other, one) };
     match (Category::of(narrow), Category::of(wide)) {
         (from, to) if from < to && to != Category::Complex => wide,
-        (Category::Whole, Category::Whole) => wider_whole(one, other),
+        (Category::Int, Category::Int) => wider_int(one, other),
         (Category::Float, Category::Float) => wider_float(one, other),
         (from, _) => wider_complex(narrow, wide, from),
     }
@@ -98,7 +98,7 @@ fn bits(dtype: DType) -> usize {
     dtype.host_format().element_bytes().unwrap_or(1) * 8
 }
 
-fn wider_whole(one: DType, other: DType) -> DType {
+fn wider_int(one: DType, other: DType) -> DType {
     use DType as D;
     let is_signed = |dtype| matches!(dtype, D::Int8 | D::Int16 | D::Int32 | D::Int64);
     let (signed, unsigned) = match (is_signed(one), is_signed(other)) {
@@ -138,20 +138,21 @@ fn wider_complex(narrow: DType, wide: DType, from: Category) -> DType {
     }
 }
 
-/// Whether results of one dtype may be stored as another, as PyTorch has it: not where a fraction, an
-/// imaginary part or a number would be lost.
+/// Returns true if results of one dtype may be stored as another. PyTorch forbids it where a fraction,
+/// an imaginary part or a number would be lost.
 pub(crate) fn can_cast(from: DType, to: DType) -> bool {
-    let (from, to) = (Category::of(from), Category::of(to));
+    let from = Category::of(from);
+    let to = Category::of(to);
     match to {
         Category::Complex => true,
         Category::Float => from != Category::Complex,
-        Category::Whole => from <= Category::Whole,
-        Category::Truth => from == Category::Truth,
+        Category::Int => from <= Category::Int,
+        Category::Bool => from == Category::Bool,
     }
 }
 
-/// What some arguments are computed in: tensors with dimensions come first, then those without, then
-/// numbers, and later ones count only if they are of a wider kind.
+/// Dtype that some arguments are computed in. Tensors with dimensions come first, then those without,
+/// then numbers. Later ones count only if they are of a wider kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Promotion {
     tensors: Option<DType>,
@@ -160,7 +161,7 @@ pub(crate) struct Promotion {
 }
 
 impl Promotion {
-    /// Of these arguments of a call.
+    /// Promotes these arguments of a call.
     pub(crate) fn of(call: &Call<'_>, arguments: impl Iterator<Item = usize>) -> Self {
         let mut promotion = Self::default();
         arguments.for_each(|at| promotion.see(call.argument(at), call.default));

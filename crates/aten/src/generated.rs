@@ -6,19 +6,19 @@ use std::hash::{Hash, Hasher};
 use smallvec::SmallVec;
 use spyre_numerics::DType;
 
-use crate::recipe::{KernelSource, Launch, OperandView, Place};
+use crate::recipe::{KernelSource, Launch, OperandView, TensorRef};
 use crate::views::Numbers;
 use crate::{Decline, Tensor};
 
 /// A kernel that a function writes down.
 #[derive(Clone, Debug)]
 pub struct Generated {
-    /// What its kernels are called; there is one function of a name.
+    /// Name of its kernels; there is one function of a name.
     pub(crate) name: &'static str,
     pub(crate) write: fn(&Generated) -> String,
-    /// What its tensors are, in order.
+    /// Dtypes of its tensors, in order.
     pub(crate) dtypes: SmallVec<[DType; 6]>,
-    /// What else the text depends on.
+    /// Numbers that the text depends on besides.
     pub(crate) numbers: SmallVec<[u32; 8]>,
 }
 
@@ -46,7 +46,7 @@ impl Generated {
         name: &'static str,
         write: fn(&Generated) -> String,
         numbers: SmallVec<[u32; 8]>,
-        tensors: &[(Place, Tensor<'_>)],
+        tensors: &[(TensorRef, Tensor<'_>)],
     ) -> Result<Launch, Decline> {
         for (_, tensor) in tensors {
             crate::dtypes::lane(tensor.dtype)?;
@@ -117,7 +117,8 @@ pub(crate) struct AtLeastOne {
 
 impl AtLeastOne {
     pub(crate) fn of(tensor: &Tensor<'_>) -> Self {
-        let (mut size, mut stride) = (Numbers::from(tensor.size), Numbers::from(tensor.stride));
+        let mut size = Numbers::from(tensor.size);
+        let mut stride = Numbers::from(tensor.stride);
         if size.is_empty() {
             (size, stride) = (smallvec::smallvec![1], smallvec::smallvec![1]);
         }

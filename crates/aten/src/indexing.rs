@@ -6,7 +6,7 @@ use spyre_numerics::DType;
 use crate::generated::{AtLeastOne, Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Launch, Place, Recipe};
+use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, broadcast, expanded, like};
 use crate::{Argument, Call, Decline, Tensor};
@@ -27,7 +27,7 @@ const MOST_DIMS: usize = 8;
 
 pub(crate) fn dim_of(call: &Call<'_>, argument: usize, rank: usize) -> Result<usize, Decline> {
     let wrong = Decline::Argument { argument, expected: "a dim" };
-    let dim = call.whole(argument).ok_or(wrong.clone())?;
+    let dim = call.int(argument).ok_or(wrong.clone())?;
     let dim = if dim < 0 { dim + rank.max(1) as i64 } else { dim };
     usize::try_from(dim).ok().filter(|&dim| dim < rank.max(1)).ok_or(wrong)
 }
@@ -83,7 +83,8 @@ impl SharedDims {
 
 /// `gather(x, dim, index)`.
 fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, index) = (source(call)?, indices(call, 2)?);
+    let x = source(call)?;
+    let index = indices(call, 2)?;
     let dim = dim_of(call, 1, x.size.len())?;
     let shared = SharedDims::of(index.size, x.size, dim)?;
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, index.size)])?;
@@ -93,10 +94,11 @@ fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
             None
         } else {
             let [x, index, y] = [&x, &index, &y].map(AtLeastOne::of);
-            let (rank, dim) = (x.tensor().size.len() as u32, dim as u32);
+            let rank = x.tensor().size.len() as u32;
+            let dim = dim as u32;
             let tensors = [
-                (Place::Argument(0), x.tensor()),
-                (Place::Argument(2), index.tensor()),
+                (TensorRef::Argument(0), x.tensor()),
+                (TensorRef::Argument(2), index.tensor()),
                 (place, y.tensor()),
             ];
             let numbers = smallvec![rank, dim, shared.0];
@@ -107,7 +109,8 @@ fn gather(call: &Call<'_>) -> Result<Recipe, Decline> {
 }
 
 fn write_gather(kernel: &Generated) -> String {
-    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let rank = kernel.numbers[0] as usize;
+    let dim = kernel.numbers[1] as usize;
     let mut text = Text::default();
     let own = text.dims("i", rank);
     let of_x = SharedDims(kernel.numbers[2]).names(&mut text, "x", &own);
@@ -122,7 +125,8 @@ fn write_gather(kernel: &Generated) -> String {
 
 /// `index_select(x, dim, index)`.
 fn index_select(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, index) = (source(call)?, indices(call, 2)?);
+    let x = source(call)?;
+    let index = indices(call, 2)?;
     let dim = dim_of(call, 1, x.size.len())?;
     check_dims(x.size.len() + 2)?;
     let mut size = Numbers::from(x.size);
@@ -137,10 +141,11 @@ fn index_select(call: &Call<'_>) -> Result<Recipe, Decline> {
             None
         } else {
             let [x, index, y] = [&x, &index, &y].map(AtLeastOne::of);
-            let (rank, dim) = (x.tensor().size.len() as u32, dim as u32);
+            let rank = x.tensor().size.len() as u32;
+            let dim = dim as u32;
             let tensors = [
-                (Place::Argument(0), x.tensor()),
-                (Place::Argument(2), index.tensor()),
+                (TensorRef::Argument(0), x.tensor()),
+                (TensorRef::Argument(2), index.tensor()),
                 (place, y.tensor()),
             ];
             let numbers = smallvec![rank, dim];
@@ -151,9 +156,11 @@ fn index_select(call: &Call<'_>) -> Result<Recipe, Decline> {
 }
 
 fn write_index_select(kernel: &Generated) -> String {
-    let (rank, dim) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let rank = kernel.numbers[0] as usize;
+    let dim = kernel.numbers[1] as usize;
     let mut text = Text::default();
-    let (own, along) = (text.dims("i", rank), text.dims("n", 1));
+    let own = text.dims("i", rank);
+    let along = text.dims("n", 1);
     let mut of_x = own.clone();
     of_x[dim] = along[0].clone();
     text.operand("in", "x", kernel.dtypes[0], &of_x);
@@ -165,18 +172,18 @@ fn write_index_select(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-/// Truths are not summed up in place.
+/// Bools are not summed up in place.
 pub(super) fn check_sums(dtype: DType) -> Result<(), Decline> {
     if dtype == DType::Bool { Err(Decline::DType { dtype }) } else { Ok(()) }
 }
 
-/// How `x[indices]` lies: which dims are indexed, the shape of all indices together, and where that
-/// is in the result.
+/// Layout of `x[indices]`: the dims that are indexed, the shape of all indices together, and its place
+/// in the result.
 struct Indexed {
     /// Per dim of x, the place of its index in the list.
     at: SmallVec<[Option<usize>; 8]>,
     shape: Numbers,
-    /// How many dims of the result come before those of the indices.
+    /// Number of dims of the result before those of the indices.
     before: usize,
 }
 
@@ -208,7 +215,8 @@ impl Indexed {
         size
     }
 
-    /// Strides of a new result: it lies as `x` does where that is not indexed, and as the indices do elsewhere.
+    /// Strides of a new result: it lies as `x` does where that is not indexed, and as the indices do
+    /// elsewhere.
     fn result_stride(&self, call: &Call<'_>, x: &Tensor<'_>, size: &[usize]) -> Option<Numbers> {
         let free = x.stride.iter().zip(&self.at).filter(|(_, index)| index.is_none());
         let mut own: Numbers = free.map(|(&stride, _)| stride).collect();
@@ -236,7 +244,7 @@ impl Indexed {
         &'a self,
         call: &Call<'a>,
         strides: &'a mut Vec<Numbers>,
-    ) -> Result<Vec<(Place, Tensor<'a>)>, Decline> {
+    ) -> Result<Vec<(TensorRef, Tensor<'a>)>, Decline> {
         let Argument::Tensors(list) = call.argument(1) else { return Ok(Vec::new()) };
         for index in list.iter().flatten() {
             strides.push(expanded(index, &self.shape).ok_or(Decline::Shapes)?);
@@ -245,7 +253,7 @@ impl Indexed {
             list.iter().enumerate().filter_map(|(nth, index)| Some((nth, index.as_ref()?)));
         let tensors = places.zip(strides.iter()).map(|((nth, index), stride)| {
             let tensor = Tensor { dtype: index.dtype, size: &self.shape, stride };
-            (Place::Item(1, nth), tensor)
+            (TensorRef::Item(1, nth), tensor)
         });
         Ok(tensors.collect())
     }
@@ -265,7 +273,7 @@ fn index(call: &Call<'_>) -> Result<Recipe, Decline> {
             None
         } else {
             let mut strides = Vec::new();
-            let mut tensors = vec![(Place::Argument(0), x)];
+            let mut tensors = vec![(TensorRef::Argument(0), x)];
             tensors.extend(indexed.tensors(call, &mut strides)?);
             tensors.push((place, y));
             Some(Generated::launch("index", write_index, indexed.numbers(), &tensors)?)
@@ -276,13 +284,14 @@ fn index(call: &Call<'_>) -> Result<Recipe, Decline> {
 
 /// `x[indices] = values`, or `+=`.
 fn index_put(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, values) = (source(call)?, tensor(call, 2)?);
+    let x = source(call)?;
+    let values = tensor(call, 2)?;
     let indexed = Indexed::of(call, &x)?;
     check_dims(x.size.len() + indexed.shape.len())?;
     if values.dtype != x.dtype {
         return Err(Decline::DType { dtype: values.dtype });
     }
-    let adds = call.truth(3).unwrap_or(false);
+    let adds = call.boolean(3).unwrap_or(false);
     if adds {
         check_sums(x.dtype)?;
     }
@@ -293,10 +302,10 @@ fn index_put(call: &Call<'_>) -> Result<Recipe, Decline> {
         let mut strides = Vec::new();
         let mut tensors = indexed.tensors(call, &mut strides)?;
         tensors.push((
-            Place::Argument(2),
+            TensorRef::Argument(2),
             Tensor { dtype: values.dtype, size: &size, stride: &stride },
         ));
-        tensors.push((Place::Argument(0), x));
+        tensors.push((TensorRef::Argument(0), x));
         let mut numbers = indexed.numbers();
         numbers.push(u32::from(adds));
         recipe.launches.push(Generated::launch("index_put", write_index_put, numbers, &tensors)?);
@@ -318,7 +327,8 @@ impl IndexNames {
     fn of(kernel: &Generated) -> Self {
         let [rank, shape, mask, before] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
         let mut text = Text::default();
-        let (of_x, of_index) = (text.dims("x", rank), text.dims("n", shape));
+        let of_x = text.dims("x", rank);
+        let of_index = text.dims("n", shape);
         let is_indexed = |dim: usize| mask >> dim & 1 == 1;
         let free = (0..rank).filter(|&dim| !is_indexed(dim));
         let mut result: Vec<String> = free.map(|dim| of_x[dim].clone()).collect();
@@ -336,8 +346,8 @@ impl IndexNames {
         Self { text, of_x, of_index, result, axes, indices }
     }
 
-    /// Indices count from the end if they are negative. One that is out of range stays as it was given, for the
-    /// message.
+    /// Indices count from the end if they are negative. One that is out of range stays as it was given,
+    /// for the message.
     fn wrap(&mut self) {
         let mut nth = 0;
         for (axis, dim) in self.axes.iter().zip(&self.of_x) {
@@ -381,12 +391,13 @@ fn write_index_put(kernel: &Generated) -> String {
 
 /// `embedding_dense_backward(grad, indices, rows, padding, scales)`.
 fn embedding_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (grad, index) = (source(call)?, indices(call, 1)?);
+    let grad = source(call)?;
+    let index = indices(call, 1)?;
     check_sums(grad.dtype)?;
-    let rows = call.whole(2).and_then(|rows| usize::try_from(rows).ok());
+    let rows = call.int(2).and_then(|rows| usize::try_from(rows).ok());
     let rows = rows.ok_or(Decline::Argument { argument: 2, expected: "a number of rows" })?;
-    let padding = call.whole(3).unwrap_or(-1);
-    let scales = call.truth(4).unwrap_or(false);
+    let padding = call.int(3).unwrap_or(-1);
+    let scales = call.boolean(4).unwrap_or(false);
     let width = grad.size.last().copied().ok_or(Decline::Shapes)?;
     if scales || grad.size[..grad.size.len() - 1] != *index.size {
         return Err(Decline::Shapes);
@@ -400,7 +411,8 @@ fn embedding_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
             launches.push(zeros(place, &y)?);
         }
         if !grad.size.contains(&0) {
-            let tensors = [(Place::Argument(0), grad), (Place::Argument(1), index), (place, y)];
+            let tensors =
+                [(TensorRef::Argument(0), grad), (TensorRef::Argument(1), index), (place, y)];
             let numbers = smallvec![index.size.len() as u32];
             let mut launch =
                 Generated::launch("embedding_backward", write_embedding, numbers, &tensors)?;
@@ -415,7 +427,8 @@ fn embedding_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
 fn write_embedding(kernel: &Generated) -> String {
     let mut text = Text::default();
     let own = text.dims("i", kernel.numbers[0] as usize);
-    let (width, rows) = (text.dims("w", 1), text.dims("v", 1));
+    let width = text.dims("w", 1);
+    let rows = text.dims("v", 1);
     let with = |dims: &[String]| [dims, &width].concat();
     text.operand("in", "grad", kernel.dtypes[0], &with(&own));
     text.operand("in", "index", kernel.dtypes[1], &own);
@@ -426,7 +439,7 @@ fn write_embedding(kernel: &Generated) -> String {
 }
 
 /// Zero everywhere.
-pub(crate) fn zeros(to: Place, target: &Tensor<'_>) -> Result<Launch, Decline> {
+pub(crate) fn zeros(to: TensorRef, target: &Tensor<'_>) -> Result<Launch, Decline> {
     let rank = target.size.len() as u32;
     Generated::launch("zeros", write_zeros, smallvec![rank], &[(to, *target)])
 }
@@ -442,9 +455,9 @@ pub(crate) fn write_zeros(kernel: &Generated) -> String {
 
 /// One tensor into another of the same shape and dtype.
 pub(crate) fn copy(
-    from: Place,
+    from: TensorRef,
     source: &Tensor<'_>,
-    to: Place,
+    to: TensorRef,
     target: &Tensor<'_>,
 ) -> Result<Launch, Decline> {
     let [source, target] = [source, target].map(AtLeastOne::of);

@@ -1,8 +1,8 @@
 //! PyTorch's operators as kernels: what a call asks for, as a kernel of the compiler's IR, the views
 //! that it is launched on, and the numbers that it is given.
 //!
-//! It knows no device and launches nothing: a [`Call`] goes in, a [`Recipe`] comes out. A call that
-//! no kernel is known for is [declined](Decline), and whoever asked takes another way.
+//! It knows no device and launches nothing: a [`Call`] goes in, a [`Recipe`] comes out. A call that no
+//! kernel is known for is [declined](Decline), and the caller takes another way.
 //!
 //! ```
 //! use spyre_aten::{Argument, Call, Op, Tensor};
@@ -37,7 +37,6 @@ mod data_dependent;
 mod decline;
 mod dtypes;
 mod generated;
-mod images;
 mod indexing;
 mod losses;
 mod making;
@@ -46,6 +45,7 @@ mod nest;
 mod op;
 mod optimisers;
 mod outputs;
+mod permuting;
 mod pointwise;
 mod products;
 mod quantised;
@@ -57,8 +57,8 @@ mod rows;
 mod scans;
 mod scattering;
 mod sorting;
+mod spatial;
 mod template;
-mod turning;
 mod unsigned;
 mod views;
 
@@ -69,5 +69,5 @@ pub use dtypes::{Category, promoted};
 pub use generated::Generated;
 pub use op::Op;
 pub use pointwise::Pointwise;
-pub use recipe::{KernelSource, Launch, OperandView, Place, Recipe, ResultShape};
+pub use recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
 pub use template::Written;

@@ -9,7 +9,7 @@ use crate::generated::{Generated, Text};
 use crate::nest::Nest;
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::{Numbers, broadcast, expanded};
@@ -22,7 +22,7 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("nll_loss_backward.grad_input", nll_backward),
 ];
 
-/// What becomes of the losses of all elements.
+/// Reduction of the losses of all elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reduction {
     None,
@@ -32,7 +32,7 @@ enum Reduction {
 
 impl Reduction {
     fn of(call: &Call<'_>, argument: usize) -> Result<Self, Decline> {
-        match call.whole(argument) {
+        match call.int(argument) {
             Some(0) => Ok(Self::None),
             Some(1) => Ok(Self::Mean),
             Some(2) => Ok(Self::Sum),
@@ -63,7 +63,8 @@ static MSE_REDUCED: Template = Template {
 
 /// `mse_loss(x, target, reduction)`.
 fn mse(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, target) = (source(call)?, call.tensor(1).ok_or(Decline::Shapes)?);
+    let x = source(call)?;
+    let target = call.tensor(1).ok_or(Decline::Shapes)?;
     let reduction = Reduction::of(call, 2)?;
     if x.dtype != target.dtype || Category::of(x.dtype) != Category::Float {
         return Err(Decline::DType { dtype: target.dtype });
@@ -75,16 +76,17 @@ fn mse(call: &Call<'_>) -> Result<Recipe, Decline> {
     let mut nest = Nest::new(&shape, |_| !is_each);
     for (at, tensor) in [x, target].iter().enumerate() {
         let strides = expanded(tensor, &shape).ok_or(Decline::Shapes)?;
-        nest.push(Place::Argument(at), tensor.dtype, &strides);
+        nest.push(TensorRef::Argument(at), tensor.dtype, &strides);
     }
     let (place, y) = outputs.get(0);
     let none: Numbers = smallvec![0; shape.len()];
     nest.push(place, y.dtype, if is_each { y.stride } else { &none });
     let count: usize = shape.iter().product();
     let divisor = if reduction == Reduction::Mean { count as f64 } else { 1.0 };
-    let (template, scalars): (_, SmallVec<[u64; 4]>) = match is_each {
-        true => (&MSE, smallvec![]),
-        false => (&MSE_REDUCED, smallvec![Constant::Float(divisor).word()]),
+    let (template, scalars): (_, SmallVec<[u64; 4]>) = if is_each {
+        (&MSE, smallvec![])
+    } else {
+        (&MSE_REDUCED, smallvec![Constant::Float(divisor).word()])
     };
     let launch = (!size.contains(&0)).then(|| nest.launch(template, x.dtype, scalars));
     let mut recipe = outputs.into_recipe();
@@ -102,15 +104,18 @@ struct Classes<'a> {
 impl<'a> Classes<'a> {
     fn of(call: &Call<'a>, x: usize) -> Result<Self, Decline> {
         let tensor = |at| call.tensor(at).ok_or(Decline::Shapes);
-        let (rows, target, weight) = (tensor(x)?, tensor(x + 1)?, call.tensor(x + 2));
+        let rows = tensor(x)?;
+        let target = tensor(x + 1)?;
+        let weight = call.tensor(x + 2);
         let is_row = rows.size.len() == 2 && target.size == [rows.size[0]];
         let is_plain = target.dtype == DType::Int64
             && weight.is_none_or(|weight| weight.dtype == rows.dtype)
             && Category::of(rows.dtype) == Category::Float;
         lane(rows.dtype)?;
-        match is_row && is_plain && !rows.size.contains(&0) {
-            true => Ok(Self { x: rows, target, weight }),
-            false => Err(Decline::Shapes),
+        if is_row && is_plain && !rows.size.contains(&0) {
+            Ok(Self { x: rows, target, weight })
+        } else {
+            Err(Decline::Shapes)
         }
     }
 }
@@ -119,15 +124,16 @@ impl<'a> Classes<'a> {
 fn nll(call: &Call<'_>) -> Result<Recipe, Decline> {
     let classes = Classes::of(call, 0)?;
     let reduction = Reduction::of(call, 3)?;
-    let ignored = call.whole(4).unwrap_or(-100);
+    let ignored = call.int(4).unwrap_or(-100);
     let rows = classes.x.size[0];
     let size: &[usize] = if reduction == Reduction::None { &[rows] } else { &[] };
     let dtype = classes.x.dtype;
     let outputs = Outputs::of(call, &[Wanted::rows(dtype, size), Wanted::rows(dtype, &[])])?;
     let [(loss, y), (total, w)] = [outputs.get(0), outputs.get(1)];
     let one = |tensor: Tensor<'_>| Tensor { size: &[1], stride: &[1], ..tensor };
-    let mut tensors = vec![(Place::Argument(0), classes.x), (Place::Argument(1), classes.target)];
-    tensors.extend(classes.weight.map(|weight| (Place::Argument(2), weight)));
+    let mut tensors =
+        vec![(TensorRef::Argument(0), classes.x), (TensorRef::Argument(1), classes.target)];
+    tensors.extend(classes.weight.map(|weight| (TensorRef::Argument(2), weight)));
     tensors.push((loss, if size.is_empty() { one(y) } else { y }));
     tensors.push((total, one(w)));
     let kind = match reduction {
@@ -162,9 +168,12 @@ fn write_weights(kernel: &Generated, text: &mut Text, has_weight: bool) {
 }
 
 fn write_nll(kernel: &Generated) -> String {
-    let (reduction, has_weight) = (kernel.numbers[0], kernel.numbers[1] == 1);
+    let reduction = kernel.numbers[0];
+    let has_weight = kernel.numbers[1] == 1;
     let mut text = Text::default();
-    let (n, c, one) = (text.dims("n", 1), text.dims("c", 1), text.dims("one", 1));
+    let n = text.dims("n", 1);
+    let c = text.dims("c", 1);
+    let one = text.dims("one", 1);
     text.operand("in", "x", kernel.dtypes[0], &[n.clone(), c].concat());
     let at = write_classes(kernel, &mut text, has_weight, 1);
     text.operand("out", "y", kernel.dtypes[at], if reduction == 0 { &n } else { &one });
@@ -187,7 +196,7 @@ fn nll_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let grad = source(call)?;
     let classes = Classes::of(call, 1)?;
     let reduction = Reduction::of(call, 4)?;
-    let ignored = call.whole(5).unwrap_or(-100);
+    let ignored = call.int(5).unwrap_or(-100);
     let total = call.tensor(6).ok_or(Decline::Shapes)?;
     let dtype = classes.x.dtype;
     if grad.dtype != dtype || total.dtype != dtype {
@@ -199,9 +208,10 @@ fn nll_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let stride = if reduction == Reduction::None { grad.stride } else { &[0] };
     let grad = Tensor { dtype, size: rows, stride };
     let total = Tensor { dtype, size: &[1], stride: &[1] };
-    let mut tensors = vec![(Place::Argument(0), grad), (Place::Argument(2), classes.target)];
-    tensors.extend(classes.weight.map(|weight| (Place::Argument(3), weight)));
-    tensors.push((Place::Argument(6), total));
+    let mut tensors =
+        vec![(TensorRef::Argument(0), grad), (TensorRef::Argument(2), classes.target)];
+    tensors.extend(classes.weight.map(|weight| (TensorRef::Argument(3), weight)));
+    tensors.push((TensorRef::Argument(6), total));
     tensors.push((place, y));
     let is_mean = u32::from(reduction == Reduction::Mean);
     let numbers = smallvec![is_mean, u32::from(classes.weight.is_some())];
@@ -213,9 +223,12 @@ fn nll_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
 }
 
 fn write_nll_backward(kernel: &Generated) -> String {
-    let (is_mean, has_weight) = (kernel.numbers[0] == 1, kernel.numbers[1] == 1);
+    let is_mean = kernel.numbers[0] == 1;
+    let has_weight = kernel.numbers[1] == 1;
     let mut text = Text::default();
-    let (n, c, one) = (text.dims("n", 1), text.dims("c", 1), text.dims("one", 1));
+    let n = text.dims("n", 1);
+    let c = text.dims("c", 1);
+    let one = text.dims("one", 1);
     text.operand("in", "grad", kernel.dtypes[0], &n);
     let at = write_classes(kernel, &mut text, has_weight, 1);
     text.operand("in", "total", kernel.dtypes[at], &one);

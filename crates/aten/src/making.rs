@@ -9,7 +9,7 @@ use crate::generated::{AtLeastOne, Generated, Text, row_index};
 use crate::indexing::check_dims;
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Launch, OperandView, Place, Recipe};
+use crate::recipe::{Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{Loops, Numbers};
 use crate::{Argument, Call, Decline, Number, Tensor};
@@ -45,7 +45,7 @@ fn fill(call: &Call<'_>) -> Result<Recipe, Decline> {
         let loops = Loops::over(x.size, smallvec![x.stride.into()])?;
         let tensor = Tensor { dtype: x.dtype, size: &loops.size, stride: &loops.strides[0] };
         let numbers = smallvec![loops.size.len() as u32];
-        let tensors = [(Place::Argument(0), tensor)];
+        let tensors = [(TensorRef::Argument(0), tensor)];
         let mut launch = Generated::launch("fill", write_fill, numbers, &tensors)?;
         launch.scalars.push(value);
         recipe.launches.push(launch);
@@ -70,9 +70,11 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
         Argument::Number(number) => Ok(number),
         _ => Err(Decline::Argument { argument: at, expected: "a number" }),
     };
-    let (start, end, step) = (number(0)?, number(1)?, number(2)?);
+    let start = number(0)?;
+    let end = number(1)?;
+    let step = number(2)?;
     let count = match y.dtype {
-        DType::Int64 => whole_count(&start, &end, &step).ok_or(Decline::Shapes)?,
+        DType::Int64 => int_count(&start, &end, &step).ok_or(Decline::Shapes)?,
         _ => ((float_of(&end) - float_of(&start)) / float_of(&step)).ceil(),
     };
     if !count.is_finite() || count < 0.0 {
@@ -89,7 +91,7 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
         let own = if Category::of(y.dtype) == Category::Float { Lane::F64 } else { Lane::I64 };
         check_dims(y.size.len())?;
         let y = AtLeastOne::of(&y);
-        let tensors = [(Place::Argument(3), y.tensor())];
+        let tensors = [(TensorRef::Argument(3), y.tensor())];
         let numbers = smallvec![y.tensor().size.len() as u32];
         let mut launch = Generated::launch("arange", write_arange, numbers, &tensors)?;
         launch.scalars.extend([word(&start, own), word(&step, own)]);
@@ -98,8 +100,9 @@ fn arange(call: &Call<'_>) -> Result<Recipe, Decline> {
     Ok(recipe)
 }
 
-/// How many there are of int64, of which fractions are cut off first, as PyTorch does for no other dtype.
-fn whole_count(start: &Number, end: &Number, step: &Number) -> Option<f64> {
+/// Returns the number of elements of an int64 `arange`. Fractions are cut off first, as PyTorch does
+/// for no other dtype.
+fn int_count(start: &Number, end: &Number, step: &Number) -> Option<f64> {
     let [start, end, step] = [start, end, step].map(|number| float_of(number).trunc() as i128);
     (step != 0).then(|| ((end - start + step - step.signum()) / step) as f64)
 }
@@ -109,8 +112,8 @@ fn write_arange(kernel: &Generated) -> String {
     let own = text.dims("i", kernel.numbers[0] as usize);
     let index = row_index(&own);
     let dtype = kernel.dtypes[0];
-    let (wide, lane) =
-        (Category::of(dtype) == Category::Float, lane(dtype).map_or("f32", Lane::name));
+    let wide = Category::of(dtype) == Category::Float;
+    let lane = lane(dtype).map_or("f32", Lane::name);
     let computed = if wide { "f64" } else { "i64" };
     text.operand("out", "y", dtype, &own);
     text.line(format_args!("scalar start: {computed}"));
@@ -138,7 +141,7 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
         return Ok(Outputs::cast(call, &[Wanted::rows(dtype, &[0])])?.into_recipe());
     };
     let rank = first.size.len();
-    let dim = call.whole(1).ok_or(Decline::Argument { argument: 1, expected: "a dim" })?;
+    let dim = call.int(1).ok_or(Decline::Argument { argument: 1, expected: "a dim" })?;
     let dim = if dim < 0 { dim + rank as i64 } else { dim };
     let dim = usize::try_from(dim).ok().filter(|&dim| dim < rank).ok_or(Decline::Shapes)?;
     let mut size = Numbers::from(first.size);
@@ -156,7 +159,13 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
     let mut at = 0;
     for (item, part) in &parts {
         if !part.size.contains(&0) {
-            launches.push(place_part(Place::Item(0, *item), part, place, &y, at * y.stride[dim])?);
+            launches.push(place_part(
+                TensorRef::Item(0, *item),
+                part,
+                place,
+                &y,
+                at * y.stride[dim],
+            )?);
         }
         at += part.size[dim];
     }
@@ -167,9 +176,9 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
 
 /// A tensor into a part of another that has its shape, from `offset` elements on.
 fn place_part(
-    from: Place,
+    from: TensorRef,
     part: &Tensor<'_>,
-    to: Place,
+    to: TensorRef,
     whole: &Tensor<'_>,
     offset: usize,
 ) -> Result<Launch, Decline> {
@@ -200,7 +209,7 @@ fn write_part(kernel: &Generated) -> String {
 /// `tril(x, diagonal)` and `triu`: what is on the other side is zero.
 fn triangle(call: &Call<'_>, keeps: &'static str) -> Result<Recipe, Decline> {
     let x = source(call)?;
-    let diagonal = call.whole(1).ok_or(Decline::Argument { argument: 1, expected: "a number" })?;
+    let diagonal = call.int(1).ok_or(Decline::Argument { argument: 1, expected: "a number" })?;
     if x.size.len() < 2 {
         return Err(Decline::Shapes);
     }
@@ -209,7 +218,7 @@ fn triangle(call: &Call<'_>, keeps: &'static str) -> Result<Recipe, Decline> {
     let (place, y) = outputs.get(0);
     if !x.size.contains(&0) {
         let numbers = smallvec![x.size.len() as u32, u32::from(keeps == "<=")];
-        let tensors = [(Place::Argument(0), x), (place, y)];
+        let tensors = [(TensorRef::Argument(0), x), (place, y)];
         let mut launch = Generated::launch("triangle", write_triangle, numbers, &tensors)?;
         launch.scalars.push(diagonal.cast_unsigned());
         launches.push(launch);
@@ -236,11 +245,11 @@ fn write_triangle(kernel: &Generated) -> String {
 fn scan(call: &Call<'_>, op: &'static str) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let rank = x.size.len().max(1) as i64;
-    let dim = call.whole(1).ok_or(Decline::Argument { argument: 1, expected: "a dim" })?;
+    let dim = call.int(1).ok_or(Decline::Argument { argument: 1, expected: "a dim" })?;
     let dim = if dim < 0 { dim + rank } else { dim };
     let given = call.written.first().and_then(|&at| call.tensor(at)).map(|y| y.dtype);
     let dtype = given.unwrap_or(x.dtype);
-    if Category::of(dtype) < Category::Whole {
+    if Category::of(dtype) < Category::Int {
         return Err(Decline::DType { dtype });
     }
     let outputs = Outputs::of(call, &[Wanted::rows(dtype, x.size)])?;
@@ -249,7 +258,7 @@ fn scan(call: &Call<'_>, op: &'static str) -> Result<Recipe, Decline> {
         let (place, y) = outputs.get(0);
         if !x.size.contains(&0) {
             let [x, y] = [&x, &y].map(AtLeastOne::of);
-            let tensors = [(Place::Argument(0), x.tensor()), (place, y.tensor())];
+            let tensors = [(TensorRef::Argument(0), x.tensor()), (place, y.tensor())];
             let numbers = smallvec![rank as u32, dim as u32, u32::from(op == "scan_sum")];
             launches.push(Generated::launch("scan", write_scan, numbers, &tensors)?);
         }

@@ -6,11 +6,11 @@ use spyre_numerics::DType;
 
 use crate::dtypes::{Category, lane, promoted};
 use crate::generated::{AtLeastOne, Generated, Text};
-use crate::images::sums::Sums;
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Launch, Place, Recipe};
+use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
+use crate::spatial::sums::Sums;
 use crate::{Argument, Call, Decline, Number, Tensor};
 
 /// Every op of this kind.
@@ -26,12 +26,13 @@ fn second<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
 
 /// `isin(x, among, assume_unique, invert)`.
 fn isin(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, among) = (source(call)?, second(call)?);
+    let x = source(call)?;
+    let among = second(call)?;
     let dims = x.size.len().max(1) + among.size.len().max(1);
     if dims > MOST_DIMS {
         return Err(Decline::Rank { dims });
     }
-    let is_inverted = call.truth(3).unwrap_or(false);
+    let is_inverted = call.boolean(3).unwrap_or(false);
     let common = lane(promoted(x.dtype, among.dtype))?;
     let outputs = Outputs::of(call, &[Wanted::rows(DType::Bool, x.size)])?;
     let mut launches: SmallVec<[Launch; 1]> = smallvec![];
@@ -46,7 +47,8 @@ fn isin(call: &Call<'_>) -> Result<Recipe, Decline> {
             common as u32,
             u32::from(among.size.contains(&0)),
         ];
-        let mut tensors = vec![(Place::Argument(0), x), (Place::Argument(1), among), (place, y)];
+        let mut tensors =
+            vec![(TensorRef::Argument(0), x), (TensorRef::Argument(1), among), (place, y)];
         tensors.retain(|(_, tensor)| !tensor.size.contains(&0));
         launches.push(Generated::launch("isin", write_isin, numbers, &tensors)?);
     }
@@ -83,22 +85,23 @@ fn write_isin(kernel: &Generated) -> String {
 /// `histc(x, bins, min, max)`: how many elements each of so many parts of a range has.
 fn histogram(call: &Call<'_>) -> Result<Recipe, Decline> {
     let x = source(call)?;
-    let bins = call.whole(1).and_then(|bins| usize::try_from(bins).ok()).filter(|&bins| bins > 0);
+    let bins = call.int(1).and_then(|bins| usize::try_from(bins).ok()).filter(|&bins| bins > 0);
     let bins = bins.ok_or(Decline::Argument { argument: 1, expected: "a number of bins" })?;
     let own = match Category::of(x.dtype) {
-        Category::Truth | Category::Complex => return Err(Decline::DType { dtype: x.dtype }),
+        Category::Bool | Category::Complex => return Err(Decline::DType { dtype: x.dtype }),
         _ => lane(x.dtype)?,
     };
-    let (low, high) = (number(call, 2)?.in_lane(own), number(call, 3)?.in_lane(own));
+    let low = number(call, 2)?.in_lane(own);
+    let high = number(call, 3)?.in_lane(own);
     if !is_less(low, high) {
-        // The range is that of the elements, which nobody knows yet; or it makes no sense.
+        // The range is that of the elements, which are not known yet; or it makes no sense.
         return Err(Decline::Argument { argument: 2, expected: "less than what follows" });
     }
     // Counts past what a narrow float can tell apart would stand still.
     let sums = Sums::of(Outputs::of(call, &[Wanted::rows(x.dtype, &[bins])])?);
     let counting = (!x.size.contains(&0)).then(|| {
         let x = AtLeastOne::of(&x);
-        let tensors = [(Place::Argument(0), x.tensor()), sums.tensor()];
+        let tensors = [(TensorRef::Argument(0), x.tensor()), sums.tensor()];
         let numbers = smallvec![x.tensor().size.len() as u32];
         let mut launch = Generated::launch("histc", write_histogram, numbers, &tensors)?;
         launch.scalars.extend([low.word(), high.word()]);
@@ -126,7 +129,8 @@ fn is_less(low: Constant, high: Constant) -> bool {
 fn write_histogram(kernel: &Generated) -> String {
     let own = lane(kernel.dtypes[0]).unwrap_or(Lane::F32);
     let mut text = Text::default();
-    let (of_x, bins) = (text.dims("i", kernel.numbers[0] as usize), text.dims("n", 1));
+    let of_x = text.dims("i", kernel.numbers[0] as usize);
+    let bins = text.dims("n", 1);
     text.operand("in", "x", kernel.dtypes[0], &of_x);
     text.operand("inout", "y", kernel.dtypes[1], &bins);
     text.line(format_args!("scalar low: {own}"));

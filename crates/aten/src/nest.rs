@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use crate::dtypes::lane;
-use crate::recipe::{KernelSource, Launch, OperandView, Place};
+use crate::recipe::{KernelSource, Launch, OperandView, TensorRef};
 use crate::template::{Template, Written};
 use crate::views::{MOST_DIMS, Numbers};
 use crate::{Decline, Tensor};
@@ -13,7 +13,7 @@ use spyre_numerics::DType;
 #[derive(Debug)]
 pub(crate) struct Nest {
     axes: SmallVec<[Axis; 8]>,
-    operands: SmallVec<[(Place, DType); 6]>,
+    operands: SmallVec<[(TensorRef, DType); 6]>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl Nest {
     }
 
     /// Adds a tensor whose strides along all dims are these.
-    pub(crate) fn push(&mut self, place: Place, dtype: DType, strides: &[usize]) {
+    pub(crate) fn push(&mut self, place: TensorRef, dtype: DType, strides: &[usize]) {
         for (axis, &stride) in self.axes.iter_mut().zip(strides) {
             axis.strides.push(stride);
         }
@@ -72,7 +72,8 @@ impl Nest {
 
     fn merge(&mut self, template: &Template) {
         for inner in (1..self.axes.len()).rev() {
-            let (outer, axis) = (&self.axes[inner - 1], &self.axes[inner]);
+            let outer = &self.axes[inner - 1];
+            let axis = &self.axes[inner];
             let continues = template.operands.iter().enumerate().all(|(at, operand)| {
                 !operand.spans.includes(axis.is_reduced)
                     || outer.strides[at] == axis.strides[at] * axis.size

@@ -3,16 +3,16 @@ use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
 use crate::{
-    Call, Decline, Recipe, attention, casts, data_dependent, images, indexing, losses, making,
-    membership, optimisers, products, quantised, random, reductions, rolling, rows, scans,
-    scattering, sorting, turning, unsigned,
+    Call, Decline, Recipe, attention, casts, data_dependent, indexing, losses, making, membership,
+    optimisers, permuting, products, quantised, random, reductions, rolling, rows, scans,
+    scattering, sorting, spatial, unsigned,
 };
 
 /// An operator of PyTorch that kernels are known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op(u16);
 
-/// How an op is carried out, where a row of expressions does not say it.
+/// Function that makes the recipe of an op which no row of expressions describes.
 pub(crate) type Function = fn(&Call<'_>) -> Result<Recipe, Decline>;
 
 struct Known {
@@ -21,7 +21,7 @@ struct Known {
 }
 
 enum Way {
-    /// By the first of these rows that takes the arguments.
+    /// Rows of expressions: the first one that takes the arguments is used.
     Rows(Vec<&'static Entry>),
     Function(Function),
 }
@@ -48,7 +48,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         losses::OPS,
         scans::OPS,
         scattering::OPS,
-        turning::OPS,
+        permuting::OPS,
         membership::OPS,
         rolling::OPS,
         random::OPS,
@@ -58,7 +58,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         casts::OPS,
     ]
     .into_iter()
-    .chain(images::OPS.iter().copied())
+    .chain(spatial::OPS.iter().copied())
     .flatten();
     ops.extend(functions.map(|&(name, function)| Known { name, way: Way::Function(function) }));
     ops
@@ -88,7 +88,7 @@ impl Op {
         OPS[usize::from(self.0)].name
     }
 
-    /// How a call of it is carried out.
+    /// Returns the recipe of a call of it.
     pub fn recipe(self, call: &Call<'_>) -> Result<Recipe, Decline> {
         let rows = match &OPS[usize::from(self.0)].way {
             Way::Rows(rows) => rows,

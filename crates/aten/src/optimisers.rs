@@ -10,7 +10,7 @@ use self::kernel::{Flag, write_adagrad, write_adam, write_scale, write_sgd, writ
 use crate::dtypes::{Category, lane};
 use crate::generated::{AtLeastOne, Generated};
 use crate::op::Function;
-use crate::recipe::{KernelSource, Launch, OperandView, Place, Recipe};
+use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::float_of;
 use crate::views::{Loops, Numbers};
 use crate::{Argument, Call, Decline, Tensor};
@@ -45,7 +45,7 @@ struct Step<'a> {
 /// `adam(parameters, grads, means, squares, largest squares, steps, lr, beta1, beta2, decay, epsilon,
 /// amsgrad, maximize, grad_scale, found_inf)`.
 fn adam(call: &Call<'_>, is_decoupled: bool) -> Result<Recipe, Decline> {
-    let amsgrad = call.truth(11).unwrap_or(false);
+    let amsgrad = call.boolean(11).unwrap_or(false);
     let mut flags = common_flags(call, 6, 12, [13, 14], number(call, 9)? != 0.0);
     flags |= Flag::Decoupled.if_(is_decoupled) | Flag::Largest.if_(amsgrad);
     let numbers = [6, 7, 8, 9, 10].map(|at| number(call, at).unwrap_or(0.0));
@@ -66,7 +66,7 @@ fn adam(call: &Call<'_>, is_decoupled: bool) -> Result<Recipe, Decline> {
 /// grad_scale, found_inf)`.
 fn sgd(call: &Call<'_>) -> Result<Recipe, Decline> {
     let momentum = number(call, 4)?;
-    let truth = |at| call.truth(at).unwrap_or(false);
+    let truth = |at| call.boolean(at).unwrap_or(false);
     let mut flags = common_flags(call, 5, 8, [10, 11], number(call, 3)? != 0.0);
     flags |= Flag::Momentum.if_(momentum != 0.0) | Flag::Nesterov.if_(truth(7));
     flags |= Flag::First.if_(truth(9));
@@ -112,7 +112,7 @@ fn common_flags(
     Flag::Rate.if_(has(lr))
         | Flag::Scaled.if_(has(scale))
         | Flag::Checked.if_(has(found))
-        | Flag::Maximize.if_(call.truth(maximize).unwrap_or(false))
+        | Flag::Maximize.if_(call.boolean(maximize).unwrap_or(false))
         | Flag::Decays.if_(decays)
 }
 
@@ -151,12 +151,13 @@ impl Step<'_> {
     fn launch(&self, call: &Call<'_>, at: usize) -> Result<Launch, Decline> {
         let mut wide = Wide::default();
         for &argument in self.lists {
-            wide.push(Place::Item(argument, at), item(call, argument, at)?)?;
+            wide.push(TensorRef::Item(argument, at), item(call, argument, at)?)?;
         }
-        let steps =
-            self.steps.map(|argument| Ok((Place::Item(argument, at), item(call, argument, at)?)));
+        let steps = self
+            .steps
+            .map(|argument| Ok((TensorRef::Item(argument, at), item(call, argument, at)?)));
         let singles = self.singles.iter().filter_map(|&argument| {
-            call.tensor(argument).map(|tensor| Ok((Place::Argument(argument), tensor)))
+            call.tensor(argument).map(|tensor| Ok((TensorRef::Argument(argument), tensor)))
         });
         let mut singles: SmallVec<[_; 4]> =
             steps.into_iter().chain(singles).collect::<Result<_, Decline>>()?;
@@ -173,11 +174,11 @@ impl Step<'_> {
 /// Tensors of one shape, beside some of one element.
 #[derive(Default)]
 struct Wide<'a> {
-    tensors: SmallVec<[(Place, Tensor<'a>); 5]>,
+    tensors: SmallVec<[(TensorRef, Tensor<'a>); 5]>,
 }
 
 impl<'a> Wide<'a> {
-    fn push(&mut self, place: Place, tensor: Tensor<'a>) -> Result<(), Decline> {
+    fn push(&mut self, place: TensorRef, tensor: Tensor<'a>) -> Result<(), Decline> {
         if Category::of(tensor.dtype) != Category::Float {
             return Err(Decline::DType { dtype: tensor.dtype });
         }
@@ -193,7 +194,7 @@ impl<'a> Wide<'a> {
         name: &'static str,
         write: fn(&Generated) -> String,
         flags: u32,
-        singles: &[(Place, Tensor<'_>)],
+        singles: &[(TensorRef, Tensor<'_>)],
         numbers: &[f64],
     ) -> Result<Launch, Decline> {
         let strides = self.tensors.iter().map(|(_, tensor)| Numbers::from(tensor.stride)).collect();
@@ -201,7 +202,8 @@ impl<'a> Wide<'a> {
         let mut operands = SmallVec::new();
         let mut dtypes: SmallVec<[DType; 6]> = SmallVec::new();
         for ((place, tensor), stride) in self.tensors.iter().zip(&loops.strides) {
-            let (size, stride) = (loops.size.clone(), stride.clone());
+            let size = loops.size.clone();
+            let stride = stride.clone();
             operands.push(OperandView { place: *place, size, stride, offset: 0 });
             dtypes.push(tensor.dtype);
         }
@@ -211,7 +213,8 @@ impl<'a> Wide<'a> {
             }
             lane(tensor.dtype)?;
             let one = AtLeastOne::of(&Tensor { size: &[], stride: &[], ..*tensor });
-            let (size, stride) = (one.tensor().size.into(), one.tensor().stride.into());
+            let size = one.tensor().size.into();
+            let stride = one.tensor().stride.into();
             operands.push(OperandView { place: *place, size, stride, offset: 0 });
             dtypes.push(tensor.dtype);
         }
@@ -228,13 +231,13 @@ fn unscale(call: &Call<'_>) -> Result<Recipe, Decline> {
     for argument in [1, 2] {
         let tensor = call.tensor(argument);
         let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
-        singles.push((Place::Argument(argument), tensor));
+        singles.push((TensorRef::Argument(argument), tensor));
     }
     let mut recipe = Recipe::default();
     for at in 0..list(call, 0)?.len() {
         let grad = item(call, 0, at)?;
         let mut wide = Wide::default();
-        wide.push(Place::Item(0, at), grad)?;
+        wide.push(TensorRef::Item(0, at), grad)?;
         if !grad.size.contains(&0) {
             recipe.launches.push(wide.launch("unscale", write_unscale, 0, &singles, &[])?);
         }
@@ -249,11 +252,11 @@ fn update_scale(call: &Call<'_>) -> Result<Recipe, Decline> {
         let tensor =
             call.tensor(argument).filter(|tensor| tensor.size.iter().all(|&size| size == 1));
         let tensor = tensor.ok_or(Decline::Argument { argument, expected: "one element" })?;
-        Ok((Place::Argument(argument), tensor))
+        Ok((TensorRef::Argument(argument), tensor))
     };
     let (_, scale) = single(0)?;
-    wide.push(Place::Argument(0), scale)?;
-    let interval = call.whole(5).ok_or(Decline::Argument { argument: 5, expected: "steps" })?;
+    wide.push(TensorRef::Argument(0), scale)?;
+    let interval = call.int(5).ok_or(Decline::Argument { argument: 5, expected: "steps" })?;
     let numbers = [number(call, 3)?, number(call, 4)?, interval as f64];
     let launch =
         wide.launch("update_scale", write_scale, 0, &[single(1)?, single(2)?], &numbers)?;

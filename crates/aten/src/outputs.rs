@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 use spyre_numerics::DType;
 
 use crate::dtypes::can_cast;
-use crate::recipe::{Place, Recipe, ResultShape};
+use crate::recipe::{Recipe, ResultShape, TensorRef};
 use crate::views::{Numbers, image_like, like};
 use crate::{Call, Decline, Tensor};
 
-/// What a result is to be.
+/// Dtype, size and strides that a result is to have.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) dtype: DType,
@@ -31,7 +31,7 @@ impl Wanted {
 /// The results of a call, in order.
 #[derive(Debug)]
 pub(crate) struct Outputs<'a> {
-    given: SmallVec<[(Place, Tensor<'a>); 2]>,
+    given: SmallVec<[(TensorRef, Tensor<'a>); 2]>,
     made: SmallVec<[ResultShape; 1]>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Outputs<'a> {
         Self::taken(call, wanted, |from, to| from == to)
     }
 
-    /// The same for an op whose results may be stored as another dtype.
+    /// Finds results like [`of`](Self::of) does, for an op whose results may be stored as another dtype.
     pub(crate) fn cast(call: &Call<'a>, wanted: &[Wanted]) -> Result<Self, Decline> {
         Self::taken(call, wanted, can_cast)
     }
@@ -64,22 +64,23 @@ impl<'a> Outputs<'a> {
             let tensor = call.tensor(argument);
             let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
             if tensor.size != &wanted.size[..] {
-                let (size, stride) = (wanted.size.to_vec(), wanted.stride.to_vec());
+                let size = wanted.size.to_vec();
+                let stride = wanted.stride.to_vec();
                 return Err(Decline::ResultShape { size, stride });
             }
             if !takes(wanted.dtype, tensor.dtype) {
                 return Err(Decline::Cast { from: wanted.dtype, to: tensor.dtype });
             }
-            given.push((Place::Argument(argument), tensor));
+            given.push((TensorRef::Argument(argument), tensor));
         }
         Ok(Self { given, made: SmallVec::new() })
     }
 
     /// One of them, and where it is.
-    pub(crate) fn get(&self, at: usize) -> (Place, Tensor<'_>) {
+    pub(crate) fn get(&self, at: usize) -> (TensorRef, Tensor<'_>) {
         match self.made.get(at) {
             Some(ResultShape { dtype, size, stride }) => {
-                (Place::Result(at), Tensor { dtype: *dtype, size, stride })
+                (TensorRef::Result(at), Tensor { dtype: *dtype, size, stride })
             }
             None => self.given[at],
         }

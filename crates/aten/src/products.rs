@@ -6,7 +6,7 @@ use spyre_numerics::DType;
 use crate::dtypes::lane;
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{KernelSource, Launch, OperandView, Place, Recipe};
+use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::template::{Spans, Template, TemplateOperand, Written};
 use crate::views::{Numbers, expanded};
@@ -85,15 +85,16 @@ fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
 
 fn product(call: &Call<'_>, forms: &'static Products, at: [usize; 2]) -> Result<Recipe, Decline> {
     let x = source(call)?;
-    let (a, b) = (tensor(call, at[0])?, tensor(call, at[1])?);
+    let a = tensor(call, at[0])?;
+    let b = tensor(call, at[1])?;
     if a.dtype != b.dtype || a.dtype == DType::Bool {
         return Err(Decline::DType { dtype: x.dtype });
     }
     let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, &result_size(&a, &b)?)])?;
     let (place, y) = outputs.get(0);
     let operands = smallvec![
-        (Place::Argument(at[0]), a, a.stride.into()),
-        (Place::Argument(at[1]), b, b.stride.into()),
+        (TensorRef::Argument(at[0]), a, a.stride.into()),
+        (TensorRef::Argument(at[1]), b, b.stride.into()),
         (place, y, y.stride.into()),
     ];
     let launch = launch(&forms.plain, x.dtype, operands, smallvec![]);
@@ -102,7 +103,9 @@ fn product(call: &Call<'_>, forms: &'static Products, at: [usize; 2]) -> Result<
 
 /// `beta * c + alpha * (a @ b)`; without a beta, c is not looked at.
 fn added(call: &Call<'_>, forms: &'static Products) -> Result<Recipe, Decline> {
-    let (c, a, b) = (tensor(call, 0)?, tensor(call, 1)?, tensor(call, 2)?);
+    let c = tensor(call, 0)?;
+    let a = tensor(call, 1)?;
+    let b = tensor(call, 2)?;
     if a.dtype != b.dtype || a.dtype != c.dtype || a.dtype == DType::Bool {
         return Err(Decline::DType { dtype: a.dtype });
     }
@@ -110,14 +113,15 @@ fn added(call: &Call<'_>, forms: &'static Products) -> Result<Recipe, Decline> {
         Argument::Number(number) => Ok(number),
         _ => Err(Decline::Argument { argument, expected: "a number" }),
     };
-    let (beta, alpha) = (number(3)?, number(4)?);
+    let beta = number(3)?;
+    let alpha = number(4)?;
     let size = result_size(&a, &b)?;
     let outputs = Outputs::of(call, &[Wanted::rows(a.dtype, &size)])?;
     let (place, y) = outputs.get(0);
     let own = lane(a.dtype)?;
-    let mut operands: SmallVec<[(Place, Tensor<'_>, Numbers); 4]> = smallvec![
-        (Place::Argument(1), a, a.stride.into()),
-        (Place::Argument(2), b, b.stride.into()),
+    let mut operands: SmallVec<[(TensorRef, Tensor<'_>, Numbers); 4]> = smallvec![
+        (TensorRef::Argument(1), a, a.stride.into()),
+        (TensorRef::Argument(2), b, b.stride.into()),
         (place, y, y.stride.into()),
     ];
     let mut scalars: SmallVec<[u64; 4]> = smallvec![alpha.in_lane(own).word()];
@@ -125,7 +129,7 @@ fn added(call: &Call<'_>, forms: &'static Products) -> Result<Recipe, Decline> {
         &forms.scaled
     } else {
         let stride = expanded(&c, &size).ok_or(Decline::Shapes)?;
-        operands.insert(0, (Place::Argument(0), Tensor { size: &size, ..c }, stride));
+        operands.insert(0, (TensorRef::Argument(0), Tensor { size: &size, ..c }, stride));
         scalars.insert(0, beta.in_lane(own).word());
         &forms.added
     };
@@ -160,7 +164,7 @@ fn result_size(a: &Tensor<'_>, b: &Tensor<'_>) -> Result<Numbers, Decline> {
 fn launch(
     template: &'static Template,
     compute: DType,
-    operands: SmallVec<[(Place, Tensor<'_>, Numbers); 4]>,
+    operands: SmallVec<[(TensorRef, Tensor<'_>, Numbers); 4]>,
     scalars: SmallVec<[u64; 4]>,
 ) -> Launch {
     let dtypes = operands.iter().map(|(_, tensor, _)| tensor.dtype).collect();

@@ -8,7 +8,7 @@ use spyre_numerics::DType;
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{KernelSource, Launch, OperandView, Place, Recipe};
+use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
@@ -29,11 +29,11 @@ const LONGEST_SINGLE: usize = (1 << 24) / (255 * 128);
 /// A part of the result that is not a matrix: what a kernel does with it, and where it comes from.
 struct Part<'a> {
     role: Role,
-    place: Place,
+    place: TensorRef,
     source: Source<'a>,
 }
 
-/// What a part is for. The numbers are in the kernels' own.
+/// Role of a part. Its number is one of the kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     LeftScale = 0,
@@ -76,7 +76,7 @@ struct Product<'a> {
     a: Tensor<'a>,
     b: Tensor<'a>,
     parts: SmallVec<[Part<'a>; 4]>,
-    /// What is summed up in.
+    /// Lane of the sums.
     lane: Lane,
 }
 
@@ -94,16 +94,17 @@ fn scaled(call: &Call<'_>) -> Result<Recipe, Decline> {
     product.recipe(call, dtype)
 }
 
-/// The same where recipes say what scales are of: zero is a tensor, one its rows. Others are of blocks.
+/// Computes [`scaled`] for a call whose recipes say what scales are of: zero is a tensor, one its rows.
+/// Others are of blocks.
 fn scaled_by_recipe(call: &Call<'_>) -> Result<Recipe, Decline> {
     let dtype = result_dtype(call, 9, |_| DType::BFloat16)?;
-    let is_known = call.wholes(3) == call.wholes(6) && matches!(call.wholes(3), Some([0 | 1]));
-    let is_plain = |at| call.wholes(at).is_none_or(|list| list.iter().all(|&kind| kind == 0));
-    if !is_known || !is_plain(4) || !is_plain(7) || call.wholes(10).is_some_and(|k| !k.is_empty()) {
+    let is_known = call.ints(3) == call.ints(6) && matches!(call.ints(3), Some([0 | 1]));
+    let is_plain = |at| call.ints(at).is_none_or(|list| list.iter().all(|&kind| kind == 0));
+    if !is_known || !is_plain(4) || !is_plain(7) || call.ints(10).is_some_and(|k| !k.is_empty()) {
         return Err(Decline::Argument { argument: 3, expected: "scales of tensors or of rows" });
     }
     let pair = [listed(call, 2, Role::LeftScale)?, listed(call, 5, Role::RightScale)?];
-    let is_whole = call.wholes(3) == Some(&[0]);
+    let is_whole = call.ints(3) == Some(&[0]);
     let mut product = Product::scaled(call, pair, [is_whole, !is_whole])?;
     // PyTorch gives zeros where there is nothing to sum up.
     let bias = bias(call, 8, &product.b)?;
@@ -115,11 +116,14 @@ fn scaled_by_recipe(call: &Call<'_>) -> Result<Recipe, Decline> {
 fn weighted(call: &Call<'_>) -> Result<Recipe, Decline> {
     let a = matrix(call, 0, is_small_float)?;
     let weight = matrix(call, 1, |dtype| dtype == DType::Int8)?;
-    let ([n, k], [by, over]) = (sides(&weight)?, [weight.stride[1], weight.stride[0]]);
-    let (size, stride) = ([k, n], [by, over]);
+    let [n, k] = sides(&weight)?;
+    let [by, over] = [weight.stride[1], weight.stride[0]];
+    let size = [k, n];
+    let stride = [by, over];
     let b = Tensor { size: &size, stride: &stride, ..weight };
     let scales = vector(call, 2, n)?;
-    let (place, source) = (Place::Argument(2), Source::Tensor(scales));
+    let place = TensorRef::Argument(2);
+    let source = Source::Tensor(scales);
     let parts = smallvec![Part { role: Role::RightScale, place, source }];
     Product { a, b, parts, lane: Lane::F32 }.recipe(call, a.dtype)
 }
@@ -152,31 +156,36 @@ impl Part<'_> {
     fn along(&self, extent: usize, tensor: &Tensor<'_>) -> OperandView {
         let own = tensor.size.iter().zip(tensor.stride).find(|(size, _)| **size > 1);
         let stride = own.map_or(0, |(_, &stride)| stride);
-        let (size, stride) = (smallvec![extent], smallvec![stride]);
+        let size = smallvec![extent];
+        let stride = smallvec![stride];
         OperandView { place: self.place, size, stride, offset: 0 }
     }
 }
 
 impl<'a> Product<'a> {
-    /// Of a call's first two arguments, with scales that go together: of tensors or of rows, whichever
-    /// they may be.
+    /// Reads a call's first two arguments, with scales that go together: of tensors or of rows,
+    /// whichever are allowed.
     fn scaled(
         call: &Call<'a>,
         pair: [Part<'a>; 2],
         [may_be_whole, may_be_each]: [bool; 2],
     ) -> Result<Self, Decline> {
-        let (a, b) = (matrix(call, 0, is_float8)?, matrix(call, 1, is_float8)?);
-        let ([m, _], [_, n]) = (sides(&a)?, sides(&b)?);
+        let a = matrix(call, 0, is_float8)?;
+        let b = matrix(call, 1, is_float8)?;
+        let [m, _] = sides(&a)?;
+        let [_, n] = sides(&b)?;
         let are_whole = pair.iter().all(|part| part.elements() == 1);
         let are_each = pair[0].has_size(&[m, 1]) && pair[1].has_size(&[1, n]);
-        match may_be_whole && are_whole || may_be_each && are_each {
-            true => Ok(Self { a, b, parts: pair.into_iter().collect(), lane: Lane::F32 }),
-            false => Err(Decline::Shapes),
+        if may_be_whole && are_whole || may_be_each && are_each {
+            Ok(Self { a, b, parts: pair.into_iter().collect(), lane: Lane::F32 })
+        } else {
+            Err(Decline::Shapes)
         }
     }
 
     fn recipe(self, call: &Call<'_>, dtype: DType) -> Result<Recipe, Decline> {
-        let ([m, k], [other, n]) = (sides(&self.a)?, sides(&self.b)?);
+        let [m, k] = sides(&self.a)?;
+        let [other, n] = sides(&self.b)?;
         if k != other {
             return Err(Decline::Shapes);
         }
@@ -189,7 +198,7 @@ impl<'a> Product<'a> {
         Ok(recipe)
     }
 
-    fn launch(&self, (place, y): (Place, Tensor<'_>)) -> Launch {
+    fn launch(&self, (place, y): (TensorRef, Tensor<'_>)) -> Launch {
         let view = |place, tensor: &Tensor<'_>| OperandView {
             place,
             size: tensor.size.into(),
@@ -197,7 +206,7 @@ impl<'a> Product<'a> {
             offset: 0,
         };
         let mut operands: SmallVec<[OperandView; 4]> =
-            smallvec![view(Place::Argument(0), &self.a), view(Place::Argument(1), &self.b)];
+            smallvec![view(TensorRef::Argument(0), &self.a), view(TensorRef::Argument(1), &self.b)];
         let mut dtypes: SmallVec<[DType; 6]> = smallvec![self.a.dtype, self.b.dtype];
         let mut scalars = SmallVec::new();
         for part in &self.parts {
@@ -216,8 +225,8 @@ impl<'a> Product<'a> {
         Launch { kernel: KernelSource::Generated(kernel), operands, scalars }
     }
 
-    /// What a kernel's text is made from: its lane, and the role of each part, less than four, plus
-    /// four if it is a number of the host.
+    /// Returns the numbers that a kernel's text is made from: its lane, and the role of each part, less
+    /// than four, plus four if it is a number of the host.
     fn numbers(&self) -> SmallVec<[u32; 8]> {
         let parts = self.parts.iter().map(|part| {
             let is_word = matches!(part.source, Source::Word(_));
@@ -236,9 +245,10 @@ fn write(kernel: &Generated) -> String {
     let sides = [("a", ["m", "k"]), ("b", ["k", "n"])].map(|(name, dims)| {
         let dtype = next();
         text.operand("in", name, dtype, &dims.map(str::to_owned));
-        match Lane::of(dtype.host_format()) == Some(lane) {
-            true => name.to_owned(),
-            false => format!("{lane}({name})"),
+        if Lane::of(dtype.host_format()) == Some(lane) {
+            name.to_owned()
+        } else {
+            format!("{lane}({name})")
         }
     });
     let mut result = format!("sum<k>({} * {})", sides[0], sides[1]);
@@ -277,10 +287,7 @@ fn matrix<'a>(
 ) -> Result<Tensor<'a>, Decline> {
     let tensor = call.tensor(argument).filter(|tensor| tensor.size.len() == 2);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a matrix" })?;
-    match is_taken(tensor.dtype) {
-        true => Ok(tensor),
-        false => Err(Decline::DType { dtype: tensor.dtype }),
-    }
+    if is_taken(tensor.dtype) { Ok(tensor) } else { Err(Decline::DType { dtype: tensor.dtype }) }
 }
 
 fn sides(matrix: &Tensor<'_>) -> Result<[usize; 2], Decline> {
@@ -291,9 +298,10 @@ fn sides(matrix: &Tensor<'_>) -> Result<[usize; 2], Decline> {
 fn vector<'a>(call: &Call<'a>, argument: usize, extent: usize) -> Result<Tensor<'a>, Decline> {
     let tensor = call.tensor(argument).filter(|tensor| tensor.size == [extent]);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a number per column" })?;
-    match is_small_float(tensor.dtype) {
-        true => Ok(tensor),
-        false => Err(Decline::DType { dtype: tensor.dtype }),
+    if is_small_float(tensor.dtype) {
+        Ok(tensor)
+    } else {
+        Err(Decline::DType { dtype: tensor.dtype })
     }
 }
 
@@ -306,14 +314,14 @@ fn scale<'a>(call: &Call<'a>, argument: usize, role: Role) -> Result<Part<'a>, D
         }
         _ => return Err(Decline::Argument { argument, expected: "a float32 scale" }),
     };
-    Ok(Part { role, place: Place::Argument(argument), source })
+    Ok(Part { role, place: TensorRef::Argument(argument), source })
 }
 
 /// The only scale of a list.
 fn listed<'a>(call: &Call<'a>, argument: usize, role: Role) -> Result<Part<'a>, Decline> {
     match call.argument(argument) {
         Argument::Tensors(&[Some(tensor)]) if tensor.dtype == DType::Float32 => {
-            Ok(Part { role, place: Place::Item(argument, 0), source: Source::Tensor(tensor) })
+            Ok(Part { role, place: TensorRef::Item(argument, 0), source: Source::Tensor(tensor) })
         }
         _ => Err(Decline::Argument { argument, expected: "one float32 scale" }),
     }
@@ -332,25 +340,26 @@ fn bias<'a>(call: &Call<'a>, argument: usize, b: &Tensor<'_>) -> Result<Option<P
     if elements != b.size[1] || tensor.size.last() != b.size.last() {
         return Err(Decline::Shapes);
     }
-    let place = Place::Argument(argument);
+    let place = TensorRef::Argument(argument);
     Ok(Some(Part { role: Role::Bias, place, source: Source::Tensor(tensor) }))
 }
 
-/// What the result of a scaled product is: what it is asked for, what it is given, or what `own` makes
-/// of the left side's.
+/// Returns the dtype of a scaled product: the one that is asked for, that of the given result, or what
+/// `own` makes of the left side's.
 fn result_dtype(
     call: &Call<'_>,
     argument: usize,
     own: fn(DType) -> DType,
 ) -> Result<DType, Decline> {
-    let asked = call.whole(argument).map(|number| named(number, argument)).transpose()?;
+    let asked = call.int(argument).map(|number| named(number, argument)).transpose()?;
     let given = call.written.first().and_then(|&at| call.tensor(at)).map(|y| y.dtype);
     let left = matrix(call, 0, is_float8)?.dtype;
     let dtype = given.or(asked).unwrap_or_else(|| own(left));
     let is_taken = is_small_float(dtype) || is_float8(dtype);
-    match asked.is_none_or(|asked| asked == dtype) && is_taken {
-        true => Ok(dtype),
-        false => Err(Decline::DType { dtype }),
+    if asked.is_none_or(|asked| asked == dtype) && is_taken {
+        Ok(dtype)
+    } else {
+        Err(Decline::DType { dtype })
     }
 }
 

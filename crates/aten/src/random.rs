@@ -1,5 +1,5 @@
 //! Random numbers: each element has a counter of its own, so that it is the same number however a
-//! tensor lies and whoever computes it.
+//! tensor lies and wherever it is computed.
 
 mod distribution;
 
@@ -15,7 +15,7 @@ use crate::dtypes::{Category, lane};
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Launch, Place, Recipe};
+use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{Loops, Numbers, expanded, like};
 use crate::{Argument, Call, Decline, Tensor};
@@ -32,15 +32,15 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("bernoulli_.Tensor", |call| bernoulli_of(call, 1)),
     ("bernoulli.out", |call| bernoulli_of(call, 0)),
     ("random_", |call| whole(call, Some(0), None, 1)),
-    ("random_.to", |call| whole(call, Some(0), call.whole(1), 2)),
-    ("random_.from", |call| whole(call, call.whole(1), call.whole(2), 3)),
+    ("random_.to", |call| whole(call, Some(0), call.int(1), 2)),
+    ("random_.from", |call| whole(call, call.int(1), call.int(2), 3)),
     ("randperm.generator_out", permutation),
     ("native_dropout", dropout),
     // probabilities, random numbers, result
     ("spyre::multinomial", multinomial),
 ];
 
-/// What a generator gave a call.
+/// Returns the seed and the offset that a generator gave a call.
 fn generator(call: &Call<'_>, argument: usize) -> Result<[u64; 2], Decline> {
     match call.argument(argument) {
         Argument::Random { seed, offset } => Ok([seed, offset]),
@@ -55,7 +55,7 @@ fn number(call: &Call<'_>, argument: usize) -> Result<f64, Decline> {
     }
 }
 
-/// What is wrong with a number is the host's to say.
+/// Declines a wrong number: the host says what is wrong with it.
 fn check(is_right: bool, argument: usize) -> Result<(), Decline> {
     let expected = "a parameter of the distribution";
     if is_right { Ok(()) } else { Err(Decline::Argument { argument, expected }) }
@@ -89,7 +89,8 @@ fn floats(
     is_right: impl Fn(f64, f64) -> bool,
 ) -> Result<Recipe, Decline> {
     check_float(source(call)?.dtype)?;
-    let (first, second) = (number(call, 1)?, number(call, 2)?);
+    let first = number(call, 1)?;
+    let second = number(call, 2)?;
     check(is_right(first, second), 2)?;
     fill(call, distribution, &[first, second], generator(call, 3)?)
 }
@@ -125,7 +126,7 @@ fn bernoulli_of(call: &Call<'_>, probabilities: usize) -> Result<Recipe, Decline
     let outputs = Outputs::cast(call, &[Wanted::rows(DType::Bool, size)])?;
     let (place, y) = outputs.get(0);
     let strides = expanded(&p, y.size).ok_or(Decline::Shapes)?;
-    let given = [(Place::Argument(argument), p.dtype, strides)];
+    let given = [(TensorRef::Argument(argument), p.dtype, strides)];
     let draw = Draw {
         distribution: &BERNOULLI_OF,
         numbers: &[],
@@ -155,7 +156,7 @@ fn whole(
         check(from == 0 && to.is_none(), 1).map(|()| 0)
     })?;
     let draw = Draw { distribution: &WHOLE, numbers: &[], from: generator(call, random)? };
-    let mut launches = draw.launch(&[], &[(Place::Argument(0), x)])?;
+    let mut launches = draw.launch(&[], &[(TensorRef::Argument(0), x)])?;
     if let Some(launch) = &mut launches {
         launch.scalars.extend([from.cast_unsigned(), count.cast_unsigned()]);
     }
@@ -190,7 +191,7 @@ fn first_whole(dtype: DType) -> i64 {
 
 /// `randperm(n)`: the order of random keys.
 fn permutation(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let count = call.whole(0).and_then(|count| usize::try_from(count).ok());
+    let count = call.int(0).and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or(Decline::Argument { argument: 0, expected: "a number of elements" })?;
     let y = call.tensor(2).ok_or(Decline::Argument { argument: 2, expected: "a tensor" })?;
     check(count as i64 <= last_whole(y.dtype)?, 0)?;
@@ -199,7 +200,7 @@ fn permutation(call: &Call<'_>) -> Result<Recipe, Decline> {
     }
     let mut recipe = Recipe::default();
     if count > 0 {
-        let tensors = [(Place::Argument(2), y)];
+        let tensors = [(TensorRef::Argument(2), y)];
         let mut launch =
             Generated::launch("permutation", write_permutation, smallvec![], &tensors)?;
         launch.scalars.extend(generator(call, 1)?);
@@ -228,7 +229,7 @@ fn dropout(call: &Call<'_>) -> Result<Recipe, Decline> {
     check_float(x.dtype)?;
     let p = number(call, 1)?;
     check((0.0..=1.0).contains(&p), 1)?;
-    let p = if call.truth(2) == Some(false) { 0.0 } else { p };
+    let p = if call.boolean(2) == Some(false) { 0.0 } else { p };
     let stride = like(x.size, &[x.stride.into()]);
     let wanted = [x.dtype, DType::Bool].map(|dtype| Wanted {
         dtype,
@@ -241,7 +242,7 @@ fn dropout(call: &Call<'_>) -> Result<Recipe, Decline> {
         let results = [outputs.get(0), outputs.get(1)];
         let from = generator(call, 3)?;
         let draw = Draw { distribution: &distribution::DROPOUT, numbers: &[1.0 - p, scale], from };
-        draw.launch(&[(Place::Argument(0), x.dtype, x.stride.into())], &results)?
+        draw.launch(&[(TensorRef::Argument(0), x.dtype, x.stride.into())], &results)?
     };
     Ok(finish(outputs, launches))
 }
@@ -249,7 +250,8 @@ fn dropout(call: &Call<'_>) -> Result<Recipe, Decline> {
 /// `multinomial(x)` with replacement, for rows of probabilities: which share of the sum of a row so
 /// far holds a random number. Sums are kept beside the result.
 fn multinomial(call: &Call<'_>) -> Result<Recipe, Decline> {
-    let (x, y) = (source(call)?, call.tensor(2).ok_or(Decline::Shapes)?);
+    let x = source(call)?;
+    let y = call.tensor(2).ok_or(Decline::Shapes)?;
     check_float(x.dtype)?;
     let (&[rows, categories], &[_, samples]) = (x.size, y.size) else {
         return Err(Decline::Shapes);
@@ -260,9 +262,9 @@ fn multinomial(call: &Call<'_>) -> Result<Recipe, Decline> {
     }
     let sums = Wanted::rows(DType::Float64, &[rows, categories]);
     let kept = Tensor { dtype: sums.dtype, size: &sums.size, stride: &sums.stride };
-    let tensors = [(Place::Argument(0), x), (Place::Result(0), kept)];
+    let tensors = [(TensorRef::Argument(0), x), (TensorRef::Result(0), kept)];
     recipe.launches.push(Generated::launch("shares", write_shares, smallvec![], &tensors)?);
-    let tensors = [(Place::Result(0), kept), (Place::Argument(2), y)];
+    let tensors = [(TensorRef::Result(0), kept), (TensorRef::Argument(2), y)];
     let mut launch = Generated::launch("multinomial", write_multinomial, smallvec![], &tensors)?;
     launch.scalars.extend(generator(call, 1)?);
     recipe.launches.push(launch);
@@ -272,7 +274,8 @@ fn multinomial(call: &Call<'_>) -> Result<Recipe, Decline> {
 }
 
 fn write_shares(kernel: &Generated) -> String {
-    let (x, y) = (kernel.dtypes[0], kernel.dtypes[1]);
+    let x = kernel.dtypes[0];
+    let y = kernel.dtypes[1];
     format!(
         "kernel aten_{}(r, c) {{\n    in x: {x}[r, c]\n    out y: {y}[r, c]\n    \
          y = scan_sum<c>(f64(x))\n}}\n",
@@ -281,7 +284,8 @@ fn write_shares(kernel: &Generated) -> String {
 }
 
 fn write_multinomial(kernel: &Generated) -> String {
-    let (x, y) = (kernel.dtypes[0], kernel.dtypes[1]);
+    let x = kernel.dtypes[0];
+    let y = kernel.dtypes[1];
     format!(
         "kernel aten_{}(r, s, c) {{\n    in x: {x}[r, c]\n    out y: {y}[r, s]\n    \
          scalar seed: i64\n    scalar offset: i64\n    \
@@ -300,8 +304,8 @@ fn fill(
     numbers: &[f64],
     from: [u64; 2],
 ) -> Result<Recipe, Decline> {
-    let launches =
-        Draw { distribution, numbers, from }.launch(&[], &[(Place::Argument(0), source(call)?)])?;
+    let launches = Draw { distribution, numbers, from }
+        .launch(&[], &[(TensorRef::Argument(0), source(call)?)])?;
     Ok(Recipe { launches: launches.into_iter().collect(), ..Recipe::default() })
 }
 
@@ -322,8 +326,8 @@ struct Draw<'a> {
 impl Draw<'_> {
     fn launch(
         &self,
-        given: &[(Place, DType, Numbers)],
-        results: &[(Place, Tensor<'_>)],
+        given: &[(TensorRef, DType, Numbers)],
+        results: &[(TensorRef, Tensor<'_>)],
     ) -> Result<Option<Launch>, Decline> {
         let (_, y) = results[0];
         if y.size.contains(&0) {
@@ -337,7 +341,7 @@ impl Draw<'_> {
         let loops = Loops::over(y.size, strides)?;
         let places = given.iter().map(|&(place, dtype, _)| (place, dtype));
         let places = places.chain(results.iter().map(|&(place, tensor)| (place, tensor.dtype)));
-        let tensors: SmallVec<[(Place, Tensor<'_>); 4]> = places
+        let tensors: SmallVec<[(TensorRef, Tensor<'_>); 4]> = places
             .zip(&loops.strides)
             .map(|((place, dtype), stride)| (place, Tensor { dtype, size: &loops.size, stride }))
             .collect();

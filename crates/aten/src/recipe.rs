@@ -5,19 +5,19 @@ use crate::generated::Generated;
 use crate::pointwise::Pointwise;
 use crate::template::Written;
 
-/// How a call is carried out.
+/// Tensors to make and kernels to launch for a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
     /// Tensors that are made for the caller, in the order of the op's results.
     pub results: SmallVec<[ResultShape; 1]>,
-    /// What is launched, in order. Nothing, where there are no elements.
+    /// Launches, in order. There are none where there are no elements.
     pub launches: SmallVec<[Launch; 1]>,
 }
 
 /// A kernel, and what it is launched on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// What is computed: calls with equal ones share a plan.
+    /// Kernel that is launched: calls with equal ones share a plan.
     pub kernel: KernelSource,
     /// A view for each of the kernel's operands.
     pub operands: SmallVec<[OperandView; 4]>,
@@ -26,8 +26,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The same launch with one dim of an operand as two: so many elements in the inner one. `None` if the
-    /// kernel says which dims it has.
+    /// Returns the launch with one dim of an operand as two, with `inner` elements in the inner one.
+    /// `None` if `inner` does not divide the dim, or if the kernel says which dims it has.
     ///
     /// It computes the same; it says more of how tensors lie that have those dims apart.
     pub fn split(&self, operand: usize, dim: usize, inner: usize) -> Option<Self> {
@@ -53,16 +53,16 @@ impl Launch {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KernelSource {
-    /// The same expression for every element.
+    /// One expression for every element.
     Pointwise(Pointwise),
     /// A template.
     Written(Written),
-    /// What a function writes.
+    /// Text that a function writes.
     Generated(Generated),
 }
 
 impl KernelSource {
-    /// Whether it copies its first operand to its second, and that is all.
+    /// Returns true if it copies its first operand to its second, and that is all.
     pub fn is_copy(&self) -> bool {
         matches!(self, Self::Generated(kernel) if kernel.name == "copy")
     }
@@ -99,7 +99,7 @@ impl KernelSource {
 
 /// A tensor of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum TensorRef {
     /// An argument.
     Argument(usize),
     /// A tensor of an argument that is a list.
@@ -111,8 +111,8 @@ pub enum Place {
 /// A part of a tensor, as a kernel sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandView {
-    /// Of which tensor.
-    pub place: Place,
+    /// TensorRef of its tensor.
+    pub place: TensorRef,
     /// Elements along each dim of the operand.
     pub size: SmallVec<[usize; 6]>,
     /// Elements of the storage from one to the next.
@@ -124,7 +124,7 @@ pub struct OperandView {
 /// A tensor to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultShape {
-    /// What its elements are.
+    /// Dtype of its elements.
     pub dtype: DType,
     /// Elements along each dimension.
     pub size: SmallVec<[usize; 6]>,
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_dim_of_a_launch_can_be_two() {
-        let (size, stride) = ([6, 4], [4, 1]);
+        let size = [6, 4];
+        let stride = [4, 1];
         let tensor = Tensor { dtype: DType::Float32, size: &size, stride: &stride };
         let add = launch("neg.out", &[Argument::Tensor(tensor), Argument::Tensor(tensor)]);
         assert_eq!(add.operands[0].size[..], [24]);

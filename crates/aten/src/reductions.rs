@@ -9,7 +9,7 @@ use crate::dtypes::{Category, lane, numbered};
 use crate::nest::{Nest, kept_strides};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::Numbers;
 use crate::{Argument, Call, Decline, Number, Tensor};
@@ -38,8 +38,10 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("var_mean.correction", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE_AND_MEAN)),
     ("std_mean.correction", |call| Dims::of(call, 1, 3)?.spread(call, &DEVIATION_AND_MEAN)),
     ("linalg_vector_norm.out", norm),
-    ("argmax.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_LARGEST, Kind::Place)),
-    ("argmin.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_SMALLEST, Kind::Place)),
+    ("argmax.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_LARGEST, Kind::TensorRef)),
+    ("argmin.out", |call| {
+        Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_SMALLEST, Kind::TensorRef)
+    }),
     ("max.dim_max", |call| Dims::of(call, 1, 2)?.reduce_with_place(call, &LARGEST_AND_PLACE)),
     ("min.dim_min", |call| Dims::of(call, 1, 2)?.reduce_with_place(call, &SMALLEST_AND_PLACE)),
 ];
@@ -112,7 +114,7 @@ static NORM: Template = Template {
     ..template("norm", "y = pow(sum<R>(pow(abs(x), p)), 1 / p)")
 };
 
-/// What a reduction computes in and gives.
+/// Dtypes that a reduction computes in and gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The dtype of its result; whole numbers and truth values as 64 bits.
@@ -124,10 +126,10 @@ enum Kind {
     /// Truth values.
     Truth,
     /// Coordinates.
-    Place,
+    TensorRef,
 }
 
-/// Which dims of the first argument are reduced.
+/// Dims of the first argument that are reduced.
 #[derive(Debug)]
 pub(crate) struct Dims {
     pub(crate) reduced: SmallVec<[bool; 8]>,
@@ -145,12 +147,12 @@ impl Dims {
     /// kept with one element.
     fn of(call: &Call<'_>, dims: usize, keeps: usize) -> Result<Self, Decline> {
         let rank = call.tensor(0).map_or(0, |x| x.size.len());
-        let keeps = call.truth(keeps).unwrap_or(false);
+        let keeps = call.boolean(keeps).unwrap_or(false);
         let single;
         let listed = match call.argument(dims) {
-            Argument::Wholes(list) => list,
+            Argument::Ints(list) => list,
             Argument::Number(_) => {
-                single = [call.whole(dims).unwrap_or(0)];
+                single = [call.int(dims).unwrap_or(0)];
                 &single[..]
             }
             _ => &[],
@@ -172,15 +174,16 @@ impl Dims {
         Ok(Self { reduced, keeps })
     }
 
-    /// Whether each of them has one element.
+    /// Returns true if each of them has one element.
     fn are_single(&self, size: &[usize]) -> bool {
         self.reduced.iter().zip(size).all(|(&is_reduced, &size)| !is_reduced || size == 1)
     }
 
-    /// The same for an op that reduces nothing if an argument lists nothing: there is no kernel for that.
+    /// Reads dims like [`of`](Self::of) does, for an op that reduces nothing if an argument lists
+    /// nothing: there is no kernel for that.
     fn listed(call: &Call<'_>, dims: usize, keeps: usize) -> Result<Self, Decline> {
         match call.argument(dims) {
-            Argument::Wholes([]) => Err(Decline::Argument { argument: dims, expected: "a dim" }),
+            Argument::Ints([]) => Err(Decline::Argument { argument: dims, expected: "a dim" }),
             _ => Self::of(call, dims, keeps),
         }
     }
@@ -193,11 +196,10 @@ impl Dims {
         let rows = crate::views::like(x.size, &[]);
         let lies_in_rows =
             x.size.iter().zip(x.stride).zip(&rows).all(|((&size, a), b)| size < 2 || a == b);
-        match is_one || lies_in_rows {
-            true => Ok(dims),
-            false => {
-                Err(Decline::Argument { argument: 0, expected: "rows that follow each other" })
-            }
+        if is_one || lies_in_rows {
+            Ok(dims)
+        } else {
+            Err(Decline::Argument { argument: 0, expected: "rows that follow each other" })
         }
     }
 
@@ -234,13 +236,13 @@ impl Dims {
                 (dtype, dtype)
             }
             // There is no largest of nothing, and the host says so.
-            Kind::Same | Kind::Place if self.count(&x) == 0 => return Err(Decline::Shapes),
+            Kind::Same | Kind::TensorRef if self.count(&x) == 0 => return Err(Decline::Shapes),
             Kind::Same => (numbers(x.dtype), x.dtype),
             // PyTorch has these as bytes where the source is.
             Kind::Truth => {
                 (DType::Bool, if x.dtype == DType::UInt8 { x.dtype } else { DType::Bool })
             }
-            Kind::Place => (numbers(x.dtype), DType::Int64),
+            Kind::TensorRef => (numbers(x.dtype), DType::Int64),
         };
         let mut scalars = SmallVec::new();
         if !template.scalars.is_empty() {
@@ -309,7 +311,7 @@ impl Dims {
         let outputs = Outputs::of(call, &wanted)?;
         let is_reduced = |dim: usize| self.reduced[dim];
         let mut nest = Nest::new(x.size, is_reduced);
-        nest.push(Place::Argument(0), x.dtype, x.stride);
+        nest.push(TensorRef::Argument(0), x.dtype, x.stride);
         for at in 0..results.len() {
             let (place, y) = outputs.get(at);
             nest.push(place, y.dtype, &kept_strides(&y, x.size.len(), is_reduced));
@@ -352,9 +354,10 @@ fn norm(call: &Call<'_>) -> Result<Recipe, Decline> {
     if Category::of(dtype) != Category::Float || Category::of(x.dtype) != Category::Float {
         return Err(Decline::DType { dtype });
     }
-    let scalars = match template.scalars.is_empty() {
-        true => smallvec![],
-        false => smallvec![Constant::Float(order).word()],
+    let scalars = if template.scalars.is_empty() {
+        smallvec![]
+    } else {
+        smallvec![Constant::Float(order).word()]
     };
     dims.launch(call, template, dtype, &[dtype], scalars)
 }
@@ -370,7 +373,7 @@ fn asked(call: &Call<'_>, argument: usize) -> Result<Option<DType>, Decline> {
     let expected = "a dtype that kernels have";
     match call.argument(argument) {
         Argument::None => Ok(None),
-        _ => match call.whole(argument).and_then(numbered) {
+        _ => match call.int(argument).and_then(numbered) {
             Some(dtype) => Ok(Some(dtype)),
             None => Err(Decline::Argument { argument, expected }),
         },

@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::generated::{Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Launch, Place, Recipe};
+use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, like};
 use crate::{Call, Decline, Tensor};
@@ -19,8 +19,8 @@ const MOST_DIMS: usize = 8;
 /// `roll(x, shifts, dims)`; without dims all elements are one row.
 fn roll(call: &Call<'_>) -> Result<Recipe, Decline> {
     let x = source(call)?;
-    let shifts = call.wholes(1).ok_or(Decline::Argument { argument: 1, expected: "shifts" })?;
-    let dims = call.wholes(2).unwrap_or_default();
+    let shifts = call.ints(1).ok_or(Decline::Argument { argument: 1, expected: "shifts" })?;
+    let dims = call.ints(2).unwrap_or_default();
     let wanted = if dims.is_empty() {
         Wanted::rows(x.dtype, x.size)
     } else {
@@ -41,7 +41,7 @@ fn roll(call: &Call<'_>) -> Result<Recipe, Decline> {
     Ok(recipe)
 }
 
-/// How far each dim moves, less than its extent.
+/// Returns the shift of each dim, less than its extent.
 fn shifts_of(x: &Tensor<'_>, shifts: &[i64], dims: &[i64]) -> Result<Numbers, Decline> {
     let rank = x.size.len();
     if shifts.len() != dims.len() || rank > MOST_DIMS / 2 {
@@ -59,7 +59,7 @@ fn shifts_of(x: &Tensor<'_>, shifts: &[i64], dims: &[i64]) -> Result<Numbers, De
 
 fn roll_flat(
     (x, shift): (&Tensor<'_>, i64),
-    (place, y): (Place, &Tensor<'_>),
+    (place, y): (TensorRef, &Tensor<'_>),
 ) -> Result<Launch, Decline> {
     let rows = like(x.size, &[]);
     let mut dims = x.size.iter().zip(x.stride).zip(&rows);
@@ -74,12 +74,12 @@ fn roll_flat(
 fn launch(
     x: &Tensor<'_>,
     shifts: &[usize],
-    (place, y): (Place, &Tensor<'_>),
+    (place, y): (TensorRef, &Tensor<'_>),
 ) -> Result<Launch, Decline> {
     let moves = shifts.iter().enumerate().filter(|(_, shift)| **shift > 0);
     let mask = moves.clone().fold(0, |mask, (dim, _)| mask | 1 << dim);
     let numbers: SmallVec<[u32; 8]> = smallvec![shifts.len() as u32, mask];
-    let tensors = [(Place::Argument(0), *x), (place, *y)];
+    let tensors = [(TensorRef::Argument(0), *x), (place, *y)];
     let mut launch = Generated::launch("roll", write, numbers, &tensors)?;
     launch.scalars.extend(moves.map(|(_, &shift)| shift as u64));
     Ok(launch)

@@ -8,7 +8,7 @@ use crate::dtypes::{Category, lane};
 use crate::nest::{Nest, kept_strides};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::{Numbers, like};
@@ -147,7 +147,7 @@ fn along(
 ) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let rank = x.size.len() as i64;
-    let dim = call.whole(dim).ok_or(Decline::Argument { argument: dim, expected: "a dim" })?;
+    let dim = call.int(dim).ok_or(Decline::Argument { argument: dim, expected: "a dim" })?;
     let dim = if dim < 0 { dim + rank } else { dim };
     let given = call.written.first().and_then(|&at| call.tensor(at)).map(|y| y.dtype);
     let dtype = given.unwrap_or(x.dtype);
@@ -155,7 +155,7 @@ fn along(
         return Err(Decline::DType { dtype });
     }
     // Gradients may be of another dtype, and what is asked for as float32.
-    if inputs.len() == 1 && dtype != x.dtype && call.truth(2) != Some(true) {
+    if inputs.len() == 1 && dtype != x.dtype && call.boolean(2) != Some(true) {
         return Err(Decline::Cast { from: x.dtype, to: dtype });
     }
     let outputs = Outputs::of(call, &[Wanted::rows(dtype, x.size)])?;
@@ -163,7 +163,7 @@ fn along(
     for &input in inputs {
         let tensor = call.tensor(input).filter(|tensor| tensor.size == x.size);
         let tensor = tensor.ok_or(Decline::Shapes)?;
-        nest.push(Place::Argument(input), tensor.dtype, tensor.stride);
+        nest.push(TensorRef::Argument(input), tensor.dtype, tensor.stride);
     }
     let (place, y) = outputs.get(0);
     nest.push(place, y.dtype, y.stride);
@@ -204,7 +204,7 @@ fn normalise(
     statistics: usize,
 ) -> Result<Recipe, Decline> {
     let x = source(call)?;
-    let shape = call.wholes(1).ok_or(Decline::Argument { argument: 1, expected: "a shape" })?;
+    let shape = call.ints(1).ok_or(Decline::Argument { argument: 1, expected: "a shape" })?;
     let first = x.size.len().checked_sub(shape.len()).ok_or(Decline::Shapes)?;
     let fits = x.size[first..].iter().zip(shape).all(|(&size, &given)| size as i64 == given);
     let is_float = Category::of(x.dtype) == Category::Float;
@@ -222,13 +222,13 @@ fn normalise(
     let outputs = Outputs::of(call, &wanted)?;
     let is_reduced = |dim: usize| dim >= first;
     let mut nest = Nest::new(x.size, is_reduced);
-    nest.push(Place::Argument(0), x.dtype, x.stride);
+    nest.push(TensorRef::Argument(0), x.dtype, x.stride);
     for &at in weights {
         let Some(weight) = call.tensor(at) else { continue };
         if weight.size != &x.size[first..] {
             return Err(Decline::Shapes);
         }
-        nest.push(Place::Argument(at), weight.dtype, &reduced_strides(&weight, first));
+        nest.push(TensorRef::Argument(at), weight.dtype, &reduced_strides(&weight, first));
     }
     let (place, y) = outputs.get(0);
     nest.push(place, y.dtype, y.stride);
@@ -244,7 +244,7 @@ fn normalise(
     Ok(recipe)
 }
 
-/// Whether weights are of the tensor's own dtype: then means are, too.
+/// Returns true if weights are of the tensor's own dtype: then means are, too.
 fn has_half_statistics(call: &Call<'_>, weights: &[usize]) -> bool {
     let x = call.tensor(0).map(|x| x.dtype);
     weights.iter().filter_map(|&at| call.tensor(at)).all(|weight| Some(weight.dtype) == x)
@@ -255,7 +255,7 @@ fn reduced_strides(tensor: &Tensor<'_>, first: usize) -> Numbers {
     missing.chain(tensor.stride.iter().copied()).collect()
 }
 
-/// What the backward forms of norms are called with.
+/// Arguments of the backward forms of norms.
 struct Backward<'a> {
     grad: Tensor<'a>,
     x: Tensor<'a>,
@@ -266,8 +266,9 @@ struct Backward<'a> {
 
 impl<'a> Backward<'a> {
     fn of(call: &Call<'a>) -> Result<Self, Decline> {
-        let (grad, x) = (source(call)?, call.tensor(1).ok_or(Decline::Shapes)?);
-        let shape = call.wholes(2).ok_or(Decline::Argument { argument: 2, expected: "a shape" })?;
+        let grad = source(call)?;
+        let x = call.tensor(1).ok_or(Decline::Shapes)?;
+        let shape = call.ints(2).ok_or(Decline::Argument { argument: 2, expected: "a shape" })?;
         let first = x.size.len().checked_sub(shape.len()).ok_or(Decline::Shapes)?;
         if grad.size != x.size || x.size.contains(&0) {
             return Err(Decline::Shapes);
@@ -300,15 +301,19 @@ impl<'a> Backward<'a> {
         let is_reduced = |dim: usize| dim >= self.first;
         let rank = self.x.size.len();
         let mut nest = Nest::new(self.x.size, is_reduced);
-        nest.push(Place::Argument(0), self.grad.dtype, self.grad.stride);
-        nest.push(Place::Argument(1), self.x.dtype, self.x.stride);
+        nest.push(TensorRef::Argument(0), self.grad.dtype, self.grad.stride);
+        nest.push(TensorRef::Argument(1), self.x.dtype, self.x.stride);
         for &at in statistics {
             let tensor = call.tensor(at).ok_or(Decline::Shapes)?;
-            nest.push(Place::Argument(at), tensor.dtype, &kept_strides(&tensor, rank, is_reduced));
+            nest.push(
+                TensorRef::Argument(at),
+                tensor.dtype,
+                &kept_strides(&tensor, rank, is_reduced),
+            );
         }
         if let Some(weight_tensor) = call.tensor(weight) {
             let strides = reduced_strides(&weight_tensor, self.first);
-            nest.push(Place::Argument(weight), weight_tensor.dtype, &strides);
+            nest.push(TensorRef::Argument(weight), weight_tensor.dtype, &strides);
         }
         let (place, y) = outputs.get(0);
         nest.push(place, y.dtype, y.stride);
@@ -327,14 +332,18 @@ impl<'a> Backward<'a> {
         let is_reduced = |dim: usize| dim < self.first;
         let rank = self.x.size.len();
         let mut nest = Nest::new(self.x.size, is_reduced);
-        nest.push(Place::Argument(0), self.grad.dtype, self.grad.stride);
+        nest.push(TensorRef::Argument(0), self.grad.dtype, self.grad.stride);
         if template.operands.len() > 2 {
-            nest.push(Place::Argument(1), self.x.dtype, self.x.stride);
+            nest.push(TensorRef::Argument(1), self.x.dtype, self.x.stride);
         }
         for &at in statistics {
             let tensor = call.tensor(at).ok_or(Decline::Shapes)?;
             let is_measured = |dim: usize| dim >= self.first;
-            nest.push(Place::Argument(at), tensor.dtype, &kept_strides(&tensor, rank, is_measured));
+            nest.push(
+                TensorRef::Argument(at),
+                tensor.dtype,
+                &kept_strides(&tensor, rank, is_measured),
+            );
         }
         let (place, y) = outputs.get(result);
         nest.push(place, y.dtype, &reduced_strides(&y, self.first));

@@ -8,7 +8,7 @@ use crate::generated::{AtLeastOne, Generated, Text};
 use crate::indexing::{check_dims, dim_of, finish, tensor};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::{Call, Decline};
 
@@ -22,7 +22,9 @@ pub(crate) const OPS: &[(&str, Function)] = &[
 
 /// `_cummax_helper(x, values!, places!, dim)`: the largest so far, and where it was last.
 fn furthest(call: &Call<'_>, is_largest: bool) -> Result<Recipe, Decline> {
-    let (x, values, places) = (source(call)?, tensor(call, 1)?, tensor(call, 2)?);
+    let x = source(call)?;
+    let values = tensor(call, 1)?;
+    let places = tensor(call, 2)?;
     let dim = dim_of(call, 3, x.size.len())?;
     check_dims(x.size.len())?;
     if values.size != x.size || places.size != x.size {
@@ -32,7 +34,7 @@ fn furthest(call: &Call<'_>, is_largest: bool) -> Result<Recipe, Decline> {
     if !x.size.contains(&0) {
         let [x, values, places] = [&x, &values, &places].map(AtLeastOne::of);
         let tensors = [&x, &values, &places].map(AtLeastOne::tensor);
-        let tensors = [0, 1, 2].map(|at| (Place::Argument(at), tensors[at]));
+        let tensors = [0, 1, 2].map(|at| (TensorRef::Argument(at), tensors[at]));
         let rank = x.tensor().size.len() as u32;
         let numbers = smallvec![rank, dim as u32, u32::from(is_largest)];
         recipe.launches.push(Generated::launch("cummax", write_furthest, numbers, &tensors)?);
@@ -72,7 +74,7 @@ fn log_sum(call: &Call<'_>) -> Result<Recipe, Decline> {
     if !x.size.contains(&0) {
         let (place, y) = outputs.get(0);
         let [x, y] = [&x, &y].map(AtLeastOne::of);
-        let tensors = [(Place::Argument(0), x.tensor()), (place, y.tensor())];
+        let tensors = [(TensorRef::Argument(0), x.tensor()), (place, y.tensor())];
         let numbers = smallvec![x.tensor().size.len() as u32, dim as u32];
         launches.push(Generated::launch("logcumsumexp", write_log_sum, numbers, &tensors)?);
     }

@@ -8,7 +8,7 @@ use crate::generated::{AtLeastOne, Generated, Text};
 use crate::indexing::{SharedDims, check_dims, check_sums, copy, dim_of, finish, indices, tensor};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Launch, Place, Recipe};
+use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::{Argument, Call, Decline, Tensor};
 
@@ -23,18 +23,18 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     }),
     // reduce, include_self
     ("scatter_reduce.two_out", |call| {
-        Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, call.truth(5) == Some(false))
+        Scatter::each(call)?.recipe(call, Mode::named(call, 4)?, call.boolean(5) == Some(false))
     }),
     // alpha
     ("index_add.out", |call| Scatter::rows(call)?.recipe(call, Mode::Add, false)),
     ("index_copy.out", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
     ("index_fill_.int_Scalar", |call| Scatter::rows(call)?.recipe(call, Mode::Set, false)),
     ("index_reduce.out", |call| {
-        Scatter::rows(call)?.recipe(call, Mode::named(call, 4)?, call.truth(5) == Some(false))
+        Scatter::rows(call)?.recipe(call, Mode::named(call, 4)?, call.boolean(5) == Some(false))
     }),
 ];
 
-/// What becomes of an element that something is put on.
+/// Combination of an element with the value that is put on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Set,
@@ -57,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// What changes nothing; without one, any of the elements will do.
+    /// Returns the value that changes nothing. Without one, any of the elements will do.
     fn neutral(self) -> Option<i64> {
         match self {
             Self::Add => Some(0),
@@ -67,13 +67,13 @@ impl Mode {
     }
 }
 
-/// What is put where.
+/// Tensor that values are put on, with the dim and the indices of their places.
 #[derive(Clone, Copy, Debug)]
 struct Scatter<'a> {
     x: Tensor<'a>,
     dim: usize,
     index: Tensor<'a>,
-    /// Whether there is one index for a whole row; otherwise, the dims that index and x share.
+    /// True if there is one index for a whole row. Otherwise, `shared` has the dims that index and x share.
     is_of_rows: bool,
     shared: SharedDims,
 }
@@ -81,7 +81,8 @@ struct Scatter<'a> {
 impl<'a> Scatter<'a> {
     /// An index for each element.
     fn each(call: &Call<'a>) -> Result<Self, Decline> {
-        let (x, index) = (source(call)?, indices(call, 2)?);
+        let x = source(call)?;
+        let index = indices(call, 2)?;
         let dim = dim_of(call, 1, x.size.len())?;
         let shared = SharedDims::of(index.size, x.size, dim)?;
         Ok(Self { x, dim, index, is_of_rows: false, shared })
@@ -89,7 +90,8 @@ impl<'a> Scatter<'a> {
 
     /// An index for each row along the dim.
     fn rows(call: &Call<'a>) -> Result<Self, Decline> {
-        let (x, index) = (source(call)?, indices(call, 2)?);
+        let x = source(call)?;
+        let index = indices(call, 2)?;
         let dim = dim_of(call, 1, x.size.len())?;
         check_dims(x.size.len() + 2)?;
         Ok(Self { x, dim, index, is_of_rows: true, shared: SharedDims(0) })
@@ -107,8 +109,8 @@ impl<'a> Scatter<'a> {
         let outputs = Outputs::of(call, &[Wanted::rows(x.dtype, x.size)])?;
         let mut launches: SmallVec<[Launch; 3]> = smallvec![];
         let (place, y) = outputs.get(0);
-        if !y.size.contains(&0) && place != Place::Argument(0) {
-            launches.push(copy(Place::Argument(0), &x, place, &y)?);
+        if !y.size.contains(&0) && place != TensorRef::Argument(0) {
+            launches.push(copy(TensorRef::Argument(0), &x, place, &y)?);
         }
         let values = self.values(call)?;
         if !self.index.size.contains(&0) && !y.size.contains(&0) {
@@ -142,7 +144,7 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// What values are multiplied by, if by anything: `alpha`.
+    /// Returns the factor of values, `alpha`, if there is one.
     fn factor(&self, call: &Call<'_>) -> Result<Option<Constant>, Decline> {
         let Argument::Number(alpha) = call.argument(4) else { return Ok(None) };
         let own = lane(self.x.dtype)?;
@@ -161,14 +163,14 @@ impl<'a> Scatter<'a> {
         &self,
         values: Values<'_>,
         mode: Mode,
-        place: Place,
+        place: TensorRef,
         y: &Tensor<'_>,
     ) -> Result<Launch, Decline> {
         let [y, index] = [y, &self.index].map(AtLeastOne::of);
         let rank = y.tensor().size.len() as u32;
         let is_of_rows = u32::from(self.is_of_rows);
         let mut numbers = smallvec![rank, self.dim as u32, mode as u32, is_of_rows, self.shared.0];
-        let at = (Place::Argument(2), index.tensor());
+        let at = (TensorRef::Argument(2), index.tensor());
         // By these names, indices that are out of range become the op's exception.
         let names = match (self.is_of_rows, mode) {
             (true, Mode::Add) => ["index_add", "fill_rows"],
@@ -178,7 +180,7 @@ impl<'a> Scatter<'a> {
         match values {
             Values::Tensor(values, factor) => {
                 let values = AtLeastOne::of(&values);
-                let tensors = [at, (Place::Argument(3), values.tensor()), (place, y.tensor())];
+                let tensors = [at, (TensorRef::Argument(3), values.tensor()), (place, y.tensor())];
                 numbers.push(u32::from(factor.is_some()));
                 let mut launch = Generated::launch(names[0], write_put, numbers, &tensors)?;
                 launch.scalars.extend(factor.map(Constant::word));
@@ -195,7 +197,7 @@ impl<'a> Scatter<'a> {
     }
 }
 
-/// What is put: a tensor, perhaps times a number, or one number everywhere.
+/// Values that are put: a tensor, perhaps times a number, or one number everywhere.
 #[derive(Clone, Copy, Debug)]
 enum Values<'a> {
     Tensor(Tensor<'a>, Option<Constant>),
@@ -239,12 +241,11 @@ fn write_put(kernel: &Generated) -> String {
     // Rows that are filled are counted from the end too, as PyTorch has it for `index_fill` alone.
     let is_counted_back = is_of_rows == 1 && values == "value";
     let mut axes = own;
-    axes[dim] = match is_counted_back {
-        true => {
-            let size = format!("size({})", of_y[dim]);
-            format!("where((index < 0) & (index >= -{size}), index + {size}, index)")
-        }
-        false => "index".to_owned(),
+    axes[dim] = if is_counted_back {
+        let size = format!("size({})", of_y[dim]);
+        format!("where((index < 0) & (index >= -{size}), index + {size}, index)")
+    } else {
+        "index".to_owned()
     };
     text.line(format_args!("y[{}] {} {values}", axes.join(", "), Mode::SIGNS[mode]));
     text.kernel(kernel.name)

@@ -6,7 +6,7 @@ use spyre_numerics::DType;
 use crate::generated::{AtLeastOne, Generated, Text};
 use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::unsigned::as_ordered;
 use crate::views::Numbers;
@@ -15,9 +15,9 @@ use crate::{Call, Decline};
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
     // x, stable, dim, descending
-    ("sort.values_stable", |call| ordered(call, 2, call.truth(3).unwrap_or(false), None)),
+    ("sort.values_stable", |call| ordered(call, 2, call.boolean(3).unwrap_or(false), None)),
     // x, k, dim, largest, sorted
-    ("topk.values", |call| ordered(call, 2, call.truth(3).unwrap_or(true), Some(1))),
+    ("topk.values", |call| ordered(call, 2, call.boolean(3).unwrap_or(true), Some(1))),
 ];
 
 /// Elements along a dim in their order, all or the first of them, and where they were.
@@ -29,14 +29,14 @@ fn ordered(
 ) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let rank = x.size.len().max(1);
-    let along = call.whole(dim).ok_or(Decline::Argument { argument: dim, expected: "a dim" })?;
+    let along = call.int(dim).ok_or(Decline::Argument { argument: dim, expected: "a dim" })?;
     let along = if along < 0 { along + rank as i64 } else { along };
     let along = usize::try_from(along).ok().filter(|&dim| dim < rank).ok_or(Decline::Shapes)?;
     if rank > 7 {
         return Err(Decline::Rank { dims: rank });
     }
     let mut size = Numbers::from(x.size);
-    let first = count.map(|at| call.whole(at).and_then(|count| usize::try_from(count).ok()));
+    let first = count.map(|at| call.int(at).and_then(|count| usize::try_from(count).ok()));
     if let (Some(first), Some(size)) = (first, size.get_mut(along)) {
         *size = first.filter(|first| first <= size).ok_or(Decline::Shapes)?;
     }
@@ -47,7 +47,7 @@ fn ordered(
         let [(values, y), (places, z)] = [outputs.get(0), outputs.get(1)];
         let [x, y, z] = [&x, &y, &z].map(AtLeastOne::of);
         let tensors =
-            [(Place::Argument(0), x.tensor()), (values, y.tensor()), (places, z.tensor())];
+            [(TensorRef::Argument(0), x.tensor()), (values, y.tensor()), (places, z.tensor())];
         let numbers = smallvec![rank as u32, along as u32, u32::from(is_descending)];
         launches.push(Generated::launch("sort", write, numbers, &tensors)?);
     }
@@ -57,9 +57,11 @@ fn ordered(
 }
 
 fn write(kernel: &Generated) -> String {
-    let (rank, along) = (kernel.numbers[0] as usize, kernel.numbers[1] as usize);
+    let rank = kernel.numbers[0] as usize;
+    let along = kernel.numbers[1] as usize;
     let mut text = Text::default();
-    let (of_x, first) = (text.dims("i", rank), text.dims("n", 1));
+    let of_x = text.dims("i", rank);
+    let first = text.dims("n", 1);
     let mut of_y = of_x.clone();
     of_y[along] = first[0].clone();
     text.operand("in", "x", kernel.dtypes[0], &of_x);

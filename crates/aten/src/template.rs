@@ -12,7 +12,7 @@ use crate::dtypes::lane;
 /// A kernel that a family of ops shares.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// What its kernels are called.
+    /// Name of its kernels.
     pub(crate) name: &'static str,
     /// The names of its dims, where they are always the same ones.
     pub(crate) dims: Option<&'static str>,
@@ -20,8 +20,8 @@ pub(crate) struct Template {
     pub(crate) operands: &'static [TemplateOperand],
     /// Numbers that a launch gives it, and their lanes; without one, the one that it computes in.
     pub(crate) scalars: &'static [(&'static str, Option<Lane>)],
-    /// What it computes. `<R>` stands for the dims that it reduces; without any, what is reduced is
-    /// what it is reduced from.
+    /// Lines that it computes. `<R>` stands for the dims that it reduces. Without any, a reduction is
+    /// its source.
     pub(crate) body: &'static str,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct TemplateOperand {
     pub(crate) lane: Option<Lane>,
 }
 
-/// Along which dims a tensor differs.
+/// Dims along which a tensor differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Spans {
     All,
     Kept,
     Reduced,
-    /// Along these, of a template that names its dims.
+    /// These dims, of a template that names its dims.
     Named(&'static str),
 }
 
@@ -71,9 +71,9 @@ impl TemplateOperand {
 #[derive(Clone, Debug)]
 pub struct Written {
     pub(crate) template: &'static Template,
-    /// What it computes in.
+    /// Dtype that it computes in.
     pub(crate) compute: DType,
-    /// What its tensors are.
+    /// Dtypes of its tensors.
     pub(crate) dtypes: SmallVec<[DType; 6]>,
     /// Its dims from the outermost: whether each is reduced.
     pub(crate) reduced: SmallVec<[bool; 8]>,
@@ -127,7 +127,8 @@ impl Written {
             format!("kernel aten_{}({}) {{\n", self.template.name, self.dims(Spans::All));
         let mut casts = String::new();
         for (operand, &dtype) in self.template.operands.iter().zip(&self.dtypes) {
-            let (name, wanted) = (operand.name, operand.lane.unwrap_or(own));
+            let name = operand.name;
+            let wanted = operand.lane.unwrap_or(own);
             let dims = self.dims(operand.spans);
             let is_cast = !operand.is_written && lane(dtype).ok() != Some(wanted);
             let role = if operand.is_written { "out" } else { "in" };
@@ -149,9 +150,10 @@ impl Written {
         let body = self.template.body.trim().lines().map(str::trim);
         let mut text = String::new();
         for line in body {
-            let line = match is_unreduced {
-                true => unreduced(line),
-                false => line.replace("<R>", &format!("<{reduced}>")),
+            let line = if is_unreduced {
+                unreduced(line)
+            } else {
+                line.replace("<R>", &format!("<{reduced}>"))
             };
             put(&mut text, format_args!("    {}\n", self.stored(&line)));
         }

@@ -48,9 +48,10 @@ pub(crate) fn check(name: &str, call: &Call<'_>, recipe: &Recipe) -> Result<(), 
     let results = recipe.results.iter().map(|result| result.dtype);
     let is_there = call.arguments.iter().any(is_unsigned)
         || results.into_iter().any(|dtype| dtype == DType::UInt64);
-    match is_there && !WRAPPING.contains(&name) {
-        true => Err(Decline::DType { dtype: DType::UInt64 }),
-        false => Ok(()),
+    if is_there && !WRAPPING.contains(&name) {
+        Err(Decline::DType { dtype: DType::UInt64 })
+    } else {
+        Ok(())
     }
 }
 

@@ -109,7 +109,8 @@ impl Loops {
         }
     }
 
-    /// Whether a dim is the rows of which the next outer one is the list, in every operand.
+    /// Returns true if a dim is the rows of which the next outer one is the list, in every operand:
+    /// both can be one.
     fn continues(&self, inner: usize) -> bool {
         let size = self.size[inner];
         self.strides.iter().all(|strides| strides[inner - 1] == strides[inner] * size)
@@ -146,10 +147,7 @@ pub(crate) fn like(shape: &[usize], sources: &[Numbers]) -> Numbers {
 /// Strides of a new tensor that is like another one: the same, if that one has neither gaps nor elements
 /// twice.
 pub(crate) fn preserved(shape: &[usize], stride: &[usize]) -> Numbers {
-    match is_dense(shape, stride) {
-        true => stride.into(),
-        false => like(shape, &[stride.into()]),
-    }
+    if is_dense(shape, stride) { stride.into() } else { like(shape, &[stride.into()]) }
 }
 
 /// Strides of a new image that lies as another one does: its channels come last if theirs do.
@@ -171,7 +169,7 @@ fn channels_last(size: &[usize]) -> Numbers {
     strides
 }
 
-/// Whether an image lies with its channels last, as PyTorch tells it from sizes and strides.
+/// Returns true if an image lies with its channels last, by PyTorch's rule for sizes and strides.
 fn has_channels_last(size: &[usize], stride: &[usize]) -> bool {
     let order: &[usize] = match size.len() {
         4 => &[1, 3, 2, 0],
@@ -190,7 +188,7 @@ fn has_channels_last(size: &[usize], stride: &[usize]) -> bool {
     true
 }
 
-/// As PyTorch has it: dims of less than two elements do not count.
+/// Returns true if a tensor is dense, by PyTorch's rule: dims of less than two elements do not count.
 fn is_dense(shape: &[usize], stride: &[usize]) -> bool {
     let mut dims: SmallVec<[(usize, usize); 8]> =
         stride.iter().copied().zip(shape.iter().copied()).filter(|dim| dim.1 > 1).collect();
@@ -204,10 +202,11 @@ fn is_dense(shape: &[usize], stride: &[usize]) -> bool {
         })
 }
 
-/// Whether `one` steps less far than `other`, if a source knows.
+/// Returns true if `one` steps less far than `other`; `None` if no source decides.
 fn is_inner(shape: &[usize], sources: &[Numbers], one: usize, other: usize) -> Option<bool> {
     for strides in sources {
-        let (near, far) = (strides[one], strides[other]);
+        let near = strides[one];
+        let far = strides[other];
         if near == 0 || far == 0 {
             continue;
         }

@@ -15,7 +15,7 @@ fn x() -> Argument<'static> {
 fn what_is_forgotten_is_replaced_before_it_is_added_to() {
     let index = tensor(Int64, &[6, 70], &[70, 1]);
     let mode = |mode, keeps: bool| {
-        let arguments = [x(), 1.into(), index, x(), Argument::Text(mode), keeps.into(), x()];
+        let arguments = [x(), 1.into(), index, x(), Argument::String(mode), keeps.into(), x()];
         texts("scatter_reduce.two_out", &arguments, &[6])
     };
     assert_eq!(mode("sum", true).len(), 2, "a copy and the sum");
@@ -30,17 +30,18 @@ fn what_is_forgotten_is_replaced_before_it_is_added_to() {
 #[test]
 fn a_mean_is_made_of_parts() {
     let index = tensor(Int64, &[6, 70], &[70, 1]);
-    let arguments = [x(), 1.into(), index, x(), Argument::Text("mean"), true.into(), x()];
+    let arguments = [x(), 1.into(), index, x(), Argument::String("mean"), true.into(), x()];
     assert!(recipe("scatter_reduce.two_out", &arguments, &[6]).is_err());
 }
 
 #[test]
 fn rows_are_put_where_their_index_says() {
-    let (index, values) = (tensor(Int64, &[3], &[1]), tensor(Float32, &[3, 70], &[70, 1]));
+    let index = tensor(Int64, &[3], &[1]);
+    let values = tensor(Float32, &[3, 70], &[70, 1]);
     texts("index_copy.out", &[x(), 0.into(), index, values, x()], &[4]);
     let filled = texts("index_fill_.int_Scalar", &[x(), 0.into(), index, 2.5.into()], &[0]);
     assert_eq!(filled.len(), 1, "in place nothing is copied");
-    let reduce = [x(), 0.into(), index, values, Argument::Text("amin"), true.into(), x()];
+    let reduce = [x(), 0.into(), index, values, Argument::String("amin"), true.into(), x()];
     texts("index_reduce.out", &reduce, &[6]);
     let index = tensor(Int64, &[2, 5], &[5, 1]);
     texts("scatter.value_out", &[x(), 1.into(), index, 2.into(), x()], &[4]);
@@ -66,9 +67,9 @@ fn logarithms_of_sums_are_computed_wider_than_they_are_stored() {
 
 #[test]
 fn tensors_are_turned() {
-    let text = &texts("flip", &[x(), Argument::Wholes(&[-1])], &[])[0];
+    let text = &texts("flip", &[x(), Argument::Ints(&[-1])], &[])[0];
     assert!(text.contains("y = x[i0, size(i1) - 1 - i1]"), "{text}");
-    let turns = [x(), Argument::Wholes(&[3, -80]), Argument::Wholes(&[0, 1])];
+    let turns = [x(), Argument::Ints(&[3, -80]), Argument::Ints(&[0, 1])];
     let recipe = recipe("roll", &turns, &[]).expect("it is known");
     assert_eq!(recipe.launches[0].scalars.to_vec(), [3, 60]);
     texts("roll", &turns, &[]);

@@ -7,11 +7,11 @@ use spyre_numerics::DType::{BFloat16, Float32, Int64};
 
 use support::{compiles, recipe, tensor};
 
-const MASK: Argument<'static> = Argument::Truths(&[true; 3]);
+const MASK: Argument<'static> = Argument::Bools(&[true; 3]);
 
 fn lists(numbers: [&[i64]; 3], is_transposed: bool, groups: i64) -> [Argument<'_>; 6] {
-    let [steps, paddings, dilations] = numbers.map(Argument::Wholes);
-    let more = Argument::Wholes(&[0, 0]);
+    let [steps, paddings, dilations] = numbers.map(Argument::Ints);
+    let more = Argument::Ints(&[0, 0]);
     [steps, paddings, dilations, is_transposed.into(), more, groups.into()]
 }
 
@@ -71,7 +71,7 @@ fn gradients_that_nobody_asks_for_are_not_computed() {
     let weight = tensor(Float32, &[6, 3, 3, 3], &[27, 9, 3, 1]);
     let grad = tensor(Float32, &[2, 6, 7, 6], &[252, 42, 6, 1]);
     let numbers = lists([&[1, 1], &[0, 0], &[1, 1]], false, 1);
-    let mask = Argument::Truths(&[false, false, true]);
+    let mask = Argument::Bools(&[false, false, true]);
     let backward = [&[grad, x, weight][..], &numbers, &[mask]].concat();
     let recipe = compiles("convolution_backward_overrideable", &backward, &[]);
     assert_eq!(recipe.launches.len(), 1);
@@ -93,8 +93,9 @@ fn pools_compile() {
     let x = tensor(Float32, &[2, 3, 9, 8], &[216, 72, 8, 1]);
     let y = tensor(Float32, &[2, 3, 5, 4], &[60, 20, 4, 1]);
     let at = tensor(Int64, &[2, 3, 5, 4], &[60, 20, 4, 1]);
-    let [size, step, one] = [&[3, 3][..], &[2, 2], &[1, 1]].map(Argument::Wholes);
-    let (no, none) = (Argument::from(false), Argument::None);
+    let [size, step, one] = [&[3, 3][..], &[2, 2], &[1, 1]].map(Argument::Ints);
+    let no = Argument::from(false);
+    let none = Argument::None;
     let max = [x, size, step, one, one, no, y, at];
     compiles("max_pool2d_with_indices.out", &max, &[6, 7]);
     let max = [y, x, size, step, one, one, no, at, x];
@@ -105,7 +106,7 @@ fn pools_compile() {
         let mean = [y, x, size, step, one, no, divisor[0], divisor[1], x];
         compiles("avg_pool2d_backward.grad_input", &mean, &[8]);
     }
-    let counts = Argument::Wholes(&[5, 4]);
+    let counts = Argument::Ints(&[5, 4]);
     compiles("_adaptive_avg_pool2d", &[x, counts], &[]);
     compiles("_adaptive_avg_pool2d_backward", &[y, x], &[]);
     compiles("adaptive_max_pool2d.out", &[x, counts, y, at], &[2, 3]);
@@ -116,7 +117,8 @@ fn pools_compile() {
 fn sizes_change_both_ways() {
     let x = tensor(BFloat16, &[2, 3, 9, 8], &[216, 72, 8, 1]);
     let y = tensor(BFloat16, &[2, 3, 18, 12], &[648, 216, 12, 1]);
-    let (size, from) = (Argument::Wholes(&[18, 12]), Argument::Wholes(&[2, 3, 9, 8]));
+    let size = Argument::Ints(&[18, 12]);
+    let from = Argument::Ints(&[2, 3, 9, 8]);
     let none = Argument::None;
     compiles("upsample_nearest2d.out", &[x, size, none, none, y], &[4]);
     compiles("upsample_nearest2d_backward.grad_input", &[y, size, from, none, none, x], &[5]);
@@ -130,16 +132,16 @@ fn sizes_change_both_ways() {
     }
     let y = tensor(Float32, &[2, 3, 12, 11], &[396, 132, 11, 1]);
     let x = tensor(Float32, &[2, 3, 9, 8], &[216, 72, 8, 1]);
-    let borders = Argument::Wholes(&[1, 2, 0, 3]);
+    let borders = Argument::Ints(&[1, 2, 0, 3]);
     for name in ["reflection_pad2d", "replication_pad2d"] {
         compiles(&format!("{name}.out"), &[x, borders, y], &[2]);
         compiles(&format!("{name}_backward"), &[y, x, borders], &[]);
     }
-    let [size, one, two] = [&[3, 2][..], &[1, 1], &[2, 2]].map(Argument::Wholes);
+    let [size, one, two] = [&[3, 2][..], &[1, 1], &[2, 2]].map(Argument::Ints);
     let columns = compiles("im2col", &[x, size, one, one, two], &[]);
     assert_eq!(columns.results[0].size[..], [2, 18, 25]);
     let columns = tensor(Float32, &[2, 18, 25], &[450, 25, 1]);
-    let image = compiles("col2im", &[columns, Argument::Wholes(&[9, 8]), size, one, one, two], &[]);
+    let image = compiles("col2im", &[columns, Argument::Ints(&[9, 8]), size, one, one, two], &[]);
     assert_eq!(image.results[0].size[..], [2, 3, 9, 8]);
 }
 
@@ -168,21 +170,22 @@ fn channels_are_normalised() {
 fn a_batch_of_no_images_has_gradients_of_zero() {
     let x = tensor(Float32, &[0, 6, 9, 8], &[432, 72, 8, 1]);
     let y = tensor(Float32, &[0, 6, 5, 4], &[120, 20, 4, 1]);
-    let (list, rows) = (tensor(Float32, &[6], &[1]), tensor(Float32, &[0, 3], &[3, 1]));
+    let list = tensor(Float32, &[6], &[1]);
+    let rows = tensor(Float32, &[0, 3], &[3, 1]);
     let numbers = [0.into(), 6.into(), 72.into(), 3.into()];
     let arguments = [&[x, list, list][..], &numbers, &[1e-5.into()]].concat();
     assert!(compiles("native_group_norm", &arguments, &[]).launches.is_empty());
     let arguments = [&[x, x, rows, rows, list][..], &numbers, &[MASK]].concat();
     assert_eq!(compiles("native_group_norm_backward", &arguments, &[]).launches.len(), 2);
     assert!(compiles("_adaptive_avg_pool2d_backward", &[y, x], &[]).launches.is_empty());
-    let [size, one, two] = [&[3, 2][..], &[1, 1], &[2, 2]].map(Argument::Wholes);
+    let [size, one, two] = [&[3, 2][..], &[1, 1], &[2, 2]].map(Argument::Ints);
     let columns = compiles("im2col", &[x, size, one, one, two], &[]);
     assert_eq!(
         (columns.results[0].size[..].to_vec(), columns.launches.len()),
         (vec![0, 36, 25], 0)
     );
     let columns = tensor(Float32, &[0, 36, 25], &[900, 25, 1]);
-    let image = compiles("col2im", &[columns, Argument::Wholes(&[9, 8]), size, one, one, two], &[]);
+    let image = compiles("col2im", &[columns, Argument::Ints(&[9, 8]), size, one, one, two], &[]);
     assert_eq!((image.results[0].size[..].to_vec(), image.launches.len()), (vec![0, 6, 9, 8], 0));
 }
 
@@ -190,7 +193,7 @@ fn a_batch_of_no_images_has_gradients_of_zero() {
 fn a_pool_reads_whole_views_of_an_image_for_each_place_of_its_windows() {
     let x = tensor(Float32, &[2, 3, 9, 8], &[216, 72, 8, 1]);
     let [size, step, padding, dilation] = [[3, 3], [2, 2], [1, 1], [1, 1]];
-    let lists = [&size, &step, &padding, &dilation].map(|list| Argument::Wholes(list));
+    let lists = [&size, &step, &padding, &dilation].map(|list| Argument::Ints(list));
     let y = tensor(Float32, &[2, 3, 5, 4], &[60, 20, 4, 1]);
     let at = tensor(Int64, &[2, 3, 5, 4], &[60, 20, 4, 1]);
     let call = [&[x][..], &lists, &[false.into(), y, at]].concat();
@@ -206,7 +209,7 @@ fn the_places_of_a_large_window_are_looked_up() {
     let x = tensor(Float32, &[2, 3, 28, 28], &[2352, 784, 28, 1]);
     let y = tensor(Float32, &[2, 3, 1, 1], &[3, 1, 1, 1]);
     let at = tensor(Int64, &[2, 3, 1, 1], &[3, 1, 1, 1]);
-    let call = [x, Argument::Wholes(&[1, 1]), y, at];
+    let call = [x, Argument::Ints(&[1, 1]), y, at];
     let recipe = compiles("adaptive_max_pool2d.out", &call, &[2, 3]);
     assert_eq!(recipe.launches.len(), 1);
 }

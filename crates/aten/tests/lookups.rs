@@ -9,7 +9,8 @@ use support::{recipe, tensor, texts};
 
 #[test]
 fn elements_are_looked_for_in_what_both_promote_to() {
-    let (x, among) = (tensor(Int64, &[4, 3], &[3, 1]), tensor(Float32, &[], &[]));
+    let x = tensor(Int64, &[4, 3], &[3, 1]);
+    let among = tensor(Float32, &[], &[]);
     let y = tensor(Bool, &[4, 3], &[3, 1]);
     assert_eq!(
         texts("isin.Tensor_Tensor_out", &[x, among, false.into(), true.into(), y], &[4]),
@@ -26,7 +27,8 @@ kernel aten_isin(i0, i1, n0) {
 
 #[test]
 fn nothing_is_in_an_empty_list() {
-    let (x, among) = (tensor(Bool, &[4], &[1]), tensor(Bool, &[0], &[1]));
+    let x = tensor(Bool, &[4], &[1]);
+    let among = tensor(Bool, &[0], &[1]);
     let y = tensor(Bool, &[4], &[1]);
     let text = texts("isin.Tensor_Tensor_out", &[x, among, false.into(), false.into(), y], &[4]);
     assert!(text[0].ends_with("    y = false\n}\n"), "{}", text[0]);
@@ -61,10 +63,10 @@ fn a_range_that_nobody_gave_is_declined() {
 #[test]
 fn shifts_of_one_dim_add_up_and_wrap() -> Result<(), Decline> {
     let x = tensor(Float32, &[5, 4], &[4, 1]);
-    let call = [x, Argument::Wholes(&[-1, 6, 8]), Argument::Wholes(&[0, 0, 1])];
+    let call = [x, Argument::Ints(&[-1, 6, 8]), Argument::Ints(&[0, 0, 1])];
     let roll = recipe("roll", &call, &[])?;
     assert_eq!(roll.launches[0].scalars.as_slice(), [0_u64; 0]);
-    let call = [x, Argument::Wholes(&[-1, 4]), Argument::Wholes(&[0, -1])];
+    let call = [x, Argument::Ints(&[-1, 4]), Argument::Ints(&[0, -1])];
     assert_eq!(recipe("roll", &call, &[])?.launches[0].scalars.as_slice(), [4]);
     assert_eq!(
         texts("roll", &call, &[]),
@@ -84,7 +86,7 @@ kernel aten_roll(i0, i1) {
 #[test]
 fn without_dims_all_elements_are_one_row() -> Result<(), Decline> {
     let x = tensor(Float32, &[5, 4], &[4, 1]);
-    let roll = recipe("roll", &[x, Argument::Wholes(&[-3]), Argument::Wholes(&[])], &[])?;
+    let roll = recipe("roll", &[x, Argument::Ints(&[-3]), Argument::Ints(&[])], &[])?;
     assert_eq!(roll.launches[0].operands[0].size.as_slice(), [20]);
     assert_eq!(roll.launches[0].scalars.as_slice(), [17]);
     Ok(())
@@ -92,7 +94,8 @@ fn without_dims_all_elements_are_one_row() -> Result<(), Decline> {
 
 #[test]
 fn slices_are_put_where_indices_say() {
-    let (x, index) = (tensor(Float32, &[2, 9], &[9, 1]), tensor(Int64, &[3], &[1]));
+    let x = tensor(Float32, &[2, 9], &[9, 1]);
+    let index = tensor(Int64, &[3], &[1]);
     let values = tensor(Float32, &[2, 3], &[3, 1]);
     let text = texts("index_copy.out", &[x, 1.into(), index, values, x], &[4]);
     assert!(text[1].ends_with("    y[i0, index] = values\n}\n"), "{}", text[1]);

@@ -3,7 +3,7 @@
 mod support;
 
 use spyre_artifact::{Constant, Instruction, Program};
-use spyre_aten::{Argument, Number, Place};
+use spyre_aten::{Argument, Number, TensorRef};
 use spyre_compiler::{CompileOptions, Kernel};
 use spyre_numerics::DType::{
     self, BFloat16, Float8E4M3Fn, Float8E5M2, Float16, Float32, Int8, Int32, UInt8,
@@ -32,7 +32,7 @@ fn program(text: &str) -> Program {
     plan.program(plan.steps[0].compute).expect("a compute program").clone()
 }
 
-/// Whether a kernel multiplies its tensors as they lie, and keeps nothing in memory meanwhile.
+/// Returns true if a kernel multiplies its tensors as they lie, and keeps nothing in memory meanwhile.
 fn is_direct(text: &str) -> bool {
     let program = program(text);
     let operands = text.lines().filter(|line| line.contains('[')).count();
@@ -131,18 +131,20 @@ fn a_result_is_of_the_dtype_that_was_asked_for() {
 #[test]
 fn recipes_say_what_scales_are_of() {
     let Argument::Tensor(one) = tensor(Float32, &[1], &[1]) else { return };
-    let (whole, none) = ([Some(one)], Argument::Wholes(&[]));
+    let whole = [Some(one)];
+    let none = Argument::Ints(&[]);
     let by = |recipe: &'static [i64], swizzle: &'static [i64]| {
         let scales = Argument::Tensors(&whole);
-        let (recipe, swizzle) = (Argument::Wholes(recipe), Argument::Wholes(swizzle));
+        let recipe = Argument::Ints(recipe);
+        let swizzle = Argument::Ints(swizzle);
         let [a, b] = sides(Float8E4M3Fn);
         let rest = [scales, recipe, swizzle, scales, recipe, swizzle, NONE, NONE, none];
         let arguments = [&[a, b][..], &rest, &[false.into()]].concat();
         support::recipe("_scaled_mm_v2", &arguments, &[])
     };
     let recipe = by(&[0], &[0]).expect("scales of tensors");
-    assert_eq!(recipe.results[0].dtype, BFloat16, "if nobody asks for another");
-    assert_eq!(recipe.launches[0].operands[2].place, Place::Item(2, 0));
+    assert_eq!(recipe.results[0].dtype, BFloat16, "if the call asks for no other");
+    assert_eq!(recipe.launches[0].operands[2].place, TensorRef::Item(2, 0));
     assert!(by(&[1], &[0]).is_err(), "one scale for three rows");
     assert!(by(&[2], &[0]).is_err(), "scales of blocks");
     assert!(by(&[0], &[1]).is_err(), "scales in another order");
@@ -152,24 +154,27 @@ fn recipes_say_what_scales_are_of() {
 fn a_weight_is_multiplied_as_it_lies() {
     let weight = tensor(Int8, &[5, 70], &[70, 1]);
     for dtype in [Float32, BFloat16, Float16] {
-        let (x, scales) = (tensor(dtype, &[3, 70], &[70, 1]), tensor(dtype, &[5], &[1]));
+        let x = tensor(dtype, &[3, 70], &[70, 1]);
+        let scales = tensor(dtype, &[5], &[1]);
         let text = text("_weight_int8pack_mm", &[x, weight, scales], &[]);
         assert!(text.contains("y = sum<k>(a * f32(b)) * scale_b\n"), "{text}");
         assert!(is_direct(&text), "{}", program(&text));
     }
-    let (x, scales) = (tensor(Float32, &[3, 70], &[70, 1]), tensor(Float32, &[5], &[1]));
+    let x = tensor(Float32, &[3, 70], &[70, 1]);
+    let scales = tensor(Float32, &[5], &[1]);
     let recipe = recipe("_weight_int8pack_mm", &[x, weight, scales], &[]).expect("it is known");
     let view = &recipe.launches[0].operands[1];
     assert_eq!(
         (view.place, &view.size[..], &view.stride[..]),
-        (Place::Argument(1), &[70, 5][..], &[1, 70][..])
+        (TensorRef::Argument(1), &[70, 5][..], &[1, 70][..])
     );
 }
 
 #[test]
 fn whole_products_are_exact_however_long_they_are() {
     let of = |k: usize| {
-        let (a, b) = ([3, k], [k, 5]);
+        let a = [3, k];
+        let b = [k, 5];
         text("_int_mm", &[tensor(UInt8, &a, &[k, 1]), tensor(Int8, &b, &[5, 1])], &[])
     };
     assert!(of(514).contains("y = i64(sum<k>(f32(a) * f32(b)))"), "{}", of(514));
@@ -194,7 +199,8 @@ fn what_the_cpu_refuses_is_declined() {
 #[test]
 fn nothing_is_launched_for_a_result_without_elements() {
     let weight = tensor(Int8, &[0, 70], &[70, 1]);
-    let (x, scales) = (tensor(Float32, &[3, 70], &[70, 1]), tensor(Float32, &[0], &[1]));
+    let x = tensor(Float32, &[3, 70], &[70, 1]);
+    let scales = tensor(Float32, &[0], &[1]);
     let none = recipe("_weight_int8pack_mm", &[x, weight, scales], &[]).expect("it is known");
     assert!(none.launches.is_empty());
     let [a, b] = [tensor(Int8, &[3, 0], &[1, 1]), tensor(Int8, &[0, 5], &[5, 1])];

@@ -11,7 +11,7 @@ use support::{compiles, recipe, tensor, text};
 fn a_sum_keeps_the_order_of_memory() {
     let x = tensor(Float16, &[5, 6, 7], &[42, 7, 1]);
     let y = tensor(Float16, &[6], &[1]);
-    let over = [x, Argument::Wholes(&[0, -1]), false.into(), Argument::None, y];
+    let over = [x, Argument::Ints(&[0, -1]), false.into(), Argument::None, y];
     assert_eq!(
         text("sum.IntList_out", &over, &[4]),
         "\
@@ -28,7 +28,7 @@ kernel aten_sum(r0, k0, r1) {
 fn a_dim_of_one_element_is_not_reduced() {
     let x = tensor(Bool, &[4, 1], &[1, 1]);
     let y = tensor(Int64, &[4, 1], &[1, 1]);
-    let over = [x, Argument::Wholes(&[1]), true.into(), Argument::None, y];
+    let over = [x, Argument::Ints(&[1]), true.into(), Argument::None, y];
     assert_eq!(
         text("sum.IntList_out", &over, &[4]),
         "\
@@ -44,9 +44,12 @@ kernel aten_sum(k0) {
 
 #[test]
 fn every_reduction_compiles() {
-    let (x, whole) = (tensor(Float32, &[6, 70], &[70, 1]), tensor(Int32, &[6, 70], &[70, 1]));
-    let (y, place) = (tensor(Float32, &[6], &[1]), tensor(Int64, &[6], &[1]));
-    let (truth, one) = (tensor(Bool, &[6], &[1]), [Argument::from(1), false.into()]);
+    let x = tensor(Float32, &[6, 70], &[70, 1]);
+    let whole = tensor(Int32, &[6, 70], &[70, 1]);
+    let y = tensor(Float32, &[6], &[1]);
+    let place = tensor(Int64, &[6], &[1]);
+    let truth = tensor(Bool, &[6], &[1]);
+    let one = [Argument::from(1), false.into()];
     let none = Argument::None;
     for name in ["sum.IntList_out", "nansum.out", "mean.out", "prod.int_out"] {
         text(name, &[x, one[0], one[1], none, y], &[4]);
@@ -62,10 +65,10 @@ fn every_reduction_compiles() {
         text(name, &[x, one[0], one[1], y, place], &[3, 4]);
     }
     for name in ["var.correction", "std.correction", "var_mean.correction", "std_mean.correction"] {
-        text(name, &[x, Argument::Wholes(&[1]), Argument::None, false.into()], &[]);
+        text(name, &[x, Argument::Ints(&[1]), Argument::None, false.into()], &[]);
     }
     for order in [0.0, 1.0, 2.0, 3.5, f64::INFINITY, f64::NEG_INFINITY] {
-        let over = Argument::Wholes(&[1]);
+        let over = Argument::Ints(&[1]);
         text("linalg_vector_norm.out", &[x, order.into(), over, false.into(), none, y], &[5]);
     }
     for name in ["max", "min", "prod"] {
@@ -75,14 +78,16 @@ fn every_reduction_compiles() {
 
 #[test]
 fn the_place_in_a_dim_of_one_element_is_its_only_one() {
-    let (x, y) = (tensor(Float32, &[6, 1], &[1, 1]), tensor(Int64, &[6], &[1]));
+    let x = tensor(Float32, &[6, 1], &[1, 1]);
+    let y = tensor(Int64, &[6], &[1]);
     let text = text("argmax.out", &[x, Argument::from(1), false.into(), y], &[3]);
     assert!(text.contains("y = i64(0i64)"), "{text}");
 }
 
 #[test]
 fn rows_are_normalised() {
-    let (x, y) = (tensor(Float16, &[4, 33], &[33, 1]), tensor(Float16, &[4, 33], &[33, 1]));
+    let x = tensor(Float16, &[4, 33], &[33, 1]);
+    let y = tensor(Float16, &[4, 33], &[33, 1]);
     for name in ["_softmax.out", "_log_softmax.out"] {
         text(name, &[x, Argument::from(-1), false.into(), y], &[3]);
     }
@@ -91,35 +96,34 @@ fn rows_are_normalised() {
     }
     let weight = tensor(Float16, &[33], &[1]);
     for weights in [[weight, weight], [weight, Argument::None], [Argument::None; 2]] {
-        let norm = [x, Argument::Wholes(&[33]), weights[0], weights[1], 1e-5.into()];
+        let norm = [x, Argument::Ints(&[33]), weights[0], weights[1], 1e-5.into()];
         text("native_layer_norm", &norm, &[]);
-        let norm = [x, Argument::Wholes(&[33]), weights[0], Argument::None];
+        let norm = [x, Argument::Ints(&[33]), weights[0], Argument::None];
         text("_fused_rms_norm", &norm, &[]);
     }
 }
 
 #[test]
 fn products_compile() {
-    let (a, b, y) = (
-        tensor(Float32, &[4, 5], &[5, 1]),
-        tensor(Float32, &[5, 6], &[1, 5]),
-        tensor(Float32, &[4, 6], &[6, 1]),
-    );
+    let a = tensor(Float32, &[4, 5], &[5, 1]);
+    let b = tensor(Float32, &[5, 6], &[1, 5]);
+    let y = tensor(Float32, &[4, 6], &[6, 1]);
     text("mm.out", &[a, b, y], &[2]);
     let bias = tensor(Float32, &[6], &[1]);
     let sum = text("addmm.out", &[bias, a, b, 1.into(), 1.into(), y], &[5]);
     assert!(sum.contains("y = f32(beta * c + alpha * sum<k>(a * b))"), "{sum}");
     let sum = text("addmm.out", &[bias, a, b, 0.into(), 1.into(), y], &[5]);
     assert!(!sum.contains("beta"), "{sum}");
-    let (a, b) =
-        (tensor(Float32, &[3, 4, 5], &[20, 5, 1]), tensor(Float32, &[3, 5, 6], &[30, 6, 1]));
+    let a = tensor(Float32, &[3, 4, 5], &[20, 5, 1]);
+    let b = tensor(Float32, &[3, 5, 6], &[30, 6, 1]);
     text("bmm.out", &[a, b, tensor(Float32, &[3, 4, 6], &[24, 6, 1])], &[2]);
     text("dot", &[bias, bias], &[]);
 }
 
 #[test]
 fn a_result_of_another_shape_is_named() {
-    let (x, y) = (tensor(Float32, &[6, 7], &[7, 1]), tensor(Float32, &[0], &[1]));
+    let x = tensor(Float32, &[6, 7], &[7, 1]);
+    let y = tensor(Float32, &[0], &[1]);
     let over = [x, Argument::from(1), false.into(), y];
     let declined = recipe("amax.out", &over, &[3]).expect_err("another shape");
     assert_eq!(declined, Decline::ResultShape { size: vec![6], stride: vec![1] });
@@ -128,8 +132,10 @@ fn a_result_of_another_shape_is_named() {
 #[test]
 fn norms_have_backward_forms() {
     let x = tensor(Float32, &[4, 33], &[33, 1]);
-    let (mean, weight) = (tensor(Float32, &[4, 1], &[1, 1]), tensor(Float32, &[33], &[1]));
-    let (shape, mask) = (Argument::Wholes(&[33]), Argument::Truths(&[true; 3]));
+    let mean = tensor(Float32, &[4, 1], &[1, 1]);
+    let weight = tensor(Float32, &[33], &[1]);
+    let shape = Argument::Ints(&[33]);
+    let mask = Argument::Bools(&[true; 3]);
     let layer = [x, x, shape, mean, mean, weight, weight, mask];
     compiles("native_layer_norm_backward", &layer, &[]);
     compiles("_fused_rms_norm_backward", &[x, x, shape, mean, weight, mask], &[]);
@@ -138,7 +144,8 @@ fn norms_have_backward_forms() {
 #[test]
 fn indices_lead_to_elements() {
     let x = tensor(Float32, &[4, 5, 6], &[30, 6, 1]);
-    let (at, index) = (tensor(Int64, &[4, 2, 6], &[12, 6, 1]), tensor(Int64, &[3], &[1]));
+    let at = tensor(Int64, &[4, 2, 6], &[12, 6, 1]);
+    let index = tensor(Int64, &[3], &[1]);
     let y = tensor(Float32, &[4, 2, 6], &[12, 6, 1]);
     compiles("gather.out", &[x, 1.into(), at, false.into(), y], &[4]);
     compiles("scatter.src_out", &[x, 1.into(), at, y, x], &[4]);
@@ -187,18 +194,22 @@ fn tensors_are_made_and_put_together() {
 
 #[test]
 fn elements_are_put_in_order() {
-    let (x, places) = (tensor(Float32, &[4, 33], &[33, 1]), tensor(Int64, &[4, 33], &[33, 1]));
+    let x = tensor(Float32, &[4, 33], &[33, 1]);
+    let places = tensor(Int64, &[4, 33], &[33, 1]);
     let sorted = [x, Argument::None, Argument::from(-1), true.into(), x, places];
     compiles("sort.values_stable", &sorted, &[4, 5]);
-    let (y, z) = (tensor(Float32, &[4, 3], &[3, 1]), tensor(Int64, &[4, 3], &[3, 1]));
+    let y = tensor(Float32, &[4, 3], &[3, 1]);
+    let z = tensor(Int64, &[4, 3], &[3, 1]);
     let top = [x, 3.into(), Argument::from(1), true.into(), true.into(), y, z];
     compiles("topk.values", &top, &[5, 6]);
 }
 
 #[test]
 fn losses_compile() {
-    let (x, target) = (tensor(Float32, &[8, 10], &[10, 1]), tensor(Int64, &[8], &[1]));
-    let (one, rows) = (tensor(Float32, &[], &[]), tensor(Float32, &[8], &[1]));
+    let x = tensor(Float32, &[8, 10], &[10, 1]);
+    let target = tensor(Int64, &[8], &[1]);
+    let one = tensor(Float32, &[], &[]);
+    let rows = tensor(Float32, &[8], &[1]);
     for (reduction, y) in [(0, rows), (1, one), (2, one)] {
         let reduction = Argument::from(reduction);
         for weight in [Argument::None, tensor(Float32, &[10], &[1])] {

@@ -9,7 +9,8 @@ use support::{compiles, recipe, tensor, text};
 
 #[test]
 fn a_large_number_is_halved_to_become_a_float() {
-    let (x, y) = (tensor(UInt64, &[5], &[1]), tensor(Float32, &[5], &[1]));
+    let x = tensor(UInt64, &[5], &[1]);
+    let y = tensor(Float32, &[5], &[1]);
     assert_eq!(
         text("sqrt.out", &[x, y], &[1]),
         "\
@@ -34,7 +35,8 @@ fn sums_and_products_wrap_alike() {
 
 #[test]
 fn an_order_is_that_of_numbers_without_a_sign() {
-    let (x, places) = (tensor(UInt64, &[5], &[1]), tensor(Int64, &[5], &[1]));
+    let x = tensor(UInt64, &[5], &[1]);
+    let places = tensor(Int64, &[5], &[1]);
     let call = [x, true.into(), 0.into(), false.into(), x, places];
     let text = text("sort.values_stable", &call, &[4, 5]);
     assert!(text.contains("order<i0>((x ^ (-9223372036854775807 - 1)))"), "{text}");
@@ -43,11 +45,12 @@ fn an_order_is_that_of_numbers_without_a_sign() {
 
 #[test]
 fn what_depends_on_the_sign_is_declined() {
-    let (x, y) = (tensor(UInt64, &[5], &[1]), tensor(Bool, &[5], &[1]));
+    let x = tensor(UInt64, &[5], &[1]);
+    let y = tensor(Bool, &[5], &[1]);
     let single = tensor(UInt64, &[], &[]);
     let declined = Err(Decline::DType { dtype: UInt64 });
     assert_eq!(recipe("lt.Tensor_out", &[x, x, y], &[2]).map(drop), declined);
     assert_eq!(recipe("maximum.out", &[x, x, x], &[2]).map(drop), declined);
-    let all = [x, Argument::Wholes(&[0]), false.into(), single];
+    let all = [x, Argument::Ints(&[0]), false.into(), single];
     assert_eq!(recipe("amax.out", &all, &[3]).map(drop), declined);
 }

@@ -51,7 +51,8 @@ fn mixed_trace<'a>() -> Benchmark<'a> {
     };
     ours.fill(&sizes);
     peer.fill(&sizes);
-    let (mut our_trace, mut peer_trace) = (Trace::new(), Trace::new());
+    let mut our_trace = Trace::new();
+    let mut peer_trace = Trace::new();
     Benchmark::new(
         "allocate + free, mixed, 72 % full, x20000",
         Bar::AtMost(2.0),
@@ -67,7 +68,7 @@ fn open(bytes: u64) -> FlexAllocator {
     FlexAllocator::new(regions, Arc::new(Idle), settings)
 }
 
-/// The same requests for both: which to free, and how much to ask for.
+/// Requests that both allocators get: slots to free, and bytes to ask for.
 struct Trace {
     at: u64,
 }
@@ -134,7 +135,7 @@ impl Peer {
         self.live = sizes.iter().map(allocate).collect();
     }
 
-    /// Where a request fails, as some of its do, the slot stays empty.
+    /// Some of its requests fail: their slots stay empty.
     fn run(&mut self, trace: &mut Trace) {
         for (slot, bytes) in trace.steps() {
             if let Some(old) = self.live[slot].take() {

@@ -87,7 +87,8 @@ impl BareRing {
 
 impl Shared {
     fn consume(&self) {
-        let (mut next, mut sum) = (0, 0);
+        let mut next = 0;
+        let mut sum = 0;
         while !self.is_over.load(Ordering::Relaxed) {
             while !self.is_live.0.load(Ordering::Acquire) && !self.is_over.load(Ordering::Relaxed) {
                 park();

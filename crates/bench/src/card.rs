@@ -35,12 +35,12 @@ pub fn all<'a>(crew: &'a dyn Crew, filter: &str) -> Vec<Benchmark<'a>> {
     wanted.map(|(name, make)| make(name, crew)).collect()
 }
 
-/// As they are, or by a nest.
+/// Copies bytes to the device, as they are or by a nest.
 fn to_device(name: String, crew: &dyn Crew, nest: Option<Arc<DmaNest>>) -> Benchmark<'_> {
     let (stream, target) = open(crew.threads());
     let buffer = Arc::new(Buffer::new(BYTES));
     let copy = move || {
-        // SAFETY: the buffer is kept alive, and nobody writes it.
+        // SAFETY: the buffer is kept alive, and no code writes it.
         let source = unsafe { HostSource::foreign(buffer.as_ptr(), BYTES, buffer.clone()) };
         let copy = CopyToDevice { source, target, nest: nest.clone() };
         let block = ControlBlock::CopyToDevice(Box::new(copy));
@@ -64,7 +64,7 @@ fn from_device(name: String, crew: &dyn Crew) -> Benchmark<'_> {
     let start = buffer.as_mut_ptr();
     let target = Arc::new(buffer);
     let copy = move || {
-        // SAFETY: the buffer is kept alive, and nobody else uses its bytes.
+        // SAFETY: the buffer is kept alive, and no other code uses its bytes.
         let target = unsafe { HostTarget::foreign(start, BYTES, target.clone()) };
         stream.copy_from_device(range, target).expect("a legal copy");
         stream.synchronize().expect("no fault");

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-/// What a ratio must reach.
+/// Bound that a ratio must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bar {
     /// The peer's time over ours: at least this share of its speed.
@@ -9,7 +9,7 @@ pub enum Bar {
     AtMost(f64),
 }
 
-/// How much time a run may take.
+/// Time that a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// A look: few pairs.
@@ -27,12 +27,12 @@ pub struct Benchmark<'a> {
     peer: Box<dyn FnMut() -> Duration + 'a>,
 }
 
-/// What a benchmark measured: medians over all pairs.
+/// Result of a benchmark: medians over all pairs.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// Name of the benchmark.
     pub name: String,
-    /// What it was measured against.
+    /// Name of the peer that it was measured against.
     pub peer_name: String,
     /// The bar.
     pub bar: Bar,
@@ -42,7 +42,7 @@ pub struct Outcome {
     pub ours: Duration,
     /// The peer's median time.
     pub peer: Duration,
-    /// How many pairs were run.
+    /// Number of pairs that were run.
     pub pairs: usize,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Benchmark<'a> {
         }
     }
 
-    /// What it is called.
+    /// Name of the benchmark.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -139,7 +139,7 @@ impl<'a> Benchmark<'a> {
 }
 
 impl Outcome {
-    /// Whether the bar was reached.
+    /// Returns true if the bar was reached.
     pub fn passed(&self) -> bool {
         match self.bar {
             Bar::AtLeast(bar) => self.ratio >= bar,

@@ -47,7 +47,7 @@ pub fn table() -> Vec<Copy> {
 }
 
 impl Copy {
-    /// What it is called.
+    /// Name of the copy.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -81,20 +81,23 @@ impl Copy {
     }
 
     fn to_device(host: DataFormat, device: DataFormat, bar: f64) -> Self {
-        let (view, layout) = (whole(), tiled(device));
+        let view = whole();
+        let layout = tiled(device);
         let ends = (Endpoint::host(&view, host), Endpoint::device(&view, &layout));
         Self::between(format!("host -> device {}", arrow(host, device)), bar, ends)
     }
 
     fn from_device(device: DataFormat, host: DataFormat, bar: f64) -> Self {
-        let (view, layout) = (whole(), tiled(device));
+        let view = whole();
+        let layout = tiled(device);
         let ends = (Endpoint::device(&view, &layout), Endpoint::host(&view, host));
         Self::between(format!("device -> host {}", arrow(device, host)), bar, ends)
     }
 
     fn transposed(format: DataFormat) -> Self {
         let turned = View::new(&[SIDE, SIDE], &[1, SIDE], 0).expect("a view");
-        let (view, layout) = (whole(), tiled(format));
+        let view = whole();
+        let layout = tiled(format);
         let ends = (Endpoint::host(&turned, format), Endpoint::device(&view, &layout));
         Self::between(format!("transposed source {}", format.name()), 0.4, ends)
     }
@@ -108,14 +111,16 @@ impl Copy {
     }
 
     fn sliced_from_device(format: DataFormat) -> Self {
-        let (slice, layout) = (sliced(), tiled(format));
+        let slice = sliced();
+        let layout = tiled(format);
         let view = View::contiguous(slice.size()).expect("a view");
         let ends = (Endpoint::device(&slice, &layout), Endpoint::host(&view, format));
         Self::between(format!("device [:, 3:] -> host {}", format.name()), 0.4, ends)
     }
 
     fn sliced_on_device(format: DataFormat) -> Self {
-        let (slice, layout) = (sliced(), tiled(format));
+        let slice = sliced();
+        let layout = tiled(format);
         let view = View::contiguous(slice.size()).expect("a view");
         let target = SpyreTensorLayout::contiguous(slice.size(), format).expect("a layout");
         let ends = (Endpoint::device(&slice, &layout), Endpoint::device(&view, &target));
@@ -123,7 +128,8 @@ impl Copy {
     }
 
     fn restickified(format: DataFormat) -> Self {
-        let (view, layout) = (whole(), tiled(format));
+        let view = whole();
+        let layout = tiled(format);
         let mut target = layout.clone();
         target.set_stick_dims(&[0]).expect("dimension 0 exists");
         let ends = (Endpoint::device(&view, &layout), Endpoint::device(&view, &target));
@@ -132,7 +138,8 @@ impl Copy {
 
     fn between(name: String, bar: f64, ends: (Endpoint<'_>, Endpoint<'_>)) -> Self {
         let nest = DmaNest::derive(ends.0, ends.1).expect("a legal copy");
-        let (source_bytes, target_bytes) = (nest.source_reach_bytes(), nest.target_reach_bytes());
+        let source_bytes = nest.source_reach_bytes();
+        let target_bytes = nest.target_reach_bytes();
         Self { name, bar, nest, source_bytes, target_bytes }
     }
 }
@@ -147,9 +154,11 @@ pub fn fixed_costs<'a>() -> Vec<Benchmark<'a>> {
     let stick_layout = SpyreTensorLayout::contiguous(&[64], IeeeFp16).expect("a layout");
     let ends = (Endpoint::host(&stick, IeeeFp16), Endpoint::device(&stick, &stick_layout));
     let nest = DmaNest::derive(ends.0, ends.1).expect("a legal copy");
-    let (source, mut target) = (vec![1_u8; 128], vec![0_u8; 128]);
+    let source = vec![1_u8; 128];
+    let mut target = vec![0_u8; 128];
     let memcpy = || {
-        let (source, mut target) = (vec![1_u8; 128], vec![0_u8; 128]);
+        let source = vec![1_u8; 128];
+        let mut target = vec![0_u8; 128];
         move || {
             for _ in 0..REPEATS {
                 let bytes = black_box(128);
@@ -163,7 +172,8 @@ pub fn fixed_costs<'a>() -> Vec<Benchmark<'a>> {
             nest.copy(ends.0, ends.1, &spyre_layout::Solo).expect("a legal copy");
         }
     };
-    let (matrix, layout) = (whole(), tiled(IeeeFp16));
+    let matrix = whole();
+    let layout = tiled(IeeeFp16);
     let derive = move || {
         for _ in 0..REPEATS {
             let source = Endpoint::host(black_box(&matrix), IeeeFp16);
@@ -197,8 +207,5 @@ fn tiled(format: DataFormat) -> SpyreTensorLayout {
 }
 
 fn arrow(from: DataFormat, to: DataFormat) -> String {
-    match from == to {
-        true => from.name().to_owned(),
-        false => format!("{} -> {}", from.name(), to.name()),
-    }
+    if from == to { from.name().to_owned() } else { format!("{} -> {}", from.name(), to.name()) }
 }

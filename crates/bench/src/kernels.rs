@@ -63,7 +63,7 @@ fn small_sum(name: String, format: DataFormat, crew: &dyn Crew) -> Benchmark<'_>
     Benchmark::new(name, Bar::AtMost(3.0), ours, "a program that does nothing", peer)
 }
 
-/// Of so many rows, columns and terms.
+/// Matrix product of `SIDE` rows, columns and terms.
 fn product<const SIDE: usize>(name: String, format: DataFormat, crew: &dyn Crew) -> Benchmark<'_> {
     let kernel = Kernel::new(crew.threads(), &product_program(format), &[SIDE; 3], format);
     let [a, b] = [(); 2].map(|()| vec![1.0_f32; SIDE * SIDE]);
@@ -85,7 +85,8 @@ fn sum_program(format: DataFormat) -> Program {
     let [a, b] = [(); 2].map(|()| code.operand(format, Access::Read, [i]));
     let c = code.operand(format, Access::Write, [i]);
     code.each_parallel(i, 4096, |code| {
-        let (left, right) = (code.load(a), code.load(b));
+        let left = code.load(a);
+        let right = code.load(b);
         let sum = code.add(left, right);
         code.store(c, sum);
     });
@@ -94,7 +95,9 @@ fn sum_program(format: DataFormat) -> Program {
 
 fn product_program(format: DataFormat) -> Program {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
     let a = code.operand(format, Access::Read, [m, k]);
     let b = code.operand(format, Access::Read, [k, n]);
     let c = code.operand(format, Access::Write, [m, n]);
@@ -177,7 +180,8 @@ fn plain_sum(a: &[u8], b: &[u8], c: &mut [u8], format: DataFormat, crew: &dyn Cr
     crew.run(targets.len(), &|nth| {
         let mut floats = [(); 2].map(|()| vec![0_u8; BLOCK * 4]);
         let mut target = targets[nth].lock();
-        let (a, b) = (&a[nth * part..], &b[nth * part..]);
+        let a = &a[nth * part..];
+        let b = &b[nth * part..];
         for ((a, b), c) in a.chunks(bytes).zip(b.chunks(bytes)).zip(target.chunks_mut(bytes)) {
             if format == IeeeFp32 {
                 add_into(a, b, c);
@@ -233,7 +237,8 @@ fn product_loop<const SIDE: usize>(a: &[f32], b: &[f32], c: &mut [f32]) {
     for first in (0..SIDE).step_by(64) {
         for (a, c) in a.chunks_exact(SIDE).zip(c.chunks_exact_mut(SIDE)) {
             for k in first..first + 64 {
-                let (a, b) = (a[k], &b[k * SIDE..][..SIDE]);
+                let a = a[k];
+                let b = &b[k * SIDE..][..SIDE];
                 c.iter_mut().zip(b).for_each(|(c, &b)| *c = a.mul_add(b, *c));
             }
         }

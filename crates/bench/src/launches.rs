@@ -198,14 +198,15 @@ fn round_trip<'a>() -> Benchmark<'a> {
     Benchmark::timed("launch + synchronize, spinning, x1000", Bar::AtMost(2.0), ours, PEER, peer)
 }
 
-/// Two producers on a device that is prompt: whoever comes first carries the other's blocks out.
+/// Two producers on a device that is prompt: the first to come carries out the other's blocks.
 fn combining<'a>() -> Benchmark<'a> {
     const COUNT: u64 = 10_000;
     let subject = Subject::open(Drive::Inline);
     let other = subject.context.stream(Priority::Low).expect("a stream");
     let program = subject.program;
     let ours = move || {
-        let (is_going, started) = (AtomicBool::new(true), Barrier::new(2));
+        let is_going = AtomicBool::new(true);
+        let started = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.wait();

@@ -2,7 +2,7 @@ use spyre_layout::{Crew, Solo};
 
 use crate::{Effort, Report, allocations, card, copies, kernels, launches, plans};
 
-/// Which benchmarks to run, and how. Both the benchmark and the command line have these arguments.
+/// Benchmarks to run, and how. Both the benchmark and the command line have these arguments.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// Exit with 1 if a ratio misses its bar in two of three tries.

@@ -72,7 +72,8 @@ impl Ends {
     unsafe fn copy(&self, way: Plain, start: usize, bytes: usize) {
         // SAFETY: as the caller promises.
         unsafe {
-            let (from, to) = (self.source.add(start), self.target.add(start));
+            let from = self.source.add(start);
+            let to = self.target.add(start);
             match way {
                 Plain::Memcpy => std::ptr::copy_nonoverlapping(from, to, bytes),
                 Plain::Stream => stream(from, to, bytes),

@@ -81,7 +81,8 @@ impl Subject {
 fn corrected<'a>() -> Benchmark<'a> {
     const COUNT: u64 = 1_000;
     let open = || Subject::open(Arc::new(NullCard::new()), None, 1);
-    let (subject, peer) = (open(), open());
+    let subject = open();
+    let peer = open();
     Benchmark::timed(
         "launch_kernel: 3 blocks, addresses alternate, x1000",
         Bar::AtMost(4.0),
@@ -91,12 +92,13 @@ fn corrected<'a>() -> Benchmark<'a> {
     )
 }
 
-/// What the host alone pays, while a worker carries out: 700 bytes of words and three slots go to
+/// Time of the host alone, while a worker carries out: 700 bytes of words and three slots go to
 /// another core, where one block is one slot.
 fn corrected_host<'a>() -> Benchmark<'a> {
     const COUNT: u64 = 1_000;
     let open = || Subject::open(Arc::new(NullCard::new()), Some(Drive::Workers), 1);
-    let (subject, peer) = (open(), open());
+    let subject = open();
+    let peer = open();
     Benchmark::timed(
         "launch_kernel: the host's part, x1000",
         Bar::AtMost(14.0),
@@ -129,7 +131,8 @@ fn warm<'a>() -> Benchmark<'a> {
 fn tiled<'a>() -> Benchmark<'a> {
     const COUNT: u64 = 2_500;
     let open = |rows| Subject::open(Arc::new(NullCard::new()), Some(Drive::Workers), rows);
-    let (subject, peer) = (open(4), open(1));
+    let subject = open(4);
+    let peer = open(1);
     Benchmark::timed(
         "a tiled launch of 12 blocks, x2500",
         Bar::AtMost(4.5),

@@ -14,9 +14,8 @@ pub struct Report {
 impl Report {
     /// The machine and the versions: what ratios are to be read with.
     pub fn header() -> String {
-        let tiers = Tier::ALL.map(|tier| match tier.is_available() {
-            true => tier.to_string(),
-            false => format!("{tier}: not measured"),
+        let tiers = Tier::ALL.map(|tier| {
+            if tier.is_available() { tier.to_string() } else { format!("{tier}: not measured") }
         });
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         format!(
@@ -52,7 +51,7 @@ impl Report {
         self.outcomes.iter().filter(|outcome| !outcome.passed()).collect()
     }
 
-    /// How many benchmarks ran.
+    /// Number of benchmarks that ran.
     pub fn total(&self) -> usize {
         self.outcomes.len()
     }

@@ -13,11 +13,11 @@ use crate::memory::{Way, Window};
 use crate::watched::Watched;
 use crate::work::Work;
 
-/// What goes to another card at a time, by way of a buffer that stays in the cache.
+/// Bytes that go to another card at a time, by way of a buffer that stays in the cache.
 const PEER_BYTES: usize = 256 << 10;
 
 impl Work<'_> {
-    /// What it takes on a real card comes back.
+    /// Copies from the host, and returns the modelled nanoseconds on a real card.
     pub(crate) fn copy_to_device(&self, copy: &CopyToDevice) -> Result<u64, Fault> {
         let source = copy.source.bytes();
         match &copy.nest {
@@ -34,7 +34,7 @@ impl Work<'_> {
         self.noted(target, || self.write(target, source))
     }
 
-    /// Has what was decoded from a range forgotten, before and after it is written. What is written to programs is
+    /// Has what was decoded from a range forgotten, before and after it is written. A write to programs is
     /// part of what a launch takes, and takes nothing of its own.
     fn noted(&self, target: DeviceRange, write: impl FnOnce() -> Outcome) -> Result<u64, Fault> {
         let place = self.memory.place(&target)?;
@@ -57,7 +57,8 @@ impl Work<'_> {
     }
 
     pub(crate) fn copy_on_device(&self, copy: &CopyDevice) -> Outcome {
-        let (source, target) = (self.memory.window(copy.source)?, self.plain(copy.target)?);
+        let source = self.memory.window(copy.source)?;
+        let target = self.plain(copy.target)?;
         if source.overlaps(&target) {
             return Err(failed(format!("{} and {} overlap", copy.source, copy.target)));
         }
@@ -71,10 +72,9 @@ impl Work<'_> {
         }
     }
 
-    /// By way of a buffer: the other card may be this one, and what it is given must not change.
+    /// Copies by way of a buffer: the other card may be this one, and the bytes it is given must not change.
     ///
-    /// What goes wrong on the other card is a failed copy here: that the other is lost does not
-    /// mean that this one is.
+    /// A fault on the other card is a failed copy here: if the other card is lost, this one need not be.
     pub(crate) fn copy_to_peer(&self, copy: &CopyPeer) -> Outcome {
         same_length(copy.source.bytes, copy.target.bytes)?;
         let source = self.memory.window(copy.source)?;
@@ -118,7 +118,8 @@ impl Work<'_> {
     }
 
     fn read(&self, source: &Window, target: &mut [u8]) -> Outcome {
-        let (way, watched) = (way(target.len()), self.watched(target.len()));
+        let way = way(target.len());
+        let watched = self.watched(target.len());
         let bytes = watched.piece_bytes();
         if watched.pieces() <= 1 {
             source.read(0, target, way);

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Condvar, Mutex};
 use spyre_hal::{EngineIndex, Fault, Outcome, Severity, Token};
 
-/// Who is at work on a card, and how they are told to stop.
+/// Engines of a card: the blocks that are under way, and the flags that end them.
 #[derive(Debug)]
 pub(crate) struct Engines {
     engines: Vec<Engine>,
     state: Mutex<State>,
-    /// Told when a turn has ended.
+    /// Notified when a turn has ended.
     has_ended: Condvar,
     /// One reset at a time: a second one would otherwise wait for blocks of the next life.
     resetting: Mutex<()>,
@@ -18,7 +18,7 @@ pub(crate) struct Engines {
 struct Engine {
     /// Raised when its block is to end.
     is_to_end: AtomicBool,
-    /// What the last block would have taken on a real card.
+    /// Modelled nanoseconds of the last block on a real card.
     modelled_nanoseconds: AtomicU64,
 }
 
@@ -86,7 +86,7 @@ impl Engines {
         }
     }
 
-    /// From now on, every block ends with the first fault that was given.
+    /// Loses the card: until a reset, every block ends with the first fault that was given.
     pub(crate) fn lose(&self, fault: Fault) {
         self.lose_locked(&mut self.state.lock(), fault);
     }
@@ -110,14 +110,14 @@ impl Engines {
 }
 
 impl Turn<'_> {
-    /// Whether somebody wants the block to end.
+    /// Returns true if the block is to end: it was aborted, or the card is lost.
     pub(crate) fn is_to_end(&self) -> bool {
         let Some(EngineIndex(engine)) = self.engine else { return false };
         self.engines.engines[usize::from(engine)].is_to_end.load(Ordering::Relaxed)
     }
 
-    /// How a block ends that did not come to its own end. If the card was lost, `leave` says so; whoever
-    /// had the block started knows how long ago that was.
+    /// Fault of a block that is ended before its own end. If the card was lost, `leave` reports that instead.
+    /// The caller that started the block knows how long ago that was.
     pub(crate) fn cut_short(&self) -> Fault {
         Fault::Hung { milliseconds: 0 }
     }

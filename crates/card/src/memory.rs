@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use spyre_hal::{DeviceRange, Fault, Location, MemoryMode, Region, RegionId, Regions};
 
 use mapping::Mapping;
-pub(crate) use window::{Part, Way, Window};
+pub(crate) use window::{MemorySlice, Way, Window};
 
 /// Device memory: regions of the host's, each mapped on its own when it is acquired.
 ///
@@ -18,7 +18,7 @@ pub(crate) use window::{Part, Way, Window};
 pub(crate) struct Memory {
     mode: MemoryMode,
     region_bytes: u64,
-    /// Where the first region starts, in PF mode.
+    /// Address of the first region, in PF mode.
     base_address: u64,
     is_guarded: bool,
     regions: RwLock<Vec<Option<Arc<Mapping>>>>,
@@ -26,16 +26,16 @@ pub(crate) struct Memory {
 
 /// A byte of a region that may be held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RegionAddress {
     pub(crate) region: u16,
     /// Bytes before it in the region.
     pub(crate) start: u64,
 }
 
-/// With regions no larger than this, the last of 65536 still has an address.
+/// Most bytes of a region: the last of 65536 such regions still has an address.
 const MOST_REGION_BYTES: u64 = 1 << 46;
 
-/// What regions start at a multiple of: a page of the host.
+/// Alignment of a region's start: a page of the host.
 const ALIGNMENT_BYTES: u64 = 4096;
 
 impl Memory {
@@ -50,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// The same, with as many regions of as many bytes; none is held.
+    /// Sets the number of regions and the bytes of each; none is held.
     pub(crate) fn with_regions(self, regions: u16, region_bytes: u64) -> Self {
         let Self { base_address, is_guarded, .. } = self;
         Self { base_address, is_guarded, ..Self::new(self.mode, regions, region_bytes) }
@@ -61,7 +61,7 @@ impl Memory {
         Self { base_address: base_address.min(most) / ALIGNMENT_BYTES * ALIGNMENT_BYTES, ..self }
     }
 
-    /// The same, out of reach except while a window is open.
+    /// Puts the memory out of reach except while a window is open.
     pub(crate) fn guarded(self) -> Self {
         Self { is_guarded: true, ..self }
     }
@@ -84,34 +84,34 @@ impl Memory {
         drop(released);
     }
 
-    /// Where a range starts; the region need not be held, nor reach so far.
-    pub(crate) fn place(&self, range: &DeviceRange) -> Result<Place, Fault> {
+    /// RegionAddress at which a range starts; the region need not be held, nor reach so far.
+    pub(crate) fn place(&self, range: &DeviceRange) -> Result<RegionAddress, Fault> {
         self.find_place(range).ok_or(Fault::IllegalAccess { range: *range })
     }
 
     fn find(&self, range: DeviceRange) -> Option<Window> {
-        let Place { region, start } = self.find_place(&range)?;
+        let RegionAddress { region, start } = self.find_place(&range)?;
         let mapping = self.regions.read().get(usize::from(region))?.clone()?;
         Window::open(mapping, start, range.bytes)
     }
 
-    fn find_place(&self, range: &DeviceRange) -> Option<Place> {
+    fn find_place(&self, range: &DeviceRange) -> Option<RegionAddress> {
         match (range.handle.location(), self.mode) {
             (Location::Vf(place), MemoryMode::Vf) => {
                 let start = place.vf_offset.checked_add(range.offset)?;
-                Some(Place { region: place.region_id, start })
+                Some(RegionAddress { region: place.region_id, start })
             }
             (Location::Pf(place), MemoryMode::Pf) => {
                 let past_first = place.physical_address.checked_sub(self.base_address)?;
                 let region = past_first / self.spacing_bytes();
                 let start = (past_first % self.spacing_bytes()).checked_add(range.offset)?;
-                Some(Place { region: u16::try_from(region).ok()?, start })
+                Some(RegionAddress { region: u16::try_from(region).ok()?, start })
             }
             _ => None,
         }
     }
 
-    /// From the start of one region to the next.
+    /// Distance from the start of one region to the next.
     fn spacing_bytes(&self) -> u64 {
         self.region_bytes.max(1).next_multiple_of(ALIGNMENT_BYTES)
     }
@@ -150,7 +150,7 @@ impl Regions for Memory {
     }
 }
 
-/// Says nothing of addresses: in VF mode nobody is to know them.
+/// Says nothing of addresses: in VF mode, no caller is to know them.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let regions = self.regions.read();
@@ -159,8 +159,8 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Some whole number of gigabytes that differs from card to card, so that nobody relies on it. It
-/// lies below all that Linux gives a program, and never is an address of the host's.
+/// Some whole number of gigabytes that differs from card to card, so that no caller relies on it. It lies
+/// below all that Linux gives a program, and never is an address of the host's.
 fn random_base_address() -> u64 {
     let random = RandomState::new().build_hasher().finish();
     (1 << 40) + ((random % (1 << 13)) << 30)

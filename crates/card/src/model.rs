@@ -1,6 +1,6 @@
 use spyre_artifact::cost::{Pattern, Work};
 
-/// What a kernel moves and multiplies.
+/// Bytes that a kernel moves, and products that it computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     /// Bytes of device memory, in whole sticks, each tensor once.
@@ -10,7 +10,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// What it takes on a real card to go over memory in this way.
+    /// Modelled nanoseconds on a real card, for this pattern of memory accesses.
     pub(crate) fn nanoseconds(self, pattern: Pattern) -> u64 {
         let Self { read_bytes, written_bytes, products } = self;
         Work { read_bytes, written_bytes, products, partial_sums: 0, pattern }.nanoseconds()

@@ -15,7 +15,7 @@ mod x86 {
 
     use super::UsualRounding;
 
-    /// What every thread starts with: to nearest, subnormals kept, no traps.
+    /// Control word that every thread starts with: round to nearest, subnormals kept, no traps.
     const USUAL: u32 = 0x1f80;
 
     impl UsualRounding {

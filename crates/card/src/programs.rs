@@ -6,80 +6,39 @@
 //! launch ends, takes bounded memory, and touches only what its operands name.
 
 mod access;
-mod ahead;
-mod along;
-mod axes;
-mod bound;
-mod buffer;
-mod code;
-mod crew;
-mod desk;
-mod dot;
-mod elementwise;
-mod flat;
-mod folded;
-mod functions;
-mod fused;
-mod gather;
-mod limits;
-mod links;
-mod loaded;
-mod machine;
+mod execute;
+mod load;
 mod math;
-mod nest;
-mod operand;
-mod order;
-mod pattern;
-mod plan;
-mod powers;
-mod product;
-mod quotient;
-mod random;
-mod recall;
-mod reduce;
-mod registers;
-mod rowwise;
-mod scan;
-mod scatter;
-mod seek;
-mod shelf;
-mod sides;
-mod spaces;
-mod spread;
-mod squares;
-mod sticks;
-mod stop;
-mod stored;
-mod thin;
-mod tiered;
-mod tiles;
-mod traffic;
-mod turn;
-mod vector;
+mod matmul;
+mod schedule;
 
 use std::sync::Arc;
 
 use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
-use spyre_hal::{DeviceHandle, DeviceRange, Fault, Vouched};
+use spyre_hal::{CheckedOperands, DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
 use crate::handle_words::handle_from_words;
 use crate::memory::Way;
 use crate::work::Work;
-use bound::Bound;
-use code::LoadedCode;
-use loaded::{Corrector, Instance, Loaded, LoadedImage, Patching};
-use machine::Machine;
-use spaces::Look;
-pub(crate) use spaces::Programs;
-use stop::Stop;
+use load::allocations::Lookup;
+pub(crate) use load::allocations::Programs;
+use load::bound::Bound;
+use load::code::LoadedCode;
+use load::loaded::{Corrector, Instance, Loaded, LoadedImage, Patching};
+use schedule::machine::Machine;
+use schedule::stop::Stop;
 
 impl Work<'_> {
     /// Runs the program that lies at a handle. What that would take on a real card comes back: nothing for a
     /// correction, which is part of what a launch takes.
-    pub(crate) fn launch(&self, program: DeviceHandle, vouched: Vouched) -> Result<u64, Fault> {
+    pub(crate) fn launch(
+        &self,
+        program: DeviceHandle,
+        checked_operands: CheckedOperands,
+    ) -> Result<u64, Fault> {
         let run = || match self.loaded(program)?.image() {
-            LoadedImage::Entry(instance) => self.compute(program, instance, vouched),
+            LoadedImage::Entry(instance) => self.compute(program, instance, checked_operands),
             LoadedImage::Correction(corrector) => self.correct(program, corrector).map(|()| 0),
             LoadedImage::Code(_) => {
                 Err(Stop::refused("it is shared code: launch an entry image of it"))
@@ -92,26 +51,27 @@ impl Work<'_> {
         &self,
         entry: DeviceHandle,
         instance: &Instance,
-        vouched: Vouched,
+        checked_operands: CheckedOperands,
     ) -> Result<u64, Stop> {
-        // Two launches of one instance at once are somebody's mistake, and none of ours.
-        let (mut kept, mut own) = (instance.bound.try_lock(), None);
+        // Two launches of one instance at once are the caller's mistake: the second one binds anew.
+        let mut kept = instance.bound.try_lock();
+        let mut own = None;
         let bound = match kept.as_deref_mut() {
             Some(kept) => kept,
             None => own.insert(Bound::default()),
         };
-        let updated = bound.update(self, entry, &instance.header, vouched);
+        let updated = bound.update(self, entry, &instance.header, checked_operands);
         let outcome = updated.and_then(|()| self.run_bound(bound, instance));
         bound.close();
         outcome.map(|()| bound.modelled_nanoseconds())
     }
 
     fn run_bound(&self, bound: &mut Bound, instance: &Instance) -> Result<(), Stop> {
-        let desk = bound.take_desk(self.programs);
-        let mut machine = Machine::new(self, bound, instance.header.shape, desk)?;
+        let buffers = bound.take_buffers(self.programs);
+        let mut machine = Machine::new(self, bound, instance.header.shape, buffers)?;
         let outcome = machine.run();
-        let desk = machine.into_desk();
-        bound.give_back(desk, self.programs);
+        let buffers = machine.into_buffers();
+        bound.give_back(buffers, self.programs);
         outcome
     }
 
@@ -123,10 +83,12 @@ impl Work<'_> {
             *entry = Some(self.entry(target, corrector)?);
         }
         words.resize(corrector.program.input_words() as usize, 0);
-        let (offset, bytes) = (corrector.input_offset, size_of_val(&words[..]) as u64);
+        let offset = corrector.input_offset;
+        let bytes = size_of_val(&words[..]) as u64;
         let input = self.memory.window(DeviceRange { handle: place, offset, bytes })?;
         input.read(0, words.as_mut_bytes(), Way::Cached);
-        let (offset, bytes) = (HEADER_BYTES as u64, corrector.table_bytes());
+        let offset = HEADER_BYTES as u64;
+        let bytes = corrector.table_bytes();
         let table = self.memory.window(DeviceRange { handle: target, offset, bytes })?;
         for patch in corrector.program.patches() {
             let words = &words[patch.source_word as usize..][..patch.words as usize];
@@ -143,23 +105,23 @@ impl Work<'_> {
             return Err(Stop::refused("its target is no entry image"));
         };
         let shape = instance.header.shape;
-        let (found, expected) = (shape.words(), corrector.program.table_words());
-        match shape.bytes() as u64 == corrector.table_bytes() {
-            true => Ok(entry),
-            false => {
-                let why = format!("its target's table has {found} words, not {expected}");
-                Err(Stop::refused(why))
-            }
+        let found = shape.words();
+        let expected = corrector.program.table_words();
+        if shape.bytes() as u64 == corrector.table_bytes() {
+            Ok(entry)
+        } else {
+            let why = format!("its target's table has {found} words, not {expected}");
+            Err(Stop::refused(why))
         }
     }
 
     /// The image at a handle, decoded.
     fn loaded(&self, handle: DeviceHandle) -> Result<Arc<Loaded>, Stop> {
         let place = self.memory.place(&DeviceRange::start_of(handle, 0))?;
-        let (room, writes) = match self.programs.look(place) {
-            Look::Known(image) => return Ok(image),
-            Look::Unknown { room, writes } => (room, writes),
-            Look::Outside => {
+        let (room, writes) = match self.programs.lookup(place) {
+            Lookup::Known(image) => return Ok(image),
+            Lookup::Unknown { room, writes } => (room, writes),
+            Lookup::Outside => {
                 let why = format!("{handle} is not in an allocation for programs");
                 return Err(Stop::refused(why));
             }

@@ -46,40 +46,40 @@ impl SoftwareCard {
         }
     }
 
-    /// The same, with so many engines.
+    /// Sets the number of engines.
     #[must_use]
     pub fn with_engines(self, engines: u16) -> Self {
         Self { engines: Engines::new(engines), ..self }
     }
 
-    /// The same, with up to so many regions at a time, each of up to so many bytes.
+    /// Sets the most regions at a time, and the most bytes of each.
     #[must_use]
     pub fn with_regions(self, regions: u16, region_bytes: u64) -> Self {
         Self { memory: self.memory.with_regions(regions, region_bytes), ..self }
     }
 
-    /// The same, with other threads for large copies.
+    /// Sets the threads that help with large copies and launches.
     #[must_use]
     pub fn with_threads(self, threads: Arc<Threads>) -> Self {
         Self { threads, ..self }
     }
 
-    /// The same, which refuses a launch whose elements times instructions come to more than this:
-    /// for tests, whose programs may be anything.
+    /// Refuses launches whose elements times instructions come to more than this: for tests, whose programs
+    /// may be anything.
     #[must_use]
     pub fn with_most_work(self, most_work: u64) -> Self {
         Self { programs: self.programs.with_most_work(most_work), ..self }
     }
 
-    /// The same, with addresses that start here rather than at a random place: for tests. It is
-    /// rounded down to a multiple of 4096.
+    /// Sets the first address, which is random otherwise: for tests. It is rounded down to a multiple of
+    /// 4096.
     #[must_use]
     pub fn with_base_address(self, base_address: u64) -> Self {
         Self { memory: self.memory.with_base_address(base_address), ..self }
     }
 
-    /// The same, with memory that can be reached only while a block runs: for tests. Whoever touches
-    /// it by a side door ends the process.
+    /// Puts memory out of reach except while a block runs: for tests. An access by a side door ends the
+    /// process.
     #[must_use]
     pub fn guarded(self) -> Self {
         Self { memory: self.memory.guarded(), ..self }
@@ -138,7 +138,7 @@ impl Hardware for SoftwareCard {
         Description { name: "software".to_owned(), engines, is_prompt: false }
     }
 
-    /// Nothing is reported later.
+    /// Does nothing: every block is done when `start` returns.
     fn connect(&self, _: Arc<dyn Completions>) {}
 
     fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {

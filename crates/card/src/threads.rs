@@ -25,17 +25,17 @@ static OF_PROCESS: LazyLock<Arc<Threads>> =
     LazyLock::new(|| Arc::new(Threads { count: None, crew: OnceLock::new() }));
 
 impl Threads {
-    /// So many, with the one that asks for help.
+    /// Makes so many threads, with the one that asks for help.
     pub fn new(threads: usize) -> Arc<Self> {
         Arc::new(Self { count: Some(threads.max(1)), crew: OnceLock::new() })
     }
 
-    /// As many as there are cores, for all cards of this process.
+    /// Threads of this process, as many as there are cores, for all of its cards.
     pub fn of_process() -> Arc<Self> {
         OF_PROCESS.clone()
     }
 
-    /// How many can be at work at once, with the one that asks.
+    /// Number of threads that can work at once, with the one that asks.
     pub(crate) fn count(&self) -> usize {
         let helpers = self.crew().helpers.as_ref();
         1 + helpers.map_or(0, ThreadPool::current_num_threads)
@@ -76,7 +76,7 @@ impl fmt::Debug for Threads {
 }
 
 impl Crew {
-    /// Where there are no threads to be had, those that ask do without.
+    /// Starts the helpers. If the system has no threads to give, callers do without.
     fn start(helpers: usize) -> Self {
         // A thread takes the control word over from the one that starts it.
         let _usual = UsualRounding::begin();
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_starts_before_the_first_large_copy() {
+    fn no_thread_starts_before_the_first_large_copy() {
         let threads = Threads::new(3);
         assert_eq!(format!("{threads:?}"), "Threads(not started)");
         threads.share(3, &|| {});
@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn as_many_work_at_once_as_were_asked_for() {
         let threads = Threads::new(3);
-        let (barrier, calls) = (Barrier::new(3), AtomicUsize::new(0));
+        let barrier = Barrier::new(3);
+        let calls = AtomicUsize::new(0);
         threads.share(9, &|| {
             calls.fetch_add(1, Ordering::Relaxed);
             barrier.wait();

@@ -22,7 +22,7 @@ pub(crate) struct Watched<'a> {
 /// Less than this is not worth a second thread.
 const LEAST_BYTES: usize = 768 << 10;
 
-/// How much a thread copies before it looks whether the block is to end: a millisecond or so.
+/// Bytes that a thread copies before it checks if the block is to end: a millisecond or so.
 const MOST_BYTES: usize = 6 << 20;
 
 /// Pieces are multiples of this: a whole number of pages, and of every pattern of a fill.
@@ -39,22 +39,19 @@ impl<'a> Watched<'a> {
         Self { threads, turn, pieces, piece_bytes, is_cut_short: AtomicBool::new(false) }
     }
 
-    /// Into how many pieces bytes are cut.
+    /// Number of pieces that the bytes are cut into.
     pub(crate) fn pieces(&self) -> usize {
         self.pieces
     }
 
-    /// How long each of them is, but for the last.
+    /// Bytes of each piece, but for the last.
     pub(crate) fn piece_bytes(&self) -> usize {
         self.piece_bytes
     }
 
-    /// Whether all parts were run.
+    /// Outcome of the copy: an error if not all parts were run.
     pub(crate) fn outcome(&self) -> Outcome {
-        match self.is_cut_short.load(Ordering::Relaxed) {
-            true => Err(self.turn.cut_short()),
-            false => Ok(()),
-        }
+        if self.is_cut_short.load(Ordering::Relaxed) { Err(self.turn.cut_short()) } else { Ok(()) }
     }
 
     /// The next part, unless there is none or the block is to end.

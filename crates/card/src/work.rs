@@ -34,7 +34,9 @@ impl Work<'_> {
             ControlBlock::Fill { pattern, target } => {
                 self.fill(target, pattern).map(|()| cost::fill(target.bytes))
             }
-            ControlBlock::Launch { program, vouched, .. } => self.launch(program, vouched),
+            ControlBlock::Launch { program, checked_operands, .. } => {
+                self.launch(program, checked_operands)
+            }
             ControlBlock::HostCallback(_)
             | ControlBlock::RecordEvent(_)
             | ControlBlock::WaitEvent(_) => {

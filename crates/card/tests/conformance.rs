@@ -50,7 +50,8 @@ fn program(ending: Ending, handle: DeviceHandle) -> Vec<u8> {
 /// It takes days.
 fn long_loop() -> Program {
     let mut code = ProgramBuilder::new();
-    let (i, j) = (code.dim(), code.dim());
+    let i = code.dim();
+    let j = code.dim();
     code.each(i, 1, |code| {
         code.each(j, 1, |code| {
             code.constant(Lane::F32, [i, j], 1.0);

@@ -18,8 +18,8 @@ use spyre_numerics::DataFormat::IeeeFp32;
 const FIRST: EngineIndex = EngineIndex(0);
 const SECOND: EngineIndex = EngineIndex(1);
 
-/// Another card, which takes bytes when it is told to: a block that sends it some is under way
-/// for as long as a test likes.
+/// Another card, which takes bytes when the test lets it: a block that sends it some is under way for as long
+/// as a test likes.
 #[derive(Debug, Default)]
 struct Gate {
     state: Mutex<State>,
@@ -118,7 +118,8 @@ fn under_way(card: &Arc<SoftwareCard>) -> (Arc<Gate>, DeviceRange, JoinHandle<Ou
     assert_eq!(run(card, FIRST, fill(source, 7)), Ok(()));
     let gate = Arc::new(Gate::default());
     let copy = CopyPeer { source, peer: gate.clone(), target: source };
-    let (own, block) = (card.clone(), ControlBlock::CopyPeer(Box::new(copy)));
+    let own = card.clone();
+    let block = ControlBlock::CopyPeer(Box::new(copy));
     let runs = thread::spawn(move || run(&own, FIRST, block));
     gate.wait();
     (gate, source, runs)
@@ -219,7 +220,8 @@ fn many_resets_at_once_leave_a_card_usable() {
 /// Starts a block again and again, until an abort has come in the midst of it.
 fn abort_in_the_midst(card: &Arc<SoftwareCard>, block: impl Fn() -> ControlBlock) {
     let hung = (0..50).find_map(|_| {
-        let (own, block) = (card.clone(), block());
+        let own = card.clone();
+        let block = block();
         let runs = thread::spawn(move || run(&own, FIRST, block));
         while !runs.is_finished() {
             card.abort(FIRST, Token(0));
@@ -260,7 +262,7 @@ fn an_abort_ends_a_large_nest() {
     let target = range(&card, layout.device_bytes() as u64);
     let host = HostBuffer::zeroed(nest.source_reach_bytes());
     abort_in_the_midst(&card, || {
-        let source = host.lend_to_read().expect("nobody writes it");
+        let source = host.lend_to_read().expect("no block writes it");
         let nest = Some(nest.clone());
         ControlBlock::CopyToDevice(Box::new(CopyToDevice { source, target, nest }))
     });
@@ -286,7 +288,7 @@ fn a_card_can_be_its_own_peer() {
     let copy = CopyPeer { source, peer: card.clone(), target };
     assert_eq!(run(&card, FIRST, ControlBlock::CopyPeer(Box::new(copy))), Ok(()));
     let host = HostBuffer::zeroed(1 << 20);
-    let lent = host.lend_to_write().expect("nobody uses it");
+    let lent = host.lend_to_write().expect("no block uses it");
     let back = CopyFromDevice { source: target, target: lent, nest: None };
     assert_eq!(run(&card, FIRST, ControlBlock::CopyFromDevice(Box::new(back))), Ok(()));
     assert!(host.read().expect("it is back")[..] == [5; 1 << 20]);
@@ -313,7 +315,7 @@ fn what_a_card_says_of_itself_tells_no_address() {
     }
 }
 
-/// Where anything of this process starts or ends.
+/// Addresses at which mappings of this process start or end.
 fn host_addresses() -> Vec<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
     let addresses = maps.lines().filter_map(|line| line.split_once(' '));

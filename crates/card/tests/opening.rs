@@ -1,4 +1,4 @@
-//! What it costs to open a card. One test: the process is to hold nothing else.
+//! Cost of opening a card. One test: the process is to hold nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,8 @@ fn fill(card: &SoftwareCard, bytes: u64) {
 
 #[test]
 fn a_card_opens_at_once_without_memory_or_threads() {
-    let (resident, running) = (resident_bytes(), threads());
+    let resident = resident_bytes();
+    let running = threads();
     let cards: Vec<(Duration, SoftwareCard)> = (0..20).map(|_| open()).collect();
     let quickest = cards.iter().map(|(elapsed, _)| *elapsed).min().expect("twenty");
     assert!(quickest < Duration::from_millis(1), "it took {quickest:?}");

@@ -35,12 +35,14 @@ use spyre_numerics::DataFormat::{self, IeeeFp16, IeeeFp32, IeeeInt64, Sen169Fp16
 /// c = a + b, in tiles that fit no size.
 fn addition(format: DataFormat) -> Program {
     let mut code = ProgramBuilder::new();
-    let (i, j) = (code.dim(), code.dim());
+    let i = code.dim();
+    let j = code.dim();
     let [a, b] = [(); 2].map(|()| code.operand(format, Access::Read, [i, j]));
     let c = code.operand(format, Access::Write, [i, j]);
     code.each_parallel(i, 3, |code| {
         code.each_parallel(j, 100, |code| {
-            let (left, right) = (code.load(a), code.load(b));
+            let left = code.load(a);
+            let right = code.load(b);
             let sum = code.add(left, right);
             code.store(c, sum);
         });
@@ -127,7 +129,8 @@ fn nothing_is_added_where_there_is_nothing() {
 #[test]
 fn rows_are_summed_and_their_largest_is_found() {
     let mut code = ProgramBuilder::new();
-    let (row, column) = (code.dim(), code.dim());
+    let row = code.dim();
+    let column = code.dim();
     let x = code.operand(IeeeFp16, Access::Read, [row, column]);
     let [sums, most] = [(); 2].map(|()| code.operand(IeeeFp32, Access::Write, [row]));
     code.each_parallel(row, 4, |code| {
@@ -163,7 +166,8 @@ fn rows_are_summed_and_their_largest_is_found() {
 #[test]
 fn columns_are_summed_and_one_nan_wins() {
     let mut code = ProgramBuilder::new();
-    let (row, column) = (code.dim(), code.dim());
+    let row = code.dim();
+    let column = code.dim();
     let x = code.operand(IeeeFp32, Access::Read, [row, column]);
     let y = code.operand(IeeeFp32, Access::Write, [column]);
     code.each_parallel(column, 0, |code| {
@@ -227,8 +231,11 @@ fn where_chooses_by_comparison_and_index() {
 /// A matrix product for one tile of k at a time: partial sums wait in a tensor between launches.
 fn product() -> Program {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
-    let (is_later, is_last) = (code.scalar_word(), code.scalar_word());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
+    let is_later = code.scalar_word();
+    let is_last = code.scalar_word();
     let a = code.operand(IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(IeeeFp16, Access::Read, [k, n]);
     let c = code.operand(IeeeFp16, Access::Write, [m, n]);
@@ -247,7 +254,10 @@ fn product() -> Program {
 
 #[test]
 fn a_matrix_product_is_summed_over_launches_that_a_correction_prepares() {
-    let (m, n, k, tile) = (23, 65, 100, 40);
+    let m = 23;
+    let n = 65;
+    let k = 100;
+    let tile = 40;
     let whole = |at: usize| (at * 7 % 11) as f32 - 5.0;
     let program = product();
     let shape = program.table_shape();
@@ -267,7 +277,7 @@ fn a_matrix_product_is_summed_over_launches_that_a_correction_prepares() {
     let patches = CorrectionProgram::new(all, all, patches).expect("inside");
     let mut correction = CorrectionImage::new(handle_words(instance), patches);
     let corrector = bed.put_correction(&correction);
-    let refused = bed.run(instance).expect_err("nobody has filled its table");
+    let refused = bed.run(instance).expect_err("its table is not filled");
     assert!(refused.to_string().contains("launch the correction program first"), "{refused}");
 
     for first in (0..k).step_by(tile) {
@@ -322,7 +332,8 @@ fn batched_products_come_in_any_order_of_dims() {
             });
         });
         let program = code.build().expect("it follows the rules");
-        let (sizes, whole) = ([3, 6, 7, 9], |at: usize| (at * 5 % 13) as f32 - 6.0);
+        let sizes = [3, 6, 7, 9];
+        let whole = |at: usize| (at * 5 % 13) as f32 - 6.0;
         let [batches, rows, columns, ks] = sizes;
         let place = |strides: [i64; 4]| {
             let mut placed = [0; 4];
@@ -344,7 +355,9 @@ fn batched_products_come_in_any_order_of_dims() {
         assert_eq!(bed.run(instance), Ok(()));
 
         for at in 0..batches * rows * columns {
-            let (batch, row, column) = (at / columns / rows, at / columns % rows, at % columns);
+            let batch = at / columns / rows;
+            let row = at / columns % rows;
+            let column = at % columns;
             let terms = (0..ks).map(|k| {
                 whole((batch * rows + row) * ks + k) * whole((batch * ks + k) * columns + column)
             });
@@ -359,7 +372,8 @@ fn column_to_matrix(
     f: impl FnOnce(&mut ProgramBuilder, Register) -> Register,
 ) -> Vec<f32> {
     let mut code = ProgramBuilder::new();
-    let (row, column) = (code.dim(), code.dim());
+    let row = code.dim();
+    let column = code.dim();
     let x = code.operand(IeeeFp32, Access::Read, [column]);
     let y = code.operand(to, Access::Write, [row, column]);
     code.each_parallel(row, 2, |code| {

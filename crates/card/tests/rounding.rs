@@ -36,8 +36,10 @@ fn doubles(count: usize) -> Vec<u8> {
 }
 
 fn narrowing(count: usize) -> Arc<DmaNest> {
-    let (source, target) = (View::contiguous(&[count]), View::new(&[count], &[2], 0));
-    let (source, target) = (source.expect("a view"), target.expect("a view"));
+    let source = View::contiguous(&[count]);
+    let target = View::new(&[count], &[2], 0);
+    let source = source.expect("a view");
+    let target = target.expect("a view");
     let ends = (Endpoint::host(&source, IeeeFp64), Endpoint::host(&target, IeeeFp32));
     Arc::new(DmaNest::derive(ends.0, ends.1).expect("one size"))
 }
@@ -46,7 +48,8 @@ fn narrowing(count: usize) -> Arc<DmaNest> {
 fn what_a_card_computes_does_not_depend_on_the_thread_that_starts_it() {
     // The helpers start in the midst of the second copy, from the thread that rounds otherwise.
     for count in [1000, 400_000] {
-        let (nest, source) = (narrowing(count), doubles(count));
+        let nest = narrowing(count);
+        let source = doubles(count);
         let mut expected = vec![0; nest.target_reach_bytes()];
         nest.copy(&source, &mut expected, &Solo).expect("a legal copy");
 
@@ -66,7 +69,7 @@ fn what_a_card_computes_does_not_depend_on_the_thread_that_starts_it() {
         let host = HostBuffer::zeroed(expected.len());
         let back = CopyFromDevice {
             source: target,
-            target: host.lend_to_write().expect("nobody uses it"),
+            target: host.lend_to_write().expect("no block uses it"),
             nest: None,
         };
         let block = ControlBlock::CopyFromDevice(Box::new(back));
@@ -77,7 +80,8 @@ fn what_a_card_computes_does_not_depend_on_the_thread_that_starts_it() {
 
 #[test]
 fn the_numbers_of_this_test_would_differ() {
-    let (nest, source) = (narrowing(1000), doubles(1000));
+    let nest = narrowing(1000);
+    let source = doubles(1000);
     let [mut usual, mut unusual] = [(); 2].map(|()| vec![0; nest.target_reach_bytes()]);
     nest.copy(&source, &mut usual, &Solo).expect("a legal copy");
     let before = set(UNUSUAL);

@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
     options: Options,
 }
 
-/// What one benchmark measured.
+/// Measurement of one benchmark.
 #[derive(Debug, Serialize)]
 struct Measured {
     name: String,

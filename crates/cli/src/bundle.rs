@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// The file to write.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Which numbers the device keeps.
+    /// Numeric profile of the device.
     #[arg(long, default_value = "open")]
     profile: ProfileName,
 }
@@ -30,7 +30,7 @@ pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     Ok(Report { file: name, plans: Bundle::new(bytes)?.len(), bytes: length })
 }
 
-/// What `spyre bundle` tells.
+/// Report of `spyre bundle`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     file: String,

@@ -8,7 +8,7 @@ use spyre::plans::{CacheFolder, CacheSettings, KeptPlan};
 
 use crate::text;
 
-/// Digits of a key that people are shown: nobody has so many plans that these are not enough.
+/// Digits of a key that people are shown: enough to tell the plans of any real cache apart.
 const SHOWN_DIGITS: usize = 12;
 
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
     })
 }
 
-/// What `spyre cache` tells.
+/// Report of `spyre cache`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     /// `None`: plans are kept in memory only.
@@ -64,7 +64,7 @@ struct PlanReport {
     kernel: Option<String>,
     key: String,
     profile: Option<String>,
-    /// Whether this build of the compiler finds it.
+    /// True if this build of the compiler finds it.
     is_current: bool,
     bytes: u64,
     unused_seconds: u64,
@@ -115,7 +115,8 @@ impl fmt::Display for Report {
             return writeln!(f, "{folder}: removed {plans}, {}", text::bytes(bytes));
         }
         let plans = text::count(self.plans.len(), "plan");
-        let (bytes, most) = (text::bytes(self.bytes), text::bytes(self.most_bytes));
+        let bytes = text::bytes(self.bytes);
+        let most = text::bytes(self.most_bytes);
         writeln!(f, "{folder}: {plans}, {bytes} of {most}")?;
         let rows: Vec<_> = self.plans.iter().map(PlanReport::row).collect();
         f.write_str(&text::columns(&rows))

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// The folder to write; it must not be there yet. Without one, the kernel is only checked.
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Which numbers the device keeps. For the card, what a real one would refuse is shown.
+    /// Numeric profile of the device. For the card, what a real one would refuse is shown.
     #[arg(long, default_value = "open")]
     profile: ProfileName,
     /// The most elements of each dim that a program is made for: larger tensors are launched tile by
@@ -81,7 +81,7 @@ fn sticks(kernel: &Kernel, given: &str) -> Result<Vec<(OperandId, Stick)>> {
     given.split(',').filter(|part| !part.trim().is_empty()).map(stick).collect()
 }
 
-/// What `spyre compile` tells.
+/// Report of `spyre compile`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! What work takes on a real card, for people and as JSON: the same words wherever it is told.
+//! Cost of work on a real card, for people and as JSON: the same words in every report.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(crate) struct CostReport {
     copy_nanoseconds: u64,
     launch_nanoseconds: u64,
     total_nanoseconds: u64,
-    /// Which of them are assumed constants rather than modelled after measured kernels.
+    /// Names of the fields that are assumed constants rather than modelled after measured kernels.
     assumed: [&'static str; 2],
     #[serde(skip)]
     cost: CostBreakdown,

@@ -1,4 +1,4 @@
-//! Tensors that nobody gives, made up.
+//! Made-up tensors, for those that the user does not give.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -8,7 +8,7 @@ use spyre::runtime::CPUTensor;
 
 use crate::npy::element_bytes;
 
-/// What they hold.
+/// Contents of made-up tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fill {
     /// Zeros.
@@ -75,7 +75,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From -1 to 1, in steps of 1/8.
+    /// Number from -1 to 1, in steps of 1/8.
     fn number(&mut self) -> f32 {
         (self.next() % 17) as f32 / 8.0 - 1.0
     }

@@ -17,7 +17,7 @@ pub(crate) struct Given {
     pub(crate) source: String,
 }
 
-/// For each tensor of the plan what was given, with the right elements and dimensions.
+/// Returns what was given for each tensor of the plan, with the right elements and dimensions.
 ///
 /// An input is `name=FILE`, `FILE.safetensors` by the names in it, or `FILE.npy` for the next of the
 /// plan's inputs that no name gives.
@@ -123,7 +123,8 @@ fn give(
 
 fn check(expected: &TensorMetadata, given: &Given) -> Result<()> {
     let TensorMetadata { name, dtype, dims, .. } = expected;
-    let (host, source) = (&given.host, &given.source);
+    let host = &given.host;
+    let source = &given.source;
     ensure!(
         host.data_type() == *dtype,
         "tensor {name:?}: {source} holds {}, and the plan expects {dtype}: convert it",

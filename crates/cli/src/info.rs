@@ -51,7 +51,7 @@ fn available_tiers() -> Vec<String> {
     Tier::ALL.into_iter().filter(|tier| tier.is_available()).map(|tier| tier.to_string()).collect()
 }
 
-/// What `spyre info` tells.
+/// Report of `spyre info`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     version: &'static str,
@@ -104,7 +104,8 @@ impl fmt::Display for Report {
             text::bytes(self.region_bytes),
             text::bytes(self.nominal_memory_bytes)
         )?;
-        let (limit, committed) = (text::bytes(self.limit_bytes), text::bytes(self.committed_bytes));
+        let limit = text::bytes(self.limit_bytes);
+        let committed = text::bytes(self.committed_bytes);
         writeln!(f, "budget    {committed} committed of {limit}")?;
         writeln!(f, "profile   {}", self.profile)?;
         let streams = default + low + high;

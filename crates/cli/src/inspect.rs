@@ -62,7 +62,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
     })
 }
 
-/// What `spyre inspect` tells.
+/// Report of `spyre inspect`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     plan: String,

@@ -41,19 +41,19 @@ pub(crate) struct LaunchArguments {
     /// Makes up the inputs that are not given.
     #[arg(long)]
     fill: Option<Fill>,
-    /// Which random numbers.
+    /// Seed of the random numbers.
     #[arg(long, default_value_t = 0, requires = "fill")]
     seed: u64,
-    /// How often to launch.
+    /// Number of launches.
     #[arg(long, default_value = "1", value_name = "N")]
     repeat: NonZeroU32,
-    /// Which numbers the device keeps: by default what SPYRE_PROFILE says, or else the plan.
+    /// Numeric profile of the device: by default what SPYRE_PROFILE says, or else the plan.
     #[arg(long)]
     profile: Option<ProfileName>,
-    /// How many blocks the device carries out at a time.
+    /// Number of blocks that the device carries out at a time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     engines: u16,
-    /// How the device gives out memory: by default what FLEX_DEVICE says.
+    /// Memory mode of the device: by default what FLEX_DEVICE says.
     #[arg(long, ignore_case = true)]
     mode: Option<ModeName>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct LaunchArguments {
 pub(crate) enum ProfileName {
     /// Everything exactly.
     Open,
-    /// As the real card.
+    /// Numbers as on the real card.
     Card,
 }
 
@@ -97,7 +97,7 @@ struct Prepare {
     elements: Option<(CPUTensor, String)>,
 }
 
-/// What a launch was, and what came of it.
+/// Facts about a launch, and its results.
 pub(crate) struct Launched {
     pub(crate) device: Device,
     pub(crate) outputs: Vec<(String, CPUTensor)>,
@@ -105,7 +105,7 @@ pub(crate) struct Launched {
     pub(crate) summary: Summary,
 }
 
-/// What is told of every launch.
+/// Facts that are reported about every launch.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) plan: String,
@@ -119,11 +119,12 @@ pub(crate) struct Summary {
     pub(crate) first_nanoseconds: u64,
     pub(crate) median_nanoseconds: u64,
     pub(crate) fastest_nanoseconds: u64,
-    /// Of one launch; `None` where nothing is modelled, or the recorder did not keep all of it.
+    /// Modelled time of one launch; `None` where nothing is modelled, or the recorder did not keep
+    /// all of it.
     pub(crate) modelled_nanoseconds: Option<u64>,
-    /// The same, by what it goes for.
+    /// Parts of the modelled time of one launch.
     pub(crate) modelled: Option<CostReport>,
-    /// Of tensors that were brought there for the launches, and of their results.
+    /// Modelled time to copy the tensors to the card for the launches, and their results back.
     pub(crate) modelled_tensor_copies_nanoseconds: Option<u64>,
 }
 
@@ -175,7 +176,7 @@ impl LaunchArguments {
         Ok(settings)
     }
 
-    /// Whether every tensor that is read is given, or made up.
+    /// Checks that every tensor that is read is given, or made up.
     fn check_missing(&self, tensors: &[TensorMetadata], given: &[Option<Given>]) -> Result<()> {
         let is_missing = |(tensor, given): &(&TensorMetadata, &Option<Given>)| {
             tensor.role != Role::Output && given.is_none()
@@ -228,7 +229,8 @@ impl LaunchArguments {
         stream.synchronize()?;
 
         let mut times = Vec::new();
-        let (mut blocks_per_launch, mut modelled_launch) = (0, None);
+        let mut blocks_per_launch = 0;
+        let mut modelled_launch = None;
         let bar = ProgressBar::new(self.repeat.get().into()); // drawn on terminals only
         for nth in 0..self.repeat.get() {
             if nth > 0 {
@@ -275,7 +277,8 @@ impl LaunchArguments {
         let Prepared { plan, settings, tensors, .. } = prepared;
         let inputs = plan.tensor_input_metadata.iter().zip(tensors).filter_map(|(tensor, made)| {
             let (_, source) = made.elements.as_ref()?;
-            let (name, dtype) = (tensor.name.clone(), tensor.dtype.name());
+            let name = tensor.name.clone();
+            let dtype = tensor.dtype.name();
             Some(InputReport { name, dtype, shape: made.shape.clone(), source: source.clone() })
         });
         Summary {
@@ -329,14 +332,14 @@ fn restore(
     Ok(stream.synchronize()?)
 }
 
-/// How many blocks a stream was given, when all have ended.
+/// Number of blocks that a stream was given, when all have ended.
 fn last_sequence(stream: &SpyreStream) -> u64 {
     let records = stream.device().context().scheduler().flight_record();
     let of_stream = records.iter().filter(|record| record.stream == stream.flex().index());
     of_stream.map(|record| record.sequence).max().unwrap_or(0)
 }
 
-/// What these blocks would take on a real card, one after the other.
+/// Modelled time of these blocks on a real card, one after the other.
 fn modelled(stream: &SpyreStream, blocks: RangeInclusive<u64>) -> Option<CostBreakdown> {
     let device = stream.device();
     let mut records = device.context().scheduler().flight_record();

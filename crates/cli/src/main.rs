@@ -89,7 +89,7 @@ impl Command {
 fn main() -> ExitCode {
     match Command::parse().run() {
         Ok(code) => code,
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Err(error) if screen::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             screen::complain("error", &format!("{error:#}"));

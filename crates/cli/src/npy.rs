@@ -9,7 +9,7 @@ use spyre::runtime::CPUTensor;
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Far past any header that describes one plain array.
 const MOST_HEADER_BYTES: usize = 64 << 10;
-/// As many dimensions as NumPy has.
+/// Most dimensions of an array, as in NumPy.
 const MOST_DIMS: usize = 64;
 
 /// The names of dtypes that files can hold.
@@ -30,7 +30,7 @@ const NAMES: [(&str, DType); 14] = [
     ("c16", DType::Complex128),
 ];
 
-/// Whether arrays of this dtype can be written.
+/// Returns true if arrays of this dtype can be written.
 pub(crate) fn can_hold(dtype: DType) -> bool {
     NAMES.iter().any(|(_, known)| *known == dtype)
 }
@@ -99,7 +99,8 @@ fn row_major(elements: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
         stride * size
     });
     let mut rows = Vec::with_capacity(elements.len());
-    let (mut index, mut at) = (vec![0; shape.len()], 0);
+    let mut index = vec![0; shape.len()];
+    let mut at = 0;
     while rows.len() < elements.len() {
         rows.extend(&elements[at..at + width]);
         for dim in (0..shape.len()).rev() {
@@ -115,7 +116,7 @@ fn row_major(elements: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
     rows
 }
 
-/// What a file says of its array.
+/// Header of a file: the description of its array.
 #[derive(Debug, PartialEq)]
 struct Header {
     dtype: DType,
@@ -154,7 +155,9 @@ impl Header {
     /// Reads a Python dictionary of three entries, in any order.
     fn parse(text: &str) -> Result<Self> {
         let mut words = Words(text);
-        let (mut dtype, mut is_fortran, mut shape) = (None, None, None);
+        let mut dtype = None;
+        let mut is_fortran = None;
+        let mut shape = None;
         words.expect('{')?;
         while !words.take('}') {
             let key = words.quoted()?;
@@ -192,7 +195,7 @@ fn parse_dtype(descr: &str) -> Result<DType> {
     Ok(*dtype)
 }
 
-/// What is left of a header.
+/// Rest of a header's text.
 struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {

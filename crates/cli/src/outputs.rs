@@ -1,4 +1,4 @@
-//! Where results go.
+//! Files and folders that results are written to.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// What `--output` says: `name=FILE`, a `.safetensors` file for all, or a folder for one `.npy`
+    /// Parses `--output`: `name=FILE`, a `.safetensors` file for all, or a folder for one `.npy`
     /// file each. Whatever can be found wrong before a launch is.
     pub(crate) fn new(tensors: &[TensorMetadata], arguments: &[String]) -> Result<Self> {
         let results: Vec<&TensorMetadata> =

@@ -13,7 +13,7 @@ use crate::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which plan.
+    /// Plan to write.
     sample: Sample,
     /// The folder to write; it must not be there yet.
     #[arg(long, short, value_name = "DIR")]
@@ -21,10 +21,10 @@ pub(crate) struct Arguments {
     /// The tile to compile for, as rows,columns or for matmul m,k,n; without it, any size.
     #[arg(long, value_delimiter = ',', value_name = "N,N")]
     tile: Vec<u64>,
-    /// What the elements are.
+    /// Dtype of the elements.
     #[arg(long, default_value = "float32", value_parser = dtype)]
     dtype: DType,
-    /// Which numbers the device keeps.
+    /// Numeric profile of the device.
     #[arg(long, default_value = "open")]
     profile: ProfileName,
 }
@@ -72,7 +72,7 @@ fn sample(arguments: &Arguments) -> Result<CompilerOutput> {
 }
 
 impl Arguments {
-    /// As many numbers as the sample has dims, or none.
+    /// Tile of the arguments: as many numbers as the sample has dims, or none.
     fn tile<const N: usize>(&self) -> Result<Option<[u64; N]>> {
         if self.tile.is_empty() {
             return Ok(None);
@@ -85,7 +85,7 @@ impl Arguments {
     }
 }
 
-/// What is told of a plan that was written.
+/// Report of a plan that was written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// `None`: nothing was written.
@@ -105,7 +105,7 @@ impl Report {
         Ok(Self { plan: Some(name.clone()), ..Self::unsaved(&name, plan) })
     }
 
-    /// Says what is in a plan that nobody wants to have.
+    /// Reports what is in a plan that is not saved.
     pub(crate) fn unsaved(title: &str, plan: &CompilerOutput) -> Self {
         Self {
             plan: None,
@@ -119,7 +119,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (steps, images) = (text::count(self.steps, "step"), text::count(self.images, "image"));
+        let steps = text::count(self.steps, "step");
+        let images = text::count(self.images, "image");
         writeln!(f, "{}: tensors {}; {steps}, {images}", self.title, self.tensors.join(", "))
     }
 }

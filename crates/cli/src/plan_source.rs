@@ -1,4 +1,4 @@
-//! Where a plan comes from: a folder, or the text of a kernel.
+//! Sources of a plan: a folder, or the text of a kernel.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use spyre::plans::PlanCache;
 use crate::predicted::{self, PredictedReport};
 use crate::{plain_file, screen};
 
-/// The plan of a folder; or of a kernel, which is compiled unless the cache has it. The environment
-/// says for which profile, where nobody else does.
+/// The plan of a folder; or of a kernel, which is compiled unless the cache has it. If no profile is
+/// given, the environment says which one a kernel is compiled for.
 pub(crate) fn load(path: &Path, profile: Option<Profile>) -> Result<CompilerOutput> {
     if !is_kernel(path) {
         return Ok(CompilerOutput::load(path)?);
@@ -29,7 +29,7 @@ pub(crate) fn load(path: &Path, profile: Option<Profile>) -> Result<CompilerOutp
     Ok((*plan).clone())
 }
 
-/// What a kernel would take on a real card, with dims of these extents.
+/// Predicts the time of a kernel on a real card, with dims of these extents.
 pub(crate) fn predict(path: &Path, extents: &str) -> Result<PredictedReport> {
     let name = path.display();
     ensure!(

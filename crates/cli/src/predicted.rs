@@ -1,4 +1,4 @@
-//! What a kernel would take on a real card, for people and as JSON.
+//! Predicted time of a kernel on a real card, for people and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,20 +23,20 @@ pub(crate) fn extents(given: &str) -> Result<Vec<(&str, u64)>> {
     given.split(',').filter(|part| !part.trim().is_empty()).map(extent).collect()
 }
 
-/// What is told of a kernel's time.
+/// Report of a kernel's predicted time.
 #[derive(Debug, Serialize)]
 pub(crate) struct PredictedReport {
     pattern: &'static str,
-    /// Of one launch.
+    /// Cost of one launch.
     cost: CostReport,
     /// Programs that it runs: one for each step and tile.
     launches: u64,
-    /// Of the kernel alone, and its parts.
+    /// Time of the kernel alone, and of its parts.
     nanoseconds: f64,
     memory_nanoseconds: f64,
     products_nanoseconds: f64,
     ring_nanoseconds: f64,
-    /// What measured times may be.
+    /// Bounds of measured times.
     least_nanoseconds: f64,
     most_nanoseconds: f64,
     error: String,
@@ -44,7 +44,7 @@ pub(crate) struct PredictedReport {
     read_bytes: u64,
     written_bytes: u64,
     products: u64,
-    /// What copies and launches are assumed to take, since no one has published it.
+    /// Assumed times of copies and launches, since none are published.
     assumed: &'static str,
 }
 
@@ -55,7 +55,9 @@ impl PredictedReport {
         extents: &[(&str, u64)],
     ) -> Result<Self> {
         let predicted = kernel.predict(options, extents)?;
-        let (work, time, error) = (predicted.work, predicted.time, predicted.error);
+        let work = predicted.work;
+        let time = predicted.time;
+        let error = predicted.error;
         let [least, most] = error.around(time.total());
         Ok(Self {
             pattern: work.pattern.name(),
@@ -82,10 +84,13 @@ impl fmt::Display for PredictedReport {
         let time =
             |nanoseconds: f64| text::duration(Duration::from_nanos(nanoseconds.ceil() as u64));
         writeln!(f, "predicted on a real card: {}", self.cost)?;
-        let (kernel, pattern, error) = (time(self.nanoseconds), self.pattern, &self.error);
+        let kernel = time(self.nanoseconds);
+        let pattern = self.pattern;
+        let error = &self.error;
         writeln!(f, "  kernel    {kernel} ({pattern}, {error})")?;
         let bytes = [self.read_bytes, self.written_bytes].map(text::bytes);
-        let (memory, products) = (time(self.memory_nanoseconds), time(self.products_nanoseconds));
+        let memory = time(self.memory_nanoseconds);
+        let products = time(self.products_nanoseconds);
         writeln!(f, "  memory    {memory}: {} read, {} written", bytes[0], bytes[1])?;
         writeln!(f, "  products  {products}: {} multiplications", self.products)?;
         writeln!(f, "  ring      {}", time(self.ring_nanoseconds))?;

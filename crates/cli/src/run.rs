@@ -14,14 +14,14 @@ use crate::npy::element_bytes;
 use crate::outputs::Outputs;
 use crate::{text, trace};
 
-/// How many of a result's elements are shown.
+/// Number of a result's elements that are shown.
 const SHOWN: usize = 6;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     launch: LaunchArguments,
-    /// Where results go: a folder for .npy files, FILE.safetensors for all, or name=FILE.
+    /// Files for the results: a folder for .npy files, FILE.safetensors for all, or name=FILE.
     #[arg(long, short, value_name = "DIR|NAME=FILE")]
     output: Vec<String>,
     /// Writes a trace, too: Chrome's format, or Perfetto's if it ends in .pftrace.
@@ -48,7 +48,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<Report> {
     })
 }
 
-/// What `spyre run` tells.
+/// Report of `spyre run`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]

@@ -32,12 +32,12 @@ const NAMES: [(Dtype, DType); 19] = [
     (Dtype::C64, DType::Complex64),
 ];
 
-/// Whether tensors of this dtype can be written.
+/// Returns true if tensors of this dtype can be written.
 pub(crate) fn can_hold(dtype: DType) -> bool {
     NAMES.iter().any(|(_, known)| *known == dtype)
 }
 
-/// What was read of a file.
+/// Tensors that were read from a file.
 #[derive(Debug)]
 pub(crate) struct NamedTensors {
     /// Those that were wanted.

@@ -31,7 +31,7 @@ pub(crate) fn parse(plan: &CompilerOutput, texts: &[String]) -> Result<Vec<u64>>
     lanes.iter().zip(texts).map(word).collect()
 }
 
-/// What a program reads the word as; words that only skips read are truth values.
+/// Lane that a program reads the word as; words that only skips read are truth values.
 fn lane(program: &Program, wanted: ScalarWord) -> Lane {
     let reads = program.instructions().iter().find_map(|instruction| match *instruction {
         Instruction::Scalar { target, scalar } if scalar == wanted => {

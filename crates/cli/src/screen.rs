@@ -20,9 +20,10 @@ impl Screen {
 
     /// Shows a report, whichever way was asked for.
     pub(crate) fn show(self, report: &(impl Display + Serialize)) -> anyhow::Result<()> {
-        match self.is_json {
-            true => self.line(&serde_json::to_string_pretty(report)?),
-            false => self.line(report.to_string().trim_end()),
+        if self.is_json {
+            self.line(&serde_json::to_string_pretty(report)?)
+        } else {
+            self.line(report.to_string().trim_end())
         }
     }
 
@@ -34,12 +35,12 @@ impl Screen {
     }
 }
 
-/// Says something on standard error; where that is closed, nobody is there to be told.
+/// Writes a line to standard error. If that is closed, the line is lost.
 pub(crate) fn complain(what: &str, text: &str) {
     let _ = writeln!(io::stderr(), "{what}: {text}");
 }
 
-/// Whether standard output was closed by whoever read it.
+/// Returns true if the reader of standard output has closed it.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

@@ -1,4 +1,4 @@
-//! How large each tensor of a launch is.
+//! Sizes of the tensors of a launch.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -61,7 +61,8 @@ fn note_argument(
     let ShapeArgument { name, sizes } = argument;
     let source = format!("--shape {name}={}", text::shape(sizes));
     if let Some(tensor) = tensors.iter().find(|tensor| tensor.name == *name) {
-        let (expected, given) = (tensor.dims.len(), sizes.len());
+        let expected = tensor.dims.len();
+        let given = sizes.len();
         ensure!(
             expected == given,
             "{source} has {}, and tensor {name:?} has {expected} ({})",

@@ -11,7 +11,7 @@ use spyre::runtime::CPUTensor;
 use crate::safetensors_file::NamedTensors;
 use crate::{npy, plain_file, safetensors_file};
 
-/// What a file is.
+/// Form of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// One array.
@@ -21,7 +21,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What the end of a name says.
+    /// Form that a name's extension says.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "npy" => Some(Self::Npy),
@@ -30,7 +30,7 @@ impl Form {
         }
     }
 
-    /// The same, or what to do about it.
+    /// Like [`of`](Self::of), with an error that says which extensions there are.
     pub(crate) fn expected(path: &Path) -> Result<Self> {
         let unknown =
             || format!("{}: give a file that ends in .npy or .safetensors", path.display());

@@ -1,4 +1,4 @@
-//! How numbers and shapes are written for people.
+//! Texts of numbers and shapes, for people.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// How long ago something was, in the largest unit that it fills.
+/// Age in the largest unit that it fills.
 pub(crate) fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

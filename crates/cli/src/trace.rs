@@ -32,7 +32,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What the end of a name says.
+    /// Format that a name's extension says.
     pub(crate) fn of(path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str());
         match extension {
@@ -67,7 +67,7 @@ pub(crate) fn write(launched: &Launched, path: &Path, format: Format) -> Result<
     Ok(trace.blocks().len())
 }
 
-/// What `spyre trace` tells.
+/// Report of `spyre trace`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]

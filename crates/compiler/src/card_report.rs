@@ -1,4 +1,4 @@
-//! What a real card would refuse of a kernel, and why.
+//! Report of what a real card would refuse of a kernel, and why.
 
 mod limits;
 mod operations;
@@ -34,7 +34,7 @@ pub enum CardNote {
     /// Elements at coordinates that are neither dims nor read from a tensor of indices.
     Access { operand: String },
     /// Elements that lie otherwise than the operation needs them.
-    Turned { what: String, from: String, to: String },
+    Restickified { what: String, from: String, to: String },
     /// More tensors than a job has segments.
     Segments { tensors: usize },
     /// More bytes for each core than it can address.
@@ -43,8 +43,8 @@ pub enum CardNote {
     Scratchpad { dims: Vec<String>, bytes: u64 },
 }
 
-/// What becomes of it. Where the software card has the profile `card`, it refuses what is refused here and
-/// computes all else.
+/// Verdict on a [`CardNote`]. Where the software card has the profile `card`, it refuses what is
+/// refused here and computes all else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -59,7 +59,7 @@ pub enum Verdict {
 }
 
 impl CardNote {
-    /// What becomes of it.
+    /// Returns the verdict on it.
     pub fn verdict(&self) -> Verdict {
         match self {
             Self::DType { .. } | Self::Rank { .. } => Verdict::Refused,
@@ -69,7 +69,7 @@ impl CardNote {
             | Self::Access { .. } => Verdict::OnHost,
             Self::Decomposed { .. }
             | Self::ReducedTogether { .. }
-            | Self::Turned { .. }
+            | Self::Restickified { .. }
             | Self::Segments { .. }
             | Self::Span { .. }
             | Self::Scratchpad { .. } => Verdict::Decomposed,
@@ -79,7 +79,7 @@ impl CardNote {
 }
 
 impl Verdict {
-    /// In a word.
+    /// Returns its name, one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -91,8 +91,8 @@ impl Verdict {
 }
 
 impl Kernel {
-    /// What a real card would refuse of the kernel, or do in another way. With extents, also what
-    /// would be too large for it.
+    /// Lists what a real card would refuse of the kernel, or do in another way. With extents, also
+    /// lists what would be too large for it.
     ///
     /// ```
     /// use spyre_compiler::Kernel;
@@ -112,10 +112,10 @@ impl Kernel {
         let turns = self.layouts(Profile::Card, &[]).restickify;
         notes.extend(turns.iter().map(|turn| self.note_of(*turn)));
         notes.extend(limits::of_extents(self, extents));
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         notes.retain(|note| {
-            let is_new = !told.contains(note);
-            told.push(note.clone());
+            let is_new = !seen.contains(note);
+            seen.push(note.clone());
             is_new
         });
         notes
@@ -124,7 +124,7 @@ impl Kernel {
     /// The note of one restickify.
     pub fn note_of(&self, Restickify { what, from, to }: Restickify) -> CardNote {
         let name = |stick: Stick| stick.name(self).to_owned();
-        CardNote::Turned { what: what.name(self), from: name(from), to: name(to) }
+        CardNote::Restickified { what: what.name(self), from: name(from), to: name(to) }
     }
 
     fn dim_names(&self, dims: impl IntoIterator<Item = DimId>) -> Vec<String> {
@@ -175,7 +175,7 @@ impl fmt::Display for CardNote {
                     "`{operand}` at computed coordinates: the card takes dims, or indices from a tensor"
                 )
             }
-            Self::Turned { what, from, to } => {
+            Self::Restickified { what, from, to } => {
                 write!(f, "`{what}` is restickified, from {from} to {to}")
             }
             Self::Segments { tensors } => {
@@ -194,7 +194,8 @@ impl fmt::Display for CardNote {
                 )
             }
             Self::Scratchpad { dims, bytes } => {
-                let (dims, most) = (dims.join(", "), limits::SCRATCHPAD_BYTES);
+                let dims = dims.join(", ");
+                let most = limits::SCRATCHPAD_BYTES;
                 write!(
                     f,
                     "all of {dims} at once takes several kernels: it is {bytes} bytes, and a core's \

@@ -1,4 +1,4 @@
-//! Along which dims the sticks of tensors and values run, and where they must be turned.
+//! Dims along which the sticks of tensors and values run, and places where they must be turned.
 //!
 //! The card computes on whole sticks, so what meets in an operation must have its sticks along one dim;
 //! what has no such dim must have one element in each stick. A matrix product wants the sticks of its
@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::{DimId, Kernel, OperandId, ValueId};
 
-/// How the elements of a tensor or of a value fill sticks.
+/// Arrangement of the elements of a tensor or of a value in sticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stick {
@@ -25,9 +25,9 @@ pub enum Stick {
 /// The layouts of a kernel's tensors, and the turns that the card needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layouts {
-    /// Of each tensor.
+    /// Layout of each tensor.
     pub operands: Vec<Stick>,
-    /// What is turned, in the order in which it is needed; nothing where any layout will do.
+    /// Turns, in the order in which they are needed; none where any layout will do.
     pub restickify: Vec<Restickify>,
     /// Tensors that something needs as they lie.
     pub used_as_they_lie: Vec<OperandId>,
@@ -36,28 +36,28 @@ pub struct Layouts {
 /// A tensor or a value that is turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restickify {
-    /// What.
-    pub what: Turned,
-    /// How it lies.
+    /// Tensor or value that is turned.
+    pub what: Restickified,
+    /// Its layout.
     pub from: Stick,
-    /// How it must lie.
+    /// Layout that it must have.
     pub to: Stick,
 }
 
-/// What is turned.
+/// Subject of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Turned {
+pub enum Restickified {
     /// A tensor that is read.
     Operand(OperandId),
     /// Something that was computed.
     Value(ValueId),
-    /// What is stored to a tensor whose layout was given.
+    /// The value that is stored to a tensor whose layout was given.
     Stored(OperandId),
 }
 
 impl Kernel {
-    /// How a tensor lies unless someone says otherwise: its sticks run along its last dim.
+    /// Returns the default layout of a tensor: its sticks run along its last dim.
     pub fn default_stick(&self, operand: OperandId) -> Stick {
         self.operand(operand).dims.last().map_or(Stick::Sparse, |&dim| Stick::Along(dim))
     }
@@ -99,8 +99,8 @@ impl Stick {
     }
 }
 
-impl Turned {
-    /// What the text calls it.
+impl Restickified {
+    /// Returns its name in the text.
     pub fn name(self, kernel: &Kernel) -> String {
         match self {
             Self::Operand(operand) => kernel.operand(operand).name.clone(),
@@ -136,7 +136,9 @@ impl fmt::Display for Shown<'_> {
         };
         let most = (0..kernel.operands().len()).map(|at| dims(at).len()).max().unwrap_or(0);
         for (at, operand) in kernel.operands().iter().enumerate() {
-            let (name, role, dims) = (&operand.name, operand.role.name(), dims(at));
+            let name = &operand.name;
+            let role = operand.role.name();
+            let dims = dims(at);
             write!(f, "  {name:<width$}  {role:<5}  {dims:<most$}  ")?;
             match self.layouts.operands[at] {
                 Stick::Along(dim) => writeln!(f, "sticks along {}", kernel.dim_name(dim))?,
@@ -147,7 +149,8 @@ impl fmt::Display for Shown<'_> {
             writeln!(f, "restickify")?;
         }
         for turn in &self.layouts.restickify {
-            let (from, to) = (turn.from.name(kernel), turn.to.name(kernel));
+            let from = turn.from.name(kernel);
+            let to = turn.to.name(kernel);
             writeln!(f, "  {}  from {from} to {to}", turn.what.name(kernel))?;
         }
         Ok(())

@@ -33,10 +33,10 @@ pub use ir::{
     Array, DimId, DimSet, Expression, InterpretError, Kernel, KernelBuilder, Operand, OperandId,
     Refusal, Role, Scalar, ScalarId, Seek, Store, StoreMode, Value, ValueId,
 };
-pub use layouts::{Layouts, Restickify, Stick, Turned};
+pub use layouts::{Layouts, Restickified, Restickify, Stick};
 pub use lower::{CompileError, CompileOptions};
 pub use predict::{PredictError, Prediction};
-pub use text::{MOST_TEXT_BYTES, ParseError, Place};
+pub use text::{MOST_TEXT_BYTES, ParseError, Position};
 
 /// The version of the compiler, and a digest of what it was built from. Plans of another one may differ.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("SPYRE_COMPILER_SOURCES"));

@@ -1,21 +1,21 @@
-//! From a kernel to a plan.
+//! Lowering of a kernel to a plan.
 
 mod access;
-mod again;
-mod along;
-mod beside;
-mod early;
 mod error;
+mod hoist_loads;
 mod nest;
-mod online;
+mod online_softmax;
 mod partial;
 mod product;
 mod registers;
+mod restickify_steps;
+mod reuse;
+mod scans;
 mod scope;
+mod shared_loops;
 mod short_scalars;
 mod tileable;
 mod tiles;
-mod turned;
 
 use std::num::NonZeroU32;
 
@@ -29,13 +29,13 @@ use crate::{DimId, DimSet, Expression, Kernel, OperandId, Role, ValueId};
 
 use access::Axes;
 pub use error::CompileError;
-use nest::Stuck;
+use nest::Blocked;
 pub(crate) use partial::is_partial;
 
-/// What plans are compiled for.
+/// Target of a compilation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CompileOptions {
-    /// How the device keeps elements.
+    /// Profile of the device: its formats of elements.
     pub profile: Profile,
     /// The most elements of each dim that a program is made for: larger tensors are launched tile by
     /// tile. Dims that are reduced over in one pass are cut, too: what a tile has reduced is kept in 32
@@ -48,11 +48,11 @@ pub struct CompileOptions {
 /// each of 32 cores, whose scratchpads have 1.6 MB to use; programs step through the dims before them.
 const CARD_TILE: NonZeroU32 = NonZeroU32::new(1 << 12).unwrap();
 
-/// The same for the only dim of a tile.
+/// Elements along the only dim of a tile on a real card.
 const CARD_RUN: NonZeroU32 = NonZeroU32::new(1 << 24).unwrap();
 
 impl CompileOptions {
-    /// For devices of a profile. Those of the card take tensors tile by tile, at a card's limits.
+    /// Options for devices of a profile. Those of the card take tensors tile by tile, at a card's limits.
     pub const fn for_profile(profile: Profile) -> Self {
         Self { profile, max_tile: None }
     }
@@ -90,13 +90,13 @@ impl Kernel {
         loop {
             match merged.compile_keeping(options, &keep) {
                 Ok(plan) => return Ok(plan),
-                Err(Stuck::Error(error)) => return Err(error),
+                Err(Blocked::Error(error)) => return Err(error),
                 // What it is made from comes before it.
-                Err(Stuck::Keep(value)) if !keep.contains(&value) => {
+                Err(Blocked::NeedsIntermediate(value)) if !keep.contains(&value) => {
                     keep.push(value);
                     keep.sort_unstable();
                 }
-                Err(Stuck::Keep(_)) => return Err(CompileError::Nest),
+                Err(Blocked::NeedsIntermediate(_)) => return Err(CompileError::Nest),
             }
         }
     }
@@ -105,7 +105,7 @@ impl Kernel {
         &self,
         options: &CompileOptions,
         keep: &[ValueId],
-    ) -> Result<CompilerOutput, Stuck> {
+    ) -> Result<CompilerOutput, Blocked> {
         let mut code = ProgramBuilder::with_registers_to_share();
         let axes = Axes::of(self, used_dims(self), &mut code);
         let mut operands = Vec::new();
@@ -158,7 +158,7 @@ impl Kernel {
         let mut nest = nest::Nest::new(self, options.profile, axes, operands, scalars, partials);
         nest.write(&mut code, &kept)?;
         let mut draft = code.draft()?;
-        early::narrow_first(&mut draft);
+        hoist_loads::hoist_narrow_loads(&mut draft);
         registers::share(&mut draft);
         let program = draft.verify()?;
         let mut plan =
@@ -201,7 +201,7 @@ impl Kernel {
     }
 }
 
-/// How a value is kept: as it is.
+/// Returns the format that keeps a value as it is.
 fn kept_format(lane: Lane) -> DataFormat {
     match lane {
         Lane::F64 => DataFormat::IeeeFp64,
@@ -211,7 +211,7 @@ fn kept_format(lane: Lane) -> DataFormat {
     }
 }
 
-/// The dims that something differs along: others are extents that nobody walks over.
+/// The dims that something differs along: others are extents, and no loop runs over them.
 fn used_dims(kernel: &Kernel) -> DimSet {
     let of_operands = kernel.operands().iter().flat_map(|operand| operand.dims.iter().copied());
     of_operands.collect()

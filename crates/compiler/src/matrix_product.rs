@@ -8,7 +8,7 @@ pub(crate) struct MatrixProduct {
     pub(crate) sides: [ValueId; 2],
     /// The dims of each side.
     pub(crate) spans: [DimSet; 2],
-    /// What is summed over.
+    /// Dims that are summed over.
     pub(crate) over: DimSet,
 }
 

@@ -1,4 +1,4 @@
-//! What kernels would take on a real card.
+//! Prediction of the time that kernels would take on a real card.
 
 mod pattern;
 
@@ -9,29 +9,29 @@ use thiserror::Error;
 use crate::lower::is_partial;
 use crate::{CompileError, CompileOptions, DimSet, Expression, Kernel, Operand, OperandId};
 
-/// What a kernel would take on a real card, by a model that was fitted to measured kernels; see
+/// Time that a kernel would take on a real card, by a model that was fitted to measured kernels; see
 /// [`spyre_artifact::cost`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// What it moves and multiplies.
+    /// Work of the kernel: bytes and products.
     pub work: Work,
-    /// What that takes.
+    /// Time that the work takes.
     pub time: CardTime,
-    /// How far off that may be.
+    /// Error band of that time.
     pub error: ErrorBand,
-    /// How many programs run: one for each step and tile.
+    /// Number of programs that run: one for each step and tile.
     pub launches: u64,
 }
 
 impl Prediction {
-    /// What one launch takes of a card whose memory the tensors are in.
+    /// Returns the cost of one launch on a card whose memory the tensors are in.
     pub fn cost(&self) -> CostBreakdown {
         let launches = self.launches.saturating_mul(cost::launch());
         CostBreakdown { kernels: self.work.nanoseconds(), copies: 0, launches }
     }
 }
 
-/// Why nothing is predicted.
+/// Reason why nothing is predicted.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -45,8 +45,9 @@ pub enum PredictError {
 }
 
 impl Kernel {
-    /// What the kernel would take on a real card, with dims of these extents. Its tensors are there: no
-    /// transfer is counted. [`Prediction::cost`] counts launches, of which only assumptions are known.
+    /// Predicts the time that the kernel would take on a real card, with dims of these extents. Its
+    /// tensors are there: no transfer is counted. [`Prediction::cost`] counts launches, of which only
+    /// assumptions are known.
     ///
     /// ```
     /// use spyre_compiler::{CompileOptions, Kernel};
@@ -162,7 +163,7 @@ impl<'a> Sizes<'a> {
         loads.fold(if kept { self.stored(operand) } else { 0 }, u64::saturating_add)
     }
 
-    /// The same of stores.
+    /// The most bytes that stores write.
     fn stored(&self, operand: OperandId) -> u64 {
         let stores = self.kernel.stores().iter().filter(|store| store.operand == operand);
         let bytes =

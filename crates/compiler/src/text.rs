@@ -13,11 +13,11 @@
 //! takes the lane of what it is used with; `1f64` says which.
 
 mod parser;
-mod place;
+mod position;
 mod printer;
 mod token;
 mod words;
 
 pub use parser::{MOST_TEXT_BYTES, ParseError};
-pub use place::Place;
+pub use position::Position;
 pub(crate) use words::is_name;

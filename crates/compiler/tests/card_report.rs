@@ -1,4 +1,4 @@
-//! What a real card would refuse, in words.
+//! Reports of what a real card would refuse, in words.
 
 use spyre_compiler::{CardNote, Kernel, Verdict};
 

@@ -17,7 +17,7 @@ fn zeros(dtype: DType, shape: &[usize]) -> Array {
     Array::zeros(dtype, shape)
 }
 
-/// What a kernel puts into its last operand.
+/// Runs a kernel, and returns its last operand.
 fn run(text: &str, extents: &[usize], arrays: &[Array]) -> Result<Array, InterpretError> {
     let kernel: Kernel = text.parse().unwrap_or_else(|error| panic!("{error}"));
     let mut arrays = arrays.to_vec();
@@ -51,7 +51,8 @@ fn a_convolution_has_zeros_around_it() -> Result<(), InterpretError> {
         out y: float32[o]
         y = sum<r>((x[2 * o + r - 1] else 0) * w)
     }";
-    let (x, w) = (floats(&[5], [1.0, 2.0, 3.0, 4.0, 5.0]), floats(&[3], [1.0, 10.0, 100.0]));
+    let x = floats(&[5], [1.0, 2.0, 3.0, 4.0, 5.0]);
+    let w = floats(&[3], [1.0, 10.0, 100.0]);
 
     let y = run(text, &[3, 3, 5], &[x, w, zeros(Float32, &[3])])?;
 
@@ -84,7 +85,10 @@ fn rows_are_gathered_and_scattered_by_an_index() -> Result<(), InterpretError> {
     let bad = integers(&[4], &[0, 0, 3, 0]);
     let table = floats(&[3, 2], [0.0; 6]);
     let error = run(gather, &[4, 3, 2], &[bad, table, zeros(Float32, &[4, 2])]);
-    let (operand, dim, index, size) = ("table".to_owned(), 0, 3, 3);
+    let operand = "table".to_owned();
+    let dim = 0;
+    let index = 3;
+    let size = 3;
     assert_eq!(error, Err(InterpretError::IndexOutOfRange { operand, dim, index, size }));
     Ok(())
 }
@@ -185,11 +189,15 @@ fn integers_divide_as_torch_does_and_not_by_zero() -> Result<(), InterpretError>
 fn what_is_given_must_fit_the_kernel() {
     let text = "kernel k(i) {\nin x: float32[i]\nout y: float32[i]\ny = x\n}";
     let wrong = run(text, &[2], &[zeros(Float32, &[3]), zeros(Float32, &[2])]);
-    let (operand, expected, given) = ("x".to_owned(), vec![2], vec![3]);
+    let operand = "x".to_owned();
+    let expected = vec![2];
+    let given = vec![3];
     assert_eq!(wrong, Err(InterpretError::Shape { operand, expected, given }));
     let wrong = run(text, &[2, 2], &[zeros(Float32, &[2]), zeros(Float32, &[2])]);
     assert_eq!(wrong, Err(InterpretError::Count { what: "dims", expected: 1, given: 2 }));
     let wrong = run(text, &[2], &[zeros(Float64, &[2]), zeros(Float32, &[2])]);
-    let (operand, expected, given) = ("x".to_owned(), Float32, Float64);
+    let operand = "x".to_owned();
+    let expected = Float32;
+    let given = Float64;
     assert_eq!(wrong, Err(InterpretError::DType { operand, expected, given }));
 }

@@ -1,6 +1,6 @@
 //! Layouts, as the text that `spyre compile --layouts` shows.
 
-use spyre_compiler::{Kernel, OperandId, Stick, Turned};
+use spyre_compiler::{Kernel, OperandId, Restickified, Stick};
 use spyre_numerics::Profile;
 
 /// The layouts of a kernel, with sticks that are given by the names of tensors and dims.
@@ -162,7 +162,7 @@ fn what_was_computed_is_turned_too() {
     let kernel: Kernel = text.parse().expect("a kernel");
     let layouts = kernel.layouts(Profile::Card, &[]);
     assert_eq!(layouts.restickify.len(), 1);
-    assert!(matches!(layouts.restickify[0].what, Turned::Value(_)));
+    assert!(matches!(layouts.restickify[0].what, Restickified::Value(_)));
     let shown = layouts.show(&kernel).to_string();
     assert!(shown.ends_with("restickify\n  h  from k to m\n"), "{shown}");
 }

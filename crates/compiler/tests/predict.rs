@@ -14,7 +14,7 @@ fn predict(text: &str, extents: &[(&str, u64)]) -> Prediction {
     kernel(text).predict(&CARD, extents).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// As the published numbers are given: rounded up.
+/// Rounds up, as published numbers are.
 fn us(nanoseconds: f64) -> f64 {
     (nanoseconds / 1000.0).ceil()
 }

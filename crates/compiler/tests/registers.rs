@@ -1,4 +1,4 @@
-//! How many registers the programs of kernels take.
+//! Numbers of registers that the programs of kernels take.
 
 use std::fmt::Write;
 
@@ -25,7 +25,8 @@ fn chain(steps: usize) -> String {
 
 #[test]
 fn a_chain_takes_as_many_registers_as_one_step() -> Result<(), CompileError> {
-    let (short, long) = (program(&chain(3))?, program(&chain(5000))?);
+    let short = program(&chain(3))?;
+    let long = program(&chain(5000))?;
     assert_eq!(long.registers(), short.registers());
     assert_eq!(short.registers().len(), 3, "{short}");
     Ok(())

@@ -3,7 +3,6 @@ mod blocks;
 mod cache;
 mod commit;
 mod epoch;
-mod familiars;
 mod held;
 mod known;
 mod pages;
@@ -11,6 +10,7 @@ mod poison;
 mod pool;
 mod programs;
 mod statistics;
+mod stream_allocation_cache;
 
 use std::sync::Arc;
 
@@ -24,16 +24,17 @@ pub use blocks::BlockState;
 use cache::Cache;
 use commit::Noted;
 pub(crate) use commit::{UsedWith, Uses};
-pub(crate) use familiars::Familiars;
 use pool::Pool;
 pub use statistics::{BlockInfo, Statistics};
+pub(crate) use stream_allocation_cache::StreamAllocationCache;
 
-/// How an allocator takes memory.
+/// Settings of an allocator: how it takes memory from the card.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Sizes of regions to ask for, largest first: what the card refuses is asked for smaller.
     pub region_bytes: Vec<u64>,
-    /// What is given out or kept in the cache is charged to it. Cards may share one.
+    /// Budget that memory is charged to, whether given out or kept in the cache. Cards may share
+    /// one.
     pub budget: Arc<Budget>,
 }
 
@@ -114,13 +115,14 @@ impl FlexAllocator {
         self.check_process()?;
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
-        state.estrange(slot);
+        state.evict_from_streams(slot);
         state.heal(slot);
         let block = state.blocks.block_mut(slot);
         block.writes.clear();
         block.generation = block.generation.wrapping_add(1);
         block.state = Some(BlockState::Cached);
-        let (units, is_program) = (block.units, block.is_program);
+        let units = block.units;
+        let is_program = block.is_program;
         state.statistics.free(units * BLOCK_BYTES);
         if is_program {
             state.cache.put_program(slot, units);
@@ -140,12 +142,12 @@ impl FlexAllocator {
         let mut state = self.pool.state.lock();
         let slot = self.pool.live_slot(&state, handle)?;
         if state.note_use(slot, last_use, false) == Noted::ByStream {
-            state.familiars_of(last_use.stream).open().note(slot, last_use.sequence, false);
+            state.allocation_cache_of(last_use.stream).open().note(slot, last_use.sequence, false);
         }
         Ok(())
     }
 
-    /// Whether so many bytes at an offset lie inside a live allocation.
+    /// Checks that so many bytes at an offset lie inside a live allocation.
     pub fn check(&self, handle: DeviceHandle, offset: u64, bytes: u64) -> Result<(), Error> {
         self.check_process()?;
         let range = DeviceRange { handle, offset, bytes };
@@ -179,18 +181,18 @@ impl FlexAllocator {
         }
         let state = &mut *self.pool.state.lock();
         self.pool.surrender(state);
-        state.familiars.iter().for_each(|familiars| familiars.clear());
+        state.allocation_caches.iter().for_each(|cache| cache.clear());
         let old = std::mem::take(state);
         state.life = old.life.ended();
         state.statistics = old.statistics.totals();
     }
 
-    /// What it charges what it commits to.
+    /// Budget that committed memory is charged to.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.pool.settings.budget
     }
 
-    /// What is given out, kept and free. A forked child has nothing.
+    /// Bytes that are given out, kept and free. A forked child has none.
     pub fn statistics(&self) -> Statistics {
         if !self.process.is_current() {
             return Statistics::default();
@@ -218,7 +220,7 @@ impl FlexAllocator {
         blocks
     }
 
-    /// Where the block of a handle is: what [`Self::snapshot`] tells of it.
+    /// Place and state of the block of a handle, as in [`Self::snapshot`].
     pub fn block(&self, handle: DeviceHandle) -> Result<BlockInfo, Error> {
         self.check_process()?;
         let state = self.pool.state.lock();

@@ -17,7 +17,7 @@ pub(crate) struct Arrivals {
 struct Head {
     /// A bit for each word that is not zero.
     summary: AtomicU64,
-    /// Whether somebody waits for the scheduler's attention.
+    /// True if a thread waits for the scheduler's attention.
     is_called: AtomicBool,
 }
 
@@ -40,18 +40,18 @@ impl Arrivals {
         self.head.0.summary.load(Ordering::Acquire) == 0
     }
 
-    /// Asks whoever carries out a stream without the scheduler's lock to come back.
+    /// Asks the thread that carries out a stream without the scheduler's lock to come back.
     pub(crate) fn call(&self) {
         self.head.0.is_called.store(true, Ordering::SeqCst);
     }
 
-    /// Whether to come back: another stream has blocks, or somebody called.
+    /// Returns true if it is to come back: another stream has blocks, or a thread called.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         !self.is_empty() || self.head.0.is_called.load(Ordering::Acquire)
     }
 
-    /// Takes the call back. Like the call, it comes from whoever has the scheduler's lock.
+    /// Takes the call back. Like the call, it comes from a thread that has the scheduler's lock.
     #[inline]
     pub(crate) fn answer(&self) {
         if self.head.0.is_called.load(Ordering::Relaxed) {
@@ -75,7 +75,8 @@ impl Arrivals {
 
     #[cold]
     fn add(&self, stream: StreamIndex) {
-        let (at, bit) = (usize::from(stream.0) / 64, stream.0 % 64);
+        let at = usize::from(stream.0) / 64;
+        let bit = stream.0 % 64;
         self.words[at].fetch_or(1 << bit, Ordering::AcqRel);
         self.head.0.summary.fetch_or(1 << at, Ordering::AcqRel);
         fence(Ordering::SeqCst);

@@ -3,8 +3,8 @@ use crate::{Env, fences, ring::Line};
 
 /// Wakes threads that sleep until there is work.
 ///
-/// Whoever brings work makes it visible, then rings; whoever goes to sleep says so, then looks for
-/// work once more. One of the two sees the other.
+/// A thread that brings work makes it visible, then rings. A thread that goes to sleep says so,
+/// then looks for work once more. One of the two sees the other.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     /// A bit for each sleeper that is asleep.
@@ -14,7 +14,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// As many sleepers as there are bits.
+    /// Number of sleepers: one for each bit.
     pub(crate) const SLEEPERS: usize = 64;
 
     /// Wakes one sleeper, if one is asleep.
@@ -24,7 +24,8 @@ impl Bell {
         self.ring_after_fence();
     }
 
-    /// The same, for who has made the work visible and had a fence already, light or full.
+    /// Like [`ring`](Self::ring), for a thread that made the work visible and had a fence already,
+    /// light or full.
     #[inline]
     pub(crate) fn ring_after_fence(&self) {
         if self.asleep.0.load(Ordering::Relaxed) != 0 {
@@ -46,7 +47,7 @@ impl Bell {
         }
     }
 
-    /// How often a sleeping thread was woken.
+    /// Number of times that a sleeping thread was woken.
     pub(crate) fn wakes(&self) -> u64 {
         self.wakes.load(Ordering::Relaxed)
     }

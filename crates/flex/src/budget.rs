@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::devices::{HostMemory, memory_limit_bytes};
 use crate::{Environment, Error};
 
-/// How many bytes may be committed, by all cards of a process together.
+/// Limit on the bytes that all cards of a process commit together.
 ///
 /// Device memory of software cards is memory of the host: a card that took more than there is would
 /// have the process killed. Past the budget a request is refused instead.
@@ -28,9 +28,9 @@ pub struct Budget {
     sharers: Mutex<Vec<Weak<dyn Sharer>>>,
 }
 
-/// Whoever keeps bytes that it could do without.
+/// Owner of bytes that it could do without.
 pub(crate) trait Sharer: Debug + Send + Sync {
-    /// Releases what nobody uses. Called with no lock held.
+    /// Releases memory that is not in use. Called with no lock held.
     fn give_back(&self);
 }
 
@@ -78,7 +78,7 @@ impl Budget {
         self.limit_bytes
     }
 
-    /// From now on `sharer` is asked for what it does not need.
+    /// Adds `sharer`: from now on it is asked for what it does not need.
     pub(crate) fn join(&self, sharer: Weak<dyn Sharer>) {
         let mut sharers = self.sharers.lock();
         sharers.retain(|sharer| sharer.strong_count() > 0);

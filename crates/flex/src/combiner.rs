@@ -1,21 +1,22 @@
 use crate::ring::Line;
 use crate::sync::{AtomicU32, Ordering, fence, often, spin_loop};
 
-/// Nobody is at it.
+/// No thread is at work.
 const IDLE: u32 = 0;
-/// Somebody is.
+/// A thread is at work.
 const BUSY: u32 = 1;
-/// Somebody is, and is to look once more.
+/// A thread is at work, and is to look once more.
 const AGAIN: u32 = 2;
-/// Somebody has done a share and would leave the rest to whoever comes next.
+/// A thread has done a share, and leaves the rest to the next that comes.
 const OFFERED: u32 = 3;
 
-/// Looks for somebody who takes over or brings more: a busy submitter comes by in that time.
+/// Number of looks for a thread that takes over or brings more: a busy submitter comes by in that
+/// time.
 const LOOKS: u32 = often(8, 1);
 
-/// Lets one thread at a time do the work of all: whoever comes while one is at it leaves the work
-/// to that one, and goes on. Who has done a share lets the next who comes take over, so that no
-/// thread is kept for as long as others bring work.
+/// Lets one thread at a time do the work of all. A thread that comes while another is at work
+/// leaves its own to that one, and goes on. A thread that has done a share lets the next that comes
+/// take over, so that no thread is kept for as long as others bring work.
 #[derive(Debug, Default)]
 pub(crate) struct Combiner {
     state: Line<AtomicU32>,
@@ -26,8 +27,8 @@ impl Combiner {
     /// a share of what it finds, and says whether there may be more; it is called again for that,
     /// and for what came while it ran.
     ///
-    /// Whoever brings work makes it visible, has a fence, and then calls this. If the other is to
-    /// look once more anyway, nothing is written: the line stays where it is.
+    /// A thread that brings work makes it visible, has a fence, and then calls this. If the other
+    /// is to look once more anyway, nothing is written: the line stays where it is.
     #[inline]
     pub(crate) fn run(&self, mut work: impl FnMut() -> bool) {
         if self.is_left_to_another() {

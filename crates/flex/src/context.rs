@@ -30,7 +30,7 @@ pub struct Context {
     handle: Arc<Handle>,
 }
 
-/// What users of a card hold of its scheduler.
+/// Handle of the users of a card to its scheduler.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) scheduler: Arc<Scheduler>,
@@ -102,8 +102,8 @@ impl Context {
         self.allocator().free(handle)
     }
 
-    /// Waits until everything on every stream has ended, and tells the first fault it finds: others
-    /// are told by the next call.
+    /// Waits until everything on every stream has ended, and reports the first fault it finds. The
+    /// next calls report the others.
     pub fn synchronize(&self) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
@@ -112,7 +112,7 @@ impl Context {
         lanes.iter().try_for_each(|lane| scheduler.raise(lane))
     }
 
-    /// Waits until everything on every stream has ended, and tells no fault.
+    /// Waits until everything on every stream has ended, and reports no fault.
     pub fn drain(&self) -> Result<(), Error> {
         self.handle.scheduler.check_process()?;
         self.handle.scheduler.drain()

@@ -58,17 +58,17 @@ impl ControlBlockStream {
         Self::default()
     }
 
-    /// How many blocks it holds.
+    /// Number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether it holds none.
+    /// Returns true if it holds no block.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Whether it can be replayed.
+    /// Returns true if it can be replayed.
     pub fn is_final(&self) -> bool {
         self.is_final
     }

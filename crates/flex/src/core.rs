@@ -1,7 +1,7 @@
 //! The scheduler's decisions, as a state machine: no thread, no lock, no device.
 //!
-//! It is told what was queued, what was done and what the time is, and says what to start next.
-//! Threads only carry messages to it and from it, so a simulator runs the same code.
+//! Its inputs are what was queued, what was done and the time; it says what to start next. Threads
+//! only carry messages to it and from it, so a simulator runs the same code.
 
 mod advance;
 mod callbacks;
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     wakes: Vec<Thread>,
     is_tracing: bool,
     may_lease: bool,
-    /// Whether blocks take time: those of a prompt device that are done at once do not.
+    /// True if blocks take time: those of a prompt device that are done at once do not.
     is_timed: bool,
 }
 
@@ -145,7 +145,7 @@ impl Core {
         }
     }
 
-    /// How many blocks may be done on a lease: no more than a turn, where streams compete.
+    /// Number of blocks that may be done on a lease: no more than a turn, where streams compete.
     #[inline]
     fn blocks_to_lease(&self, stream: StreamIndex) -> u64 {
         let most = self.listed.blocks_in_turn().unwrap_or(LEASED as u64);
@@ -215,19 +215,19 @@ impl Core {
         first + done - 1
     }
 
-    /// Whether an engine could start something now.
+    /// Returns true if an engine could start something now.
     pub(crate) fn has_work(&mut self, engine: EngineIndex) -> bool {
         let is_free = self.engines[usize::from(engine.0)].running.is_none();
         is_free && self.has_ready()
     }
 
-    /// Whether a stream has a block that could be started.
+    /// Returns true if a stream has a block that could be started.
     pub(crate) fn has_ready(&mut self) -> bool {
         self.take_arrivals();
         self.choose_without_turn().is_some()
     }
 
-    /// Whether nothing is queued or running.
+    /// Returns true if nothing is queued or running.
     pub(crate) fn is_idle(&self) -> bool {
         self.streams.iter().all(|state| state.lane.is_done(state.lane.ring.reserved()))
     }

@@ -23,27 +23,28 @@ const MOST_REGIONS: i64 = 64;
 /// The sizes that a region may have: 1 MiB to 1 TiB.
 const REGION_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 
-/// How many cards this process can see: the documents' `flex::getNumDevices`.
+/// Number of cards this process can see: the documents' `flex::getNumDevices`.
 ///
-/// Only what says which cards there are is read: a bad memory limit is for whoever opens a card.
+/// Only what says which cards there are is read: a bad memory limit is an error when a card is
+/// opened.
 pub fn num_devices() -> Result<usize, Error> {
     let cards = Cards::from_environment(&Environment::of_process())?;
     Ok(cards.visible.len())
 }
 
-/// What the environment says about the cards of this process.
+/// Cards of this process, as the environment describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Devices {
     /// The cards that are exposed, in their order: what is device 0 to a program may be card 3.
     pub visible: Vec<u16>,
-    /// How they give out memory.
+    /// Memory mode: how they give out memory.
     pub mode: MemoryMode,
     /// Bytes that all of them together may commit.
     pub memory_limit_bytes: u64,
-    /// How many regions of memory each has.
+    /// Number of regions of memory that each has.
     pub regions: u16,
-    /// How large each region is.
+    /// Length of each region.
     pub region_bytes: u64,
     ignored: Vec<String>,
 }
@@ -54,7 +55,8 @@ impl Devices {
         Self::on_host(environment, &HostMemory::default())
     }
 
-    /// The same, where the memory that is available is read from elsewhere.
+    /// Like [`from_environment`](Self::from_environment), with `host` as the source of the memory
+    /// that is available.
     pub fn on_host(environment: &Environment, host: &HostMemory) -> Result<Self, Error> {
         let Cards { visible, ignored } = Cards::from_environment(environment)?;
         Ok(Self {
@@ -116,7 +118,7 @@ fn mode(environment: &Environment) -> Result<MemoryMode, EnvironmentError> {
 #[derive(Debug)]
 struct Cards {
     visible: Vec<u16>,
-    /// What was asked for in vain, and why.
+    /// Entries that were asked for in vain, and why.
     ignored: Vec<String>,
 }
 
@@ -178,7 +180,8 @@ fn entries(value: &str) -> Result<Vec<(&str, i64)>, EnvironmentError> {
     let numbered = |entry| match number(entry) {
         Some(index) => Ok((entry, index)),
         None => {
-            let (value, entry) = (value.to_owned(), entry.to_owned());
+            let value = value.to_owned();
+            let entry = entry.to_owned();
             Err(EnvironmentError::DeviceEntry { value, entry })
         }
     };

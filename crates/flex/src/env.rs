@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use crate::sync;
 
-/// Where time and threads come from: all that differs between a real run and a simulated one.
+/// Source of time and threads: all that differs between a real run and a simulated one.
 pub trait Env: Debug + Send + Sync {
     /// Nanoseconds since some start. Never goes back.
     fn now(&self) -> u64;

@@ -1,17 +1,17 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// How many software cards there are.
+/// Number of software cards.
 pub(crate) const WORLD_SIZE: &str = "AIU_WORLD_SIZE";
-/// Which of them are exposed.
+/// Cards that are exposed.
 pub(crate) const DEVICES: &str = "SPYRE_DEVICES";
-/// How they give out memory.
+/// Memory mode of the cards.
 pub(crate) const MODE: &str = "FLEX_DEVICE";
-/// How much memory they may use together.
+/// Memory that they may use together.
 pub(crate) const MEMORY_LIMIT: &str = "SPYRE_MEMORY_LIMIT";
-/// How many regions of memory each has.
+/// Number of regions of memory that each has.
 pub(crate) const REGIONS: &str = "SPYRE_REGIONS";
-/// How large each region is.
+/// Length of each region.
 pub(crate) const REGION_SIZE: &str = "SPYRE_REGION_SIZE";
 
 /// The environment variables that say something about cards.
@@ -31,11 +31,11 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The variables that are read. Others are nobody's business here.
+    /// The variables that are read. Others are ignored.
     pub const VARIABLES: [&str; 6] =
         [WORLD_SIZE, DEVICES, MODE, MEMORY_LIMIT, REGIONS, REGION_SIZE];
 
-    /// What this process was started with, as it is now.
+    /// Variables of this process, as they are now.
     pub fn of_process() -> Self {
         let set = |name| std::env::var_os(name).map(|value| (name, value));
         Self { values: Self::VARIABLES.into_iter().filter_map(set).collect() }

@@ -4,9 +4,9 @@ use spyre_hal::{BlockKind, DeviceHandle, DeviceRange, HostBusy, StreamIndex, Str
 
 use crate::{EnvironmentError, StreamFault};
 
-/// What the runtime can refuse. An `Err` means that nothing was done.
+/// Requests that the runtime refuses. An `Err` means that nothing was done.
 ///
-/// [`Error::Stream`] and [`Error::Forgotten`] are the exceptions: they tell of a block that was queued
+/// [`Error::Stream`] and [`Error::Forgotten`] are the exceptions: they report a block that was queued
 /// before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -83,7 +83,7 @@ pub enum Error {
     #[error("the event has not been reached yet: synchronize first")]
     NotReached,
 
-    /// As many streams as a card can have.
+    /// The card has as many streams as it can have.
     #[error("a card has at most {streams} streams: drop some, or share them")]
     TooManyStreams { streams: usize },
 

@@ -25,12 +25,12 @@ use crate::{Error, Scheduler};
 /// ```
 #[derive(Debug, Default)]
 pub struct Event {
-    /// Where the time is noted.
+    /// Cell where the time is noted.
     cell: Option<Arc<EventCell>>,
     /// The card that it was first recorded on, which it does not keep open.
     home: OnceLock<Weak<Scheduler>>,
-    /// Where it was recorded last: the block's number, and the stream in the last 16 bits. Numbers
-    /// start from 1, so zero is nowhere.
+    /// Point where it was recorded last: the block's number, and the stream in the last 16 bits.
+    /// Numbers start from 1, so zero is nowhere.
     recorded: AtomicU64,
 }
 
@@ -45,8 +45,8 @@ impl Event {
         Self { cell: Some(Arc::default()), ..Self::default() }
     }
 
-    /// Whether what was queued before the last record has ended; also if nothing was recorded.
-    /// Tells the fault if it never will.
+    /// Returns true if what was queued before the last record has ended; also if nothing was
+    /// recorded. Reports the fault if it never will.
     pub fn query(&self) -> Result<bool, Error> {
         match self.place() {
             Some((scheduler, point)) => scheduler.query_block(point),
@@ -78,7 +78,7 @@ impl Event {
         if self.is_of(scheduler) { Ok(()) } else { Err(Error::ForeignEvent) }
     }
 
-    /// Whether it was first recorded on this card.
+    /// Returns true if it was first recorded on this card.
     pub(crate) fn is_of(&self, scheduler: &Arc<Scheduler>) -> bool {
         self.home.get().is_some_and(|home| std::ptr::eq(home.as_ptr(), Arc::as_ptr(scheduler)))
     }
@@ -87,14 +87,14 @@ impl Event {
         self.recorded.store(point.sequence << 16 | u64::from(point.stream.0), Ordering::Release);
     }
 
-    /// Where it was recorded last.
+    /// Point where it was recorded last.
     pub(crate) fn recorded(&self) -> Option<StreamPoint> {
         let recorded = self.recorded.load(Ordering::Acquire);
         let point = StreamPoint { stream: StreamIndex(recorded as u16), sequence: recorded >> 16 };
         (recorded != 0).then_some(point)
     }
 
-    /// The same, and on what. A card that is gone has ended everything.
+    /// Scheduler and point of the last record. A card that is gone has ended everything.
     fn place(&self) -> Option<(Arc<Scheduler>, StreamPoint)> {
         self.home.get()?.upgrade().zip(self.recorded())
     }
@@ -103,9 +103,6 @@ impl Event {
         let is_reached = self.query()?;
         self.recorded().ok_or(Error::NotRecorded)?;
         let cell = self.cell.as_ref().ok_or(Error::NotTimed)?;
-        match is_reached {
-            true => cell.reached_at().ok_or(Error::NotReached),
-            false => Err(Error::NotReached),
-        }
+        if is_reached { cell.reached_at().ok_or(Error::NotReached) } else { Err(Error::NotReached) }
     }
 }

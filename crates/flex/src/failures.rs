@@ -3,8 +3,8 @@ use std::sync::Arc;
 use crate::StreamFault;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// The failures of a stream that no caller has been told of, or that it was not let go on after: from
-/// which block on its blocks are cancelled, and why.
+/// Failures of a stream that were not reported to a caller, or that the stream was not let go on
+/// after: the first block that each cancels, and its cause.
 #[derive(Debug)]
 pub(crate) struct Failures {
     /// The first block that is cancelled; [`NONE`] if there is no failure.
@@ -14,7 +14,7 @@ pub(crate) struct Failures {
 
 #[derive(Debug, Default)]
 struct Noted {
-    /// Since the stream was let go on last. One that has no end yet is the last.
+    /// Failures since the stream was let go on last. One that has no end yet is the last.
     open: Vec<Cancelled>,
     ended: Vec<Cancelled>,
 }
@@ -68,7 +68,7 @@ impl Failures {
         self.from.store(NONE, Ordering::SeqCst);
     }
 
-    /// Whether blocks that are queued now are cancelled.
+    /// Returns true if blocks that are queued now are cancelled.
     #[inline]
     pub(crate) fn are_open(&self) -> bool {
         self.from.load(Ordering::SeqCst) != NONE

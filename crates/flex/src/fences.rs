@@ -1,9 +1,10 @@
 //! A fence in two halves, for a question that is asked often and a change that is rare.
 //!
-//! Who brings work writes it, has a [`light`] fence, and looks whether somebody sleeps; who goes to sleep
-//! says so, has a [`heavy`] one, and looks for work. One of the two sees the other, as with two full
-//! fences. But the light one only holds the compiler back: the heavy one has the kernel interrupt every
-//! other thread of the process (`membarrier`). Where it cannot, both are full fences.
+//! A thread that brings work writes it, has a [`light`] fence, and looks whether a thread sleeps. A
+//! thread that goes to sleep says so, has a [`heavy`] one, and looks for work. One of the two sees
+//! the other, as with two full fences. But the light one only holds the compiler back: the heavy
+//! one has the kernel interrupt every other thread of the process (`membarrier`). Where it cannot,
+//! both are full fences.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub(crate) use kernel::{heavy, light, prepare};
@@ -28,7 +29,7 @@ mod kernel {
         });
     }
 
-    /// The half of whoever is in a hurry.
+    /// The half of the thread that is in a hurry.
     #[inline]
     pub(crate) fn light() {
         if IS_ASYMMETRIC.load(Ordering::Relaxed) {
@@ -38,7 +39,7 @@ mod kernel {
         }
     }
 
-    /// The half of whoever has time.
+    /// The half of the thread that has time.
     pub(crate) fn heavy() {
         fence(Ordering::SeqCst);
         if IS_ASYMMETRIC.load(Ordering::Relaxed) {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// Why a wait ends before what it waits for.
+/// Reason why a wait ends before what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     /// The user wants the program to stop. A second one cancels what is queued.
@@ -18,7 +18,7 @@ pub type InterruptCheck = fn() -> Option<Interruption>;
 
 static CHECK: OnceLock<InterruptCheck> = OnceLock::new();
 
-/// How often it is asked while a thread waits.
+/// Time between two checks while a thread waits.
 pub(crate) const INTERVAL_NANOSECONDS: u64 = 30_000_000;
 
 /// Has every wait of the process ask `check`, some 30 times a second, whether to go on. The first
@@ -30,7 +30,7 @@ pub fn set_interrupt_check(check: InterruptCheck) {
     CHECK.get_or_init(|| check);
 }
 
-/// Whether waits can be interrupted.
+/// Returns true if waits can be interrupted.
 #[inline]
 pub(crate) fn is_checked() -> bool {
     CHECK.get().is_some()
@@ -47,7 +47,7 @@ thread_local! {
     static HOLDS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While there is one, no wait of its thread is interrupted.
+/// Guard: while there is one, no wait of its thread is interrupted.
 #[derive(Debug)]
 pub struct HeldInterrupts(PhantomData<*const ()>);
 

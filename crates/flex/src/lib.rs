@@ -78,7 +78,7 @@ pub use process::Process;
 pub use recorder::{RECORDED, Record, RecordState};
 pub use scheduler::{Drive, Scheduler, SchedulerSettings};
 pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};
-pub use stream::{Calm, FlexStream, Lent, Ticket};
+pub use stream::{FailureEpoch, FlexStream, Lent, Ticket};
 pub use stream_fault::StreamFault;
 pub use tape::Tape;
 pub use timeline::{Idle, LastUse, Timelines};

@@ -2,13 +2,13 @@
 //! allows. A model that says so is bounded: in every interleaving with so many preemptions.
 
 mod bell;
-mod calm;
 mod combining;
 mod delisting;
-mod familiars;
+mod failure_epoch;
 mod lease;
 mod ring;
 mod shutdown;
+mod stream_allocation_cache;
 mod timeline;
 mod watch;
 
@@ -26,7 +26,8 @@ use crate::{Machine, Priority};
 /// All interleavings of a model, or those with at most so many preemptions.
 #[expect(clippy::print_stdout, reason = "how much was explored is the result")]
 fn explore(name: &str, preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
-    let (start, executions) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let start = Instant::now();
+    let executions = Arc::new(AtomicUsize::new(0));
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions;
     builder.max_branches = 10_000;
@@ -35,7 +36,8 @@ fn explore(name: &str, preemptions: Option<usize>, model: impl Fn() + Send + Syn
         counted.fetch_add(1, Ordering::Relaxed);
         model();
     });
-    let (count, took) = (executions.load(Ordering::Relaxed), start.elapsed().as_secs_f64());
+    let count = executions.load(Ordering::Relaxed);
+    let took = start.elapsed().as_secs_f64();
     let bound = preemptions.map_or("all".to_owned(), |most| format!("{most} preemptions"));
     println!("loom: {name}: {count} executions ({bound}) in {took:.1} s");
 }
@@ -57,7 +59,7 @@ fn launch() -> ControlBlock {
     ControlBlock::launch(DeviceHandle::vf(place, tag), Label::default())
 }
 
-/// What a producer does before it sees to it that somebody looks.
+/// Publishes a block as a producer does, before it has a thread look for blocks.
 fn publish(lane: &Lane) {
     let reservation = lane.ring.reserve(1).expect("the model fits the ring");
     lane.ring.publish(&reservation, 0, Entry { block: launch(), queued_at: 0 });

@@ -4,14 +4,14 @@ use spyre_layout::DmaNest;
 /// Memory that a launch uses besides its program, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Where it is.
+    /// Range that is used.
     pub range: DeviceRange,
-    /// How it is used.
+    /// Access: how it is used.
     pub access: MemoryAccess,
 }
 
-/// How a block uses memory: its result is *poisoned* if the block is cancelled, and a block that would
-/// read poisoned memory is refused.
+/// Access of a block to memory. Its result is *poisoned* if the block is cancelled, and a block
+/// that would read poisoned memory is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryAccess {
     /// It is read.
@@ -25,13 +25,13 @@ pub enum MemoryAccess {
 }
 
 impl MemoryAccess {
-    /// Whether it needs what is there.
+    /// Returns true if it needs what is there.
     #[inline]
     pub fn reads(self) -> bool {
         matches!(self, Self::Read | Self::Update)
     }
 
-    /// Whether it changes what is there.
+    /// Returns true if it changes what is there.
     #[inline]
     pub fn writes(self) -> bool {
         self != Self::Read
@@ -40,7 +40,8 @@ impl MemoryAccess {
 
 /// Calls `use_range` for each range that a block names, until one fails.
 ///
-/// A launch names its program, which nothing poisons: every launch is told anew what it works on.
+/// A launch names its program, which is never poisoned: every launch is given anew what it works
+/// on.
 #[inline]
 pub(crate) fn try_each_of<E>(
     block: &ControlBlock,
@@ -59,7 +60,7 @@ pub(crate) fn try_each_of<E>(
     Ok(())
 }
 
-/// How a block writes what it writes.
+/// Access of a block to the memory that it writes.
 #[inline]
 fn write_of(block: &ControlBlock) -> MemoryAccess {
     let nest = match block {

@@ -8,7 +8,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// Until then, uses of memory are not looked at for poison: all that it costs is one load.
 #[derive(Debug, Default)]
 pub(crate) struct PoisonWatch {
-    /// [`IS_SET`], and above it how often it was set: to end the watch must not undo a set that came meanwhile.
+    /// [`IS_SET`], and above it how often it was set: to end the watch must not undo a set that came
+    /// meanwhile.
     ///
     /// Every launch reads it, so that nothing else that is written may share its cache line.
     state: Line<AtomicU64>,

@@ -1,4 +1,4 @@
-/// Which stream's block is started next.
+/// Policy that chooses the stream whose block is started next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// One block of each stream in turn; a few, on a device where they are done at once.
@@ -8,11 +8,11 @@ pub enum Policy {
     /// least one block in sixteen.
     #[default]
     Priority,
-    /// The same stream until it is empty or waits.
+    /// Stays with a stream until it is empty or waits.
     DrainOne,
 }
 
-/// How urgent a stream is, where the policy asks.
+/// Urgency of a stream, where the policy asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// The usual.

@@ -1,15 +1,15 @@
-//! Whether this is still the process that opened the card.
+//! Check that this is still the process that opened the card.
 #![allow(unsafe_code, reason = "the C library tells when a process forks")]
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often this process is a child of one that had opened a card.
+/// Number of forks, from a process that had opened a card, down to this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// A process: threads, and what locks protect, do not survive a fork.
 ///
-/// Whoever keeps locks notes the process that made them, and asks before it takes one.
+/// An owner of locks notes the process that made them, and asks before it takes one.
 ///
 /// ```
 /// use spyre_flex::Process;
@@ -31,7 +31,7 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether it is the one that calls. One load: it is asked at every entry.
+    /// Returns true if it is the one that calls. One load: it is asked at every entry.
     #[inline]
     pub fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0

@@ -5,10 +5,10 @@ use spyre_hal::{BlockKind, EngineIndex, Label, StreamIndex};
 use crate::core::{NO_ENGINE, Note};
 use crate::tape::Tape;
 
-/// How many blocks a flight recorder remembers.
+/// Number of blocks that a flight recorder remembers.
 pub const RECORDED: usize = 4096;
 
-/// What became of a recorded block.
+/// State of a recorded block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordState {
     /// Started, and not ended.
@@ -28,39 +28,40 @@ pub struct Record {
     pub stream: StreamIndex,
     /// Its number there.
     pub sequence: u64,
-    /// What it was.
+    /// Kind of the block.
     pub kind: BlockKind,
-    /// What it was called.
+    /// Label of the block.
     pub label: Label,
-    /// What became of it.
+    /// State that it is in, or ended in.
     pub state: RecordState,
-    /// Where it ran; `None` for events, callbacks and what never started.
+    /// Engine that it ran on; `None` for events, callbacks and what never started.
     pub engine: Option<EngineIndex>,
-    /// When it was queued; zero if that was not traced.
+    /// Time when it was queued; zero if that was not traced.
     pub queued_at: u64,
-    /// When it was started.
+    /// Time when it was started.
     pub started_at: u64,
-    /// When it had ended.
+    /// Time when it had ended.
     pub done_at: u64,
-    /// What it would have taken on a real card; zero where nothing is modelled.
+    /// Time that it would have taken on a real card; zero where nothing is modelled.
     pub modelled_nanoseconds: u64,
 }
 
 /// The last [`RECORDED`] blocks of a card, in the order they ended.
 ///
-/// Every block that ends is written here, by whoever has the scheduler's lock. So what a block always
-/// has lies close together, and times, which blocks that are done at once have none of, lie apart.
+/// The thread that has the scheduler's lock writes every block that ends here. So what a block
+/// always has lies close together, and times, which blocks that are done at once have none of, lie
+/// apart.
 #[derive(Debug, Default)]
 pub(crate) struct FlightRecorder {
     briefs: Vec<Brief>,
-    /// As many; what is here of a block that is not timed is an older one's.
+    /// Times of the same blocks. Those of a block that is not timed are an older one's.
     times: Vec<Times>,
     next: u64,
-    /// Whoever wants more than the last blocks.
+    /// Tape of a caller that wants more than the last blocks.
     tape: Option<Box<Tape>>,
 }
 
-/// What a block always has.
+/// Part of a record that every block has.
 #[derive(Clone, Copy, Debug)]
 struct Brief {
     sequence: u64,

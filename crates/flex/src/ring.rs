@@ -13,7 +13,7 @@ use spyre_hal::prefetch_to_write;
 
 use crate::sync::{AtomicU64, AtomicUsize, Cell, Mutex, Ordering, often, spin_loop};
 
-/// How large a ring starts, and how large it may grow. Both are powers of two.
+/// Sizes of a ring: how large it starts, and how large it may grow. Both are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RingSizes {
     pub(crate) first: u64,
@@ -53,13 +53,13 @@ pub(crate) struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Where the consumer stands. There is one for each ring.
+/// Place of the consumer. There is one for each ring.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     segment: usize,
     place: u64,
-    /// Up to where producers know that slots are free.
-    told: u64,
+    /// Place up to which producers know that slots are free.
+    reported: u64,
 }
 
 #[derive(Debug)]
@@ -69,9 +69,9 @@ struct Segment<T> {
     slots: Box<[Slot<T>]>,
     /// Slots given out so far.
     tail: Line<AtomicU64>,
-    /// What producers last read of `freed`; beside the tail, which they write anyway.
+    /// Value of `freed` that producers last read; beside the tail, which they write anyway.
     known_freed: AtomicU64,
-    /// Slots that were taken, told now and then: a line that bounces is what a push costs.
+    /// Slots that were taken, reported now and then: a line that bounces is what a push costs.
     freed: Line<AtomicU64>,
     /// Slots that were taken, for the last owner.
     taken: Line<AtomicU64>,
@@ -120,7 +120,7 @@ impl<T> Ring<T> {
         self.sizes.bound
     }
 
-    /// How many entries were ever reserved: the number of the last.
+    /// Number of entries that were ever reserved: the number of the last.
     pub(crate) fn reserved(&self) -> u64 {
         let segment = self.segment(self.producing.load(Ordering::Acquire));
         segment.base + (segment.tail.0.load(Ordering::Acquire) & !CLOSED)
@@ -181,7 +181,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether an entry is there for the consumer.
+    /// Returns true if an entry is there for the consumer.
     #[inline]
     pub(crate) fn is_ready(&self, cursor: &mut Cursor) -> bool {
         let segment = self.segment(cursor.segment);
@@ -205,7 +205,7 @@ impl<T> Ring<T> {
         });
         cursor.place += 1;
         segment.taken.0.store(cursor.place, Ordering::Relaxed);
-        if cursor.place - cursor.told >= segment.tell_after() {
+        if cursor.place - cursor.reported >= segment.tell_after() {
             self.tell(cursor);
         }
         Some(value)
@@ -225,8 +225,8 @@ impl<T> Ring<T> {
     /// Lets producers know which slots are free. The consumer calls it when it has to stop.
     #[inline]
     pub(crate) fn tell(&self, cursor: &mut Cursor) {
-        if cursor.told != cursor.place {
-            cursor.told = cursor.place;
+        if cursor.reported != cursor.place {
+            cursor.reported = cursor.place;
             self.segment(cursor.segment).freed.0.store(cursor.place, Ordering::Release);
         }
     }
@@ -242,7 +242,7 @@ impl<T> Ring<T> {
         self.is_ready(cursor)
     }
 
-    /// How many entries were taken, as far as producers were told.
+    /// Number of entries that were taken, as far as it was reported to producers.
     pub(crate) fn freed(&self) -> u64 {
         let segment = self.segment(self.producing.load(Ordering::Acquire));
         segment.base + segment.freed.0.load(Ordering::Acquire)
@@ -299,7 +299,7 @@ impl<T> Segment<T> {
         (self.slots.len() as u64 / 4).clamp(1, 32)
     }
 
-    /// Whether slots up to a place are free.
+    /// Returns true if slots up to a place are free.
     #[inline]
     fn has_room(&self, end: u64) -> bool {
         let length = self.slots.len() as u64;
@@ -340,7 +340,7 @@ impl<T> Segment<T> {
     }
 }
 
-/// Entries that nobody took are dropped.
+/// Entries that were not taken are dropped.
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         for segment in self.segments.iter().filter_map(OnceLock::get) {
@@ -348,7 +348,7 @@ impl<T> Drop for Ring<T> {
             for place in segment.taken.0.load(Ordering::Acquire)..tail {
                 let slot = segment.slot(place);
                 if slot.state.load(Ordering::Acquire) == place + 1 {
-                    // SAFETY: it was published and not taken, and nobody else has the ring.
+                    // SAFETY: it was published and not taken, and no other thread has the ring.
                     slot.value.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
                 }
             }
@@ -376,7 +376,8 @@ mod tests {
 
     #[test]
     fn entries_come_out_in_order_and_are_numbered_from_one() {
-        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        let ring = Ring::new(SMALL);
+        let mut cursor = Cursor::default();
         for round in 0..100 {
             assert_eq!(push(&ring, round), Ok(round + 1));
             assert_eq!(ring.pop(&mut cursor), Some(round));
@@ -387,7 +388,8 @@ mod tests {
 
     #[test]
     fn a_ring_grows_to_its_bound_and_then_says_so() {
-        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        let ring = Ring::new(SMALL);
+        let mut cursor = Cursor::default();
         let taken = (1..).map_while(|value: u64| push(&ring, value).ok()).count();
         assert_eq!(taken, 2 + 4 + 8);
         assert_eq!(push(&ring, 0), Err(Full));
@@ -399,7 +401,8 @@ mod tests {
 
     #[test]
     fn a_reservation_may_be_larger_than_the_ring_is_yet() {
-        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        let ring = Ring::new(SMALL);
+        let mut cursor = Cursor::default();
         push(&ring, 0).expect("room");
         let reservation = reserve(&ring, 7).expect("room");
         assert_eq!(reservation.first, 2);
@@ -411,9 +414,10 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_is_dropped_once() {
+    fn entries_that_were_not_taken_are_dropped_once() {
         let value = Arc::new(());
-        let (ring, mut cursor) = (Ring::new(SMALL), Cursor::default());
+        let ring = Ring::new(SMALL);
+        let mut cursor = Cursor::default();
         for _ in 0..14 {
             push(&ring, Arc::clone(&value)).expect("room");
         }
@@ -444,7 +448,8 @@ mod tests {
                     }
                 });
             }
-            let (mut cursor, mut next) = (Cursor::default(), [0; 2]);
+            let mut cursor = Cursor::default();
+            let mut next = [0; 2];
             while next != [EACH; 2] {
                 match ring.pop(&mut cursor) {
                     Some((producer, value)) => {

@@ -9,8 +9,8 @@ use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use spyre_hal::{
-    Completions, ControlBlock, EngineIndex, Fault, Hardware, Label, Outcome, StreamIndex,
-    StreamPoint, Token, Vouched,
+    CheckedOperands, Completions, ControlBlock, EngineIndex, Fault, Hardware, Label, Outcome,
+    StreamIndex, StreamPoint, Token,
 };
 
 use crate::allocator::{UsedWith, Uses};
@@ -30,29 +30,29 @@ use crate::{Env, Error, FlexAllocator, MemoryUse, Policy, Priority, StreamFault}
 pub(crate) use checks::check_shape;
 pub(crate) use drive::wake;
 
-/// Who starts blocks on the device.
+/// Threads that start blocks on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Drive {
-    /// Whoever submits or completes: for devices that are prompt.
+    /// The thread that submits or completes: for devices that are prompt.
     Inline,
     /// A thread for each engine, which spins briefly for more and then sleeps.
     Workers,
 }
 
-/// How a scheduler works.
+/// Settings of a scheduler.
 #[derive(Clone, Debug)]
 pub struct SchedulerSettings {
-    /// Which stream's block is started next.
+    /// Policy that chooses the stream whose block is started next.
     pub policy: Policy,
-    /// Who starts blocks; by default what fits the device.
+    /// Threads that start blocks; by default what fits the device.
     pub drive: Option<Drive>,
     /// Blocks that a stream's queue holds at first. A power of two.
     pub queue_blocks: u64,
     /// Blocks that it may grow to hold; then a submission waits. A power of two.
     pub queue_bound: u64,
-    /// How often a worker looks for more before it sleeps: some 50 ns each.
+    /// Number of times that a worker looks for more before it sleeps: some 50 ns each.
     pub spins: u32,
-    /// How long a block may run before it is ended; `None`: as long as it likes.
+    /// Time that a block may run before it is ended; `None`: as long as it likes.
     pub watchdog_nanoseconds: Option<u64>,
 }
 
@@ -83,16 +83,16 @@ pub struct Scheduler {
     process: Process,
     drive: Drive,
     engines: u16,
-    /// Whether blocks take time: those of a prompt device that are done at once do not.
+    /// True if blocks take time: those of a prompt device that are done at once do not.
     is_timed: bool,
     table: Arc<StreamTable>,
     arrivals: Arc<Arrivals>,
-    /// On lines of its own: whoever submits reads what is around it.
+    /// Core on lines of its own: submitters read what is around it.
     core: Line<Mutex<Core>>,
     combiner: Combiner,
     workers: Bell,
     awake_workers: AtomicU32,
-    /// They start with the first stream: a card that nobody uses has no threads.
+    /// They start with the first stream: a card without streams has no threads.
     has_workers: AtomicBool,
     callbacks: Bell,
     has_callback_thread: OnceLock<bool>,
@@ -103,7 +103,7 @@ pub struct Scheduler {
     watchdog: Bell,
     /// The block that was waited for when the user last interrupted a wait.
     interrupted: Mutex<Option<StreamPoint>>,
-    /// Itself, while work is under way that nobody waits for any more.
+    /// Itself, while work is under way that no caller waits for any more.
     lingering: Mutex<Option<Arc<Self>>>,
 }
 
@@ -172,14 +172,14 @@ impl Scheduler {
         self.queue_block(self.lane(stream_index)?, block)
     }
 
-    /// Whose turn is next from now on.
+    /// Sets the policy that chooses the next stream from now on.
     pub fn set_policy(&self, policy: Policy) {
         if self.process.is_current() {
             self.core.lock().set_policy(policy);
         }
     }
 
-    /// Whether the time is taken whenever a block is queued, started and done. Without it, a
+    /// Sets whether the time is taken whenever a block is queued, started and done. Without it, a
     /// prompt device's blocks that are done at once have no times.
     pub fn set_tracing(&self, is_tracing: bool) {
         self.is_tracing.store(is_tracing, Ordering::Relaxed);
@@ -208,9 +208,9 @@ impl Scheduler {
         if self.process.is_current() { self.noted().set_tape(None) } else { Tape::default() }
     }
 
-    /// The state, once every block that is known to be done by now is noted in it: a prompt device's
-    /// are known to whoever waits for them before that. The device itself, which may ask in the middle
-    /// of a run, has what was noted before.
+    /// The state, once every block that is known to be done by now is noted in it: a prompt
+    /// device's are known before that to the threads that wait for them. The device itself, which
+    /// may ask in the middle of a run, has what was noted before.
     fn noted(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
         let now = core.next_token();
@@ -223,12 +223,12 @@ impl Scheduler {
         core
     }
 
-    /// How often a sleeping worker had to be woken.
+    /// Number of times that a sleeping worker had to be woken.
     pub fn worker_wakes(&self) -> u64 {
         self.workers.wakes()
     }
 
-    /// How many workers are awake: looking for blocks, or carrying one out.
+    /// Number of workers that are awake: looking for blocks, or carrying one out.
     pub fn awake_workers(&self) -> u32 {
         self.awake_workers.load(Ordering::Acquire)
     }
@@ -275,8 +275,9 @@ impl Scheduler {
         drop(self.allocator.settle(lane, || self.core.lock().reset_stream(lane.index)));
     }
 
-    /// The last block that was queued on a stream, if it stands for what comes now: there is none on
-    /// a stream that is new, and on one that has failed it may be a block whose fault is told.
+    /// The last block that was queued on a stream, if it stands for what comes now: there is none
+    /// on a stream that is new, and on one that has failed it may be a block whose fault was
+    /// reported.
     #[inline]
     pub(crate) fn last_queued(&self, lane: &Lane) -> Result<Option<StreamPoint>, Error> {
         self.check_lane(lane, 1)?;
@@ -298,13 +299,14 @@ impl Scheduler {
         Ok(self.announce(lane, 1, &reservation))
     }
 
-    /// Queues one block and waits for it. The caller carries it out, and what is queued before it, if
-    /// an engine is free: nobody is woken for that. If the wait is interrupted, memory that the block
-    /// borrows is taken back, and what it was to write is poisoned.
+    /// Queues one block and waits for it. The caller carries it out, and what is queued before it,
+    /// if an engine is free: no worker is woken for that. If the wait is interrupted, memory that
+    /// the block borrows is taken back, and what it was to write is poisoned.
     pub(crate) fn run_block(&self, lane: &Lane, block: ControlBlock) -> Result<(), Error> {
         self.check_wait(lane)?;
         let loan = block.loan().cloned();
-        let (kind, [_, written]) = (block.kind(), block.ranges());
+        let kind = block.kind();
+        let [_, written] = block.ranges();
         let sequence = self.run_if_free(lane, block)?;
         let point = StreamPoint { stream: lane.index, sequence };
         let waited = self.wait_for_block(point);
@@ -312,7 +314,8 @@ impl Scheduler {
             && loan.recall()
             && let Some(target) = written
         {
-            let (label, fault) = (Label::default(), Fault::Interrupted);
+            let label = Label::default();
+            let fault = Fault::Interrupted;
             let cause = Arc::new(StreamFault { point, kind, label, fault });
             self.allocator.poison(target.handle, &lane.poison_watch, &cause);
         }
@@ -358,25 +361,25 @@ impl Scheduler {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
         let reservation = self.reserve_now(lane, count, &UsedWith { blocks, others })?;
-        Ok(self.publish_all(lane, &reservation, blocks, vouched(others)))
+        Ok(self.publish_all(lane, &reservation, blocks, checked_operands(others)))
     }
 
-    /// As [`queue_using`](Self::queue_using), unless the lane was upset since that count.
+    /// Like [`queue_using`](Self::queue_using), unless the lane has failed since that epoch.
     #[inline]
-    pub(crate) fn queue_if_calm(
+    pub(crate) fn queue_unless_failed_since(
         &self,
         lane: &Lane,
-        upsets: u64,
+        epoch: u64,
         blocks: &mut Vec<ControlBlock>,
         others: &[MemoryUse],
     ) -> Result<Option<StreamPoint>, Error> {
         blocks.iter().try_for_each(|block| self.check_block(block))?;
         let count = blocks.len() as u64;
         let reservation = self.reserve_now(lane, count, &UsedWith { blocks, others })?;
-        if !lane.is_calm(upsets) {
+        if !lane.is_unfailed_since(epoch) {
             return Ok(self.leave_out(lane, count, &reservation, blocks));
         }
-        Ok(Some(self.publish_all(lane, &reservation, blocks, vouched(others))))
+        Ok(Some(self.publish_all(lane, &reservation, blocks, checked_operands(others))))
     }
 
     /// Has nothing done in places that are taken already.
@@ -417,7 +420,8 @@ impl Scheduler {
         self.reserve_or(lane, count, uses, || self.make_room(lane, count))
     }
 
-    /// The same for a caller that holds locks and must not wait: the queue is full then.
+    /// Like [`reserve`](Self::reserve), for a caller that holds locks and must not wait: refused at
+    /// the queue's bound.
     #[inline]
     fn reserve_now(
         &self,
@@ -450,19 +454,19 @@ impl Scheduler {
         }
     }
 
-    /// Hands all of the blocks over; what the last one uses besides what it names is vouched for.
+    /// Hands all of the blocks over; the last one says which operands were checked.
     #[inline]
     fn publish_all(
         &self,
         lane: &Lane,
         reservation: &Reservation,
         blocks: &mut Vec<ControlBlock>,
-        vouched: Vouched,
+        checked_operands: CheckedOperands,
     ) -> StreamPoint {
         let queued_at = self.queued_at();
-        blocks.iter_mut().for_each(|block| block.set_vouched(Vouched::NONE));
+        blocks.iter_mut().for_each(|block| block.set_checked_operands(CheckedOperands::NONE));
         if let Some(last) = blocks.last_mut() {
-            last.set_vouched(vouched);
+            last.set_checked_operands(checked_operands);
         }
         let count = blocks.len() as u64;
         lane.ring.publish_all(reservation, blocks, |block| Entry { block, queued_at });
@@ -480,7 +484,7 @@ impl Scheduler {
     ) -> StreamPoint {
         let queued_at = self.queued_at();
         for (nth, mut block) in (0..count).zip(blocks) {
-            block.set_vouched(Vouched::NONE);
+            block.set_checked_operands(CheckedOperands::NONE);
             lane.ring.publish(reservation, nth, Entry { block, queued_at });
         }
         self.announce(lane, count, reservation)
@@ -489,7 +493,7 @@ impl Scheduler {
     /// Hands one block over.
     #[inline]
     fn publish_one(&self, lane: &Lane, reservation: &Reservation, mut block: ControlBlock) {
-        block.set_vouched(Vouched::NONE);
+        block.set_checked_operands(CheckedOperands::NONE);
         lane.ring.publish(reservation, 0, Entry { block, queued_at: self.queued_at() });
     }
 
@@ -512,7 +516,7 @@ impl Scheduler {
         StreamPoint { stream: lane.index, sequence: reservation.first + count - 1 }
     }
 
-    /// Sees to it that somebody looks for blocks.
+    /// Sees to it that a thread looks for blocks.
     #[inline]
     fn go_on(&self) {
         fence(Ordering::SeqCst);
@@ -543,7 +547,7 @@ impl Scheduler {
         &self.allocator
     }
 
-    /// Nobody submits any more: finishes what is queued and ends.
+    /// Finishes what is queued and ends: there are no more submissions.
     pub(crate) fn close(&self) {
         if !self.process.is_current() {
             // The device's threads and locks are the parent's: nothing of it may be dropped here.
@@ -572,11 +576,11 @@ impl Scheduler {
 }
 
 #[inline]
-fn vouched(uses: &[MemoryUse]) -> Vouched {
-    Vouched::of_each(uses.iter().map(|used| &used.range))
+fn checked_operands(uses: &[MemoryUse]) -> CheckedOperands {
+    CheckedOperands::of_each(uses.iter().map(|used| &used.range))
 }
 
-/// Where the device reports; it does not keep the scheduler alive.
+/// Receiver of the device's reports; it does not keep the scheduler alive.
 #[derive(Debug)]
 struct Sink(Weak<Scheduler>);
 

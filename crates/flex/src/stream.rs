@@ -16,8 +16,8 @@ use crate::{Error, Event, MemoryUse, Priority, Scheduler};
 /// different streams in any order.
 ///
 /// Every method but [`synchronize`](Self::synchronize) returns at once; if a queue is at its bound,
-/// far past normal use, the next submission waits for room. What a caller can get wrong is told at
-/// the call, and then nothing was queued. What goes wrong later is told by the next synchronizing
+/// far past normal use, the next submission waits for room. Errors of a caller are reported at the
+/// call, and then nothing was queued. What goes wrong later is reported by the next synchronizing
 /// call: `synchronize`, `query`, or waiting for a ticket or an event.
 ///
 /// Dropping a stream does not stop its work.
@@ -29,7 +29,7 @@ pub struct FlexStream {
 
 /// A moment in a stream's life, to tell whether the stream has failed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Calm(u64);
+pub struct FailureEpoch(u64);
 
 /// A block that was queued.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl FlexStream {
         self.lane.index
     }
 
-    /// How urgent it is.
+    /// Priority of the stream.
     pub fn priority(&self) -> Priority {
         self.lane.priority
     }
@@ -103,7 +103,8 @@ impl FlexStream {
         self.submit([self.stage(bytes, target)])
     }
 
-    /// The same as a block, to be submitted with others.
+    /// Makes the copy of [`copy_staged`](Self::copy_staged) as a block, to be submitted with
+    /// others.
     #[inline]
     pub fn stage(&self, bytes: &[u8], target: DeviceRange) -> ControlBlock {
         if self.handle.scheduler.check_process().is_err() {
@@ -225,7 +226,7 @@ impl FlexStream {
         self.submit([ControlBlock::WaitEvent(point)]).map(drop)
     }
 
-    /// Queues a block, waits until it has ended, and tells its fault. If the device is free, the
+    /// Queues a block, waits until it has ended, and reports its fault. If the device is free, the
     /// caller carries it out itself, so that no other thread has to be woken.
     ///
     /// A host callback is refused, and then nothing was queued: what a block borrows from the caller
@@ -235,12 +236,12 @@ impl FlexStream {
     }
 
     /// Queues a block that takes little time, and carries it out if the device is free. A fault is
-    /// told by the next call that synchronizes, as that of any block that is queued.
+    /// reported by the next call that synchronizes, as that of any block that is queued.
     pub fn run_soon(&self, block: ControlBlock) -> Result<(), Error> {
         self.handle.scheduler.run_soon(&self.lane, block)
     }
 
-    /// Whether everything that was queued has ended, well or badly.
+    /// Returns true if everything that was queued has ended, well or badly.
     pub fn is_idle(&self) -> bool {
         self.lane.is_done(self.lane.ring.reserved())
     }
@@ -254,14 +255,14 @@ impl FlexStream {
         self.handle.scheduler.queue_blocks(&self.lane, blocks)
     }
 
-    /// Whether a block of any stream has ended well, or badly for a fault that was reported: what waits for
-    /// it need not.
+    /// Returns true if a block of any stream has ended well, or badly for a fault that was
+    /// reported: what waits for it need not.
     pub fn is_settled(&self, point: StreamPoint) -> bool {
         self.handle.scheduler.is_settled(point)
     }
 
     /// Queues all blocks of a list as one and leaves it empty, to be filled again. The last of them
-    /// also uses memory that no block names: what a program is told of by its correction. It is
+    /// also uses memory that no block names: memory that a program gets by its correction. It is
     /// checked and kept as what blocks name is. With an `Err`, the blocks stay where they are.
     ///
     /// It never waits: at the bound of the queue it is refused as [`Error::QueueFull`], and the caller
@@ -282,24 +283,25 @@ impl FlexStream {
         self.handle.scheduler.make_room(&self.lane, blocks.min(self.queue_bound()))
     }
 
-    /// A mark for [`submit_if_calm`](Self::submit_if_calm), to be taken before what later blocks
-    /// rely on is queued.
+    /// A mark for [`submit_unless_failed_since`](Self::submit_unless_failed_since), to be taken before
+    /// what later blocks rely on is queued.
     #[inline]
-    pub fn calm(&self) -> Calm {
-        Calm(self.lane.upsets.load(Ordering::Acquire))
+    pub fn failure_epoch(&self) -> FailureEpoch {
+        FailureEpoch(self.lane.failure_epoch.load(Ordering::Acquire))
     }
 
-    /// As [`submit_using`](Self::submit_using), for blocks that rely on others that were queued since
-    /// a mark was taken: either those have ended well when these start, or these are cancelled, too.
-    /// `None`, and the list is empty, if that cannot be said, because the stream has failed since.
+    /// Like [`submit_using`](Self::submit_using), for blocks that rely on others that were queued
+    /// since a mark was taken: either those have ended well when these start, or these are
+    /// cancelled, too. `None`, and the list is empty, if that cannot be said, because the stream
+    /// has failed since.
     #[inline]
-    pub fn submit_if_calm(
+    pub fn submit_unless_failed_since(
         &self,
-        calm: Calm,
+        epoch: FailureEpoch,
         blocks: &mut Vec<ControlBlock>,
         others: &[MemoryUse],
     ) -> Result<Option<StreamPoint>, Error> {
-        self.handle.scheduler.queue_if_calm(&self.lane, calm.0, blocks, others)
+        self.handle.scheduler.queue_unless_failed_since(&self.lane, epoch.0, blocks, others)
     }
 
     /// The last block that was queued; number 0 if there was none.
@@ -312,13 +314,14 @@ impl FlexStream {
         Ticket { handle: Arc::clone(&self.handle), point }
     }
 
-    /// Waits until everything that is queued has ended, and tells the first fault that nobody was
-    /// told. It may carry out blocks itself.
+    /// Waits until everything that is queued has ended, and reports the stream's fault: a data fault
+    /// once, others until a reset. It may carry out blocks itself.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.handle.scheduler.synchronize(&self.lane)
     }
 
-    /// Whether everything that is queued has ended. Tells the first fault that nobody was told.
+    /// Returns true if everything that is queued has ended. Reports the stream's fault, as
+    /// [`synchronize`](Self::synchronize) does.
     pub fn query(&self) -> Result<bool, Error> {
         self.handle.scheduler.check_process()?;
         self.handle.scheduler.raise(&self.lane)?;
@@ -367,18 +370,18 @@ impl Drop for FlexStream {
 }
 
 impl Ticket {
-    /// Where the block is.
+    /// Point of the block: its stream and its number.
     pub fn point(&self) -> StreamPoint {
         self.point
     }
 
-    /// Waits until the block has ended, and tells the fault if it failed or was cancelled. If that is
+    /// Waits until the block has ended, and reports the fault if it failed or was cancelled. If that is
     /// more than 256 failures of the stream ago, the answer is [`Error::Forgotten`].
     pub fn wait(&self) -> Result<(), Error> {
         self.handle.scheduler.wait_for_block(self.point)
     }
 
-    /// Whether the block has ended. Tells the fault if it failed or was cancelled.
+    /// Returns true if the block has ended. Reports the fault if it failed or was cancelled.
     pub fn query(&self) -> Result<bool, Error> {
         self.handle.scheduler.query_block(self.point)
     }

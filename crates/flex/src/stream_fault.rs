@@ -6,11 +6,11 @@ use spyre_hal::{BlockKind, Fault, Label, StreamPoint};
 pub struct StreamFault {
     /// The block; number 0 if it was none of them.
     pub point: StreamPoint,
-    /// What it was.
+    /// Kind of the block.
     pub kind: BlockKind,
-    /// What it was called.
+    /// Label of the block.
     pub label: Label,
-    /// What went wrong.
+    /// Fault that it failed with.
     pub fault: Fault,
 }
 

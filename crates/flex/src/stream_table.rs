@@ -2,7 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use spyre_hal::{ControlBlock, StagingPool, StreamIndex, StreamPoint};
 
-use crate::allocator::Familiars;
+use crate::allocator::StreamAllocationCache;
 use crate::failures::Failures;
 use crate::poison::PoisonWatch;
 use crate::ring::{Line, Ring, RingSizes};
@@ -14,12 +14,12 @@ use crate::{Priority, StreamFault, fences};
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) block: ControlBlock,
-    /// When it was queued, if that is being traced.
+    /// Time when it was queued, if that is being traced.
     pub(crate) queued_at: u64,
 }
 
 impl Entry {
-    /// Whether a device carries it out, rather than the scheduler or the host.
+    /// Returns true if a device carries it out, rather than the scheduler or the host.
     #[inline]
     pub(crate) fn is_for_device(&self) -> bool {
         !matches!(
@@ -40,45 +40,47 @@ pub(crate) struct Lane {
     /// The number of the last block that has ended: all before it have, too.
     completed: Line<AtomicU64>,
     /// Allocations whose uses are noted here.
-    pub(crate) familiars: Arc<Familiars>,
+    pub(crate) allocation_cache: Arc<StreamAllocationCache>,
     /// Buffers for small copies.
     pub(crate) staging: Arc<StagingPool>,
-    /// Whether the scheduler knows that there may be something in the ring.
+    /// True if the scheduler knows that there may be something in the ring.
     pub(crate) is_listed: AtomicBool,
-    /// Whether a block of it ever failed.
+    /// True if a block of it ever failed.
     pub(crate) has_failed: AtomicBool,
-    /// From which blocks on it is failing.
+    /// First block of each failing range, with its cause.
     pub(crate) failures: Failures,
     /// The card's, set while any of its streams is failing.
     pub(crate) poison_watch: Arc<PoisonWatch>,
-    /// How often it failed, or was let go on after that.
-    pub(crate) upsets: AtomicU64,
-    /// Whether new blocks are refused.
+    /// Number of times that it failed, or was let go on after that.
+    pub(crate) failure_epoch: AtomicU64,
+    /// True if new blocks are refused.
     pub(crate) is_refusing: AtomicBool,
 }
 
 impl Lane {
     /// Notes that blocks run again behind those that are cancelled, and gives the last of these: the
-    /// last that is queued. Whoever takes a place from now on is not [calm](Self::is_calm).
-    pub(crate) fn upset(&self) -> u64 {
-        self.upsets.fetch_add(1, Ordering::AcqRel);
+    /// last that is queued. Places that are taken from now on are of a [new epoch](Self::is_unfailed_since).
+    pub(crate) fn bump_failure_epoch(&self) -> u64 {
+        self.failure_epoch.fetch_add(1, Ordering::AcqRel);
         fences::heavy();
         self.ring.reserved()
     }
 
-    /// The same, after its last failure: none is open now.
+    /// Like [`bump_failure_epoch`](Self::bump_failure_epoch), after the last failure: none is open
+    /// now.
     pub(crate) fn go_on(&self) -> u64 {
-        let until = self.upset();
+        let until = self.bump_failure_epoch();
         self.failures.end(until);
         until
     }
 
-    /// Whether blocks that have just been given their places are cancelled if any since this count of
-    /// upsets was: it is asked after the places were taken.
+    /// Returns true if the lane has not failed, or been let go on, since this `failure_epoch`.
+    /// Asked after blocks were given their places: then they are cancelled if any block since that
+    /// epoch was.
     #[inline]
-    pub(crate) fn is_calm(&self, upsets: u64) -> bool {
+    pub(crate) fn is_unfailed_since(&self, epoch: u64) -> bool {
         fences::light();
-        self.upsets.load(Ordering::Acquire) == upsets
+        self.failure_epoch.load(Ordering::Acquire) == epoch
     }
 
     #[inline]
@@ -117,7 +119,7 @@ struct Free {
 }
 
 impl StreamTable {
-    /// As many as there can be on a card.
+    /// Number of streams that a card can have.
     pub(crate) const STREAMS: usize = CHUNK * CHUNK;
 
     pub(crate) fn new() -> Self {
@@ -134,7 +136,7 @@ impl StreamTable {
         self.chunks.get(at / CHUNK)?.get()?[at % CHUNK].get()
     }
 
-    /// A lane that nobody has, and whether it is new; `None` if there are too many.
+    /// A lane that no stream has, and whether it is new; `None` if there are too many.
     ///
     /// One with blocks of its last owner in it is given out only if there is no other: if they
     /// fail, the next owner's are cancelled.
@@ -200,13 +202,13 @@ impl Lane {
             priority,
             ring: Ring::new(sizes),
             completed: Line(AtomicU64::new(0)),
-            familiars: Arc::default(),
+            allocation_cache: Arc::default(),
             staging: StagingPool::new(),
             is_listed: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             failures: Failures::default(),
             poison_watch,
-            upsets: AtomicU64::new(0),
+            failure_epoch: AtomicU64::new(0),
             is_refusing: AtomicBool::new(false),
         }
     }

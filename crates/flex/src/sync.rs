@@ -8,7 +8,7 @@ pub(crate) use imp::{
     fence, park, park_for, spawn, spin_loop, thread_local,
 };
 
-/// How often something is done: less often where a model checker follows every step.
+/// Number of times that something is done: smaller where a model checker follows every step.
 pub(crate) const fn often(usual: u32, in_models: u32) -> u32 {
     if cfg!(any(feature = "loom", feature = "shuttle")) { in_models } else { usual }
 }

@@ -6,7 +6,7 @@ use crate::recorder::Record;
 pub struct Tape {
     /// The blocks.
     pub records: Vec<Record>,
-    /// How many more ended after the tape was full.
+    /// Number of blocks that ended after the tape was full.
     pub lost: u64,
     most: usize,
 }

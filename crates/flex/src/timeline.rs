@@ -8,12 +8,12 @@ use crate::StreamFault;
 /// The last control block of a stream that touches an allocation.
 pub type LastUse = StreamPoint;
 
-/// How far the streams of a card have come.
+/// Timelines of a card's streams: how far each has come.
 pub trait Timelines: Debug + Send + Sync {
-    /// Whether the block of this use has completed. Once it has, it stays so.
+    /// Returns true if the block of this use has completed. Once it has, it stays so.
     fn is_done(&self, last_use: LastUse) -> bool;
 
-    /// Whether a stream has failed, and was not let go on since.
+    /// Returns true if a stream has failed, and was not let go on since.
     fn are_failing(&self) -> bool {
         false
     }

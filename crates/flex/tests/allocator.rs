@@ -13,7 +13,7 @@ use spyre_flex::{
 use spyre_hal::{HandleTag, Location, MemoryMode, Region, RegionId, Regions, VFDeviceHandle};
 use support::Random;
 
-/// From 128 bytes to a few megabytes, small ones most often.
+/// Random size from 1 byte to 4 MiB, small ones most often.
 fn any_bytes(random: &mut Random) -> u64 {
     let power = random.below(16);
     1 + random.below(128 << power)
@@ -50,7 +50,8 @@ fn place(handle: DeviceHandle) -> (u16, u64) {
 /// No two blocks overlap, none is forgotten, and the numbers add up.
 fn check_snapshot(allocator: &FlexAllocator) {
     let statistics = allocator.statistics();
-    let (mut totals, mut next) = (BTreeMap::new(), BTreeMap::new());
+    let mut totals = BTreeMap::new();
+    let mut next = BTreeMap::new();
     let mut last = None;
     for block in allocator.snapshot() {
         let start = next.entry(block.region).or_insert(0);
@@ -468,7 +469,8 @@ fn a_reset_refuses_all_handles_from_before() -> Result<(), Error> {
 
 #[test]
 fn after_all_epochs_were_used_no_two_cards_share_one() -> Result<(), Error> {
-    let (steady, often_reset) = (open(small_card()), open(small_card()));
+    let steady = open(small_card());
+    let often_reset = open(small_card());
     let kept = steady.allocate(128, StreamIndex(0))?;
     let mut last = often_reset.allocate(128, StreamIndex(0))?;
     for _ in 0..70_000 {

@@ -1,4 +1,4 @@
-//! What a caller can get wrong: told at the call, with nothing queued.
+//! Errors of a caller: reported at the call, with nothing queued.
 
 mod support;
 
@@ -68,7 +68,8 @@ struct Fixture<'a> {
 
 impl<'a> Fixture<'a> {
     fn new(card: &'a Card) -> Result<Self, Error> {
-        let (stream, peer) = (card.stream(), card.kind.open());
+        let stream = card.stream();
+        let peer = card.kind.open();
         let program = program(&stream)?;
         let [good, other] = [stream.allocate(BYTES)?, stream.allocate(BYTES)?];
         let there = peer.stream().allocate(BYTES)?;
@@ -112,9 +113,9 @@ fn a_range_past_the_end_is_refused_in_every_block() {
                 let like = DeviceRange { handle: fixture.other, offset: 0, bytes };
                 let of_other =
                     Error::OutOfRange { handle: like.handle, offset: 0, bytes, allocated: BYTES };
-                let is_told = error == expected || error == of_other;
+                let is_expected = error == expected || error == of_other;
                 let is_uneven = way == "peer from" && matches!(error, Error::UnequalBytes { .. });
-                assert!(is_told || is_uneven, "{way} at {offset}+{bytes}: {error:?}");
+                assert!(is_expected || is_uneven, "{way} at {offset}+{bytes}: {error:?}");
             }
         }
         let error = fixture.refusal(|| {
@@ -215,7 +216,9 @@ fn no_random_handle_is_taken_for_a_live_one() {
         let mut random = Random::new(7);
         let before = card.scripted().log().len();
         for _ in 0..20_000 {
-            let (a, b, c) = (random.number(), random.number(), random.number());
+            let a = random.number();
+            let b = random.number();
+            let c = random.number();
             let tag = HandleTag {
                 epoch: if a & 1 == 0 { fixture.good.tag().epoch } else { a as u16 },
                 generation: if a & 2 == 0 { 0 } else { b as u32 },
@@ -244,10 +247,8 @@ fn copies_that_overlap_or_differ_are_refused() {
     on_each_card(|card| {
         let fixture = Fixture::new(card)?;
         let handle = fixture.good;
-        let (from, to) = (
-            DeviceRange { handle, offset: 0, bytes: 16 },
-            DeviceRange { handle, offset: 15, bytes: 16 },
-        );
+        let from = DeviceRange { handle, offset: 0, bytes: 16 };
+        let to = DeviceRange { handle, offset: 15, bytes: 16 };
         for (from, to) in [(from, to), (to, from), (from, from)] {
             let error = fixture.refusal(|| fixture.stream.copy_on_device(from, to, None).map(drop));
             assert_eq!(error, Error::Overlap { from, to });
@@ -274,7 +275,8 @@ fn copies_that_overlap_or_differ_are_refused() {
 fn a_host_buffer_that_is_too_small_is_refused() {
     on_each_card(|card| {
         let fixture = Fixture::new(card)?;
-        let (stream, range) = (&fixture.stream, whole(fixture.good, 100));
+        let stream = &fixture.stream;
+        let range = whole(fixture.good, 100);
         let error = fixture.refusal(|| stream.copy_to_device(vec![0; 99], range).map(drop));
         assert_eq!(error, Error::SourceTooSmall { given: 99, needed: 100 });
         assert_eq!(error.to_string(), "the copy reads 100 bytes, and its source holds 99");
@@ -317,9 +319,10 @@ fn a_nest_that_reaches_too_far_is_refused() {
 fn a_busy_host_buffer_is_refused() {
     on_each_card(|card| {
         let fixture = Fixture::new(card)?;
-        let (stream, range) = (&fixture.stream, whole(fixture.good, 4));
+        let stream = &fixture.stream;
+        let range = whole(fixture.good, 4);
         let buffer = HostBuffer::zeroed(4);
-        let lent = buffer.lend_to_write().expect("nobody has it");
+        let lent = buffer.lend_to_write().expect("it is not lent");
         for error in [
             fixture.refusal(|| stream.copy_to_device(&buffer, range).map(drop)),
             fixture.refusal(|| stream.copy_from_device(range, &buffer).map(drop)),
@@ -331,7 +334,7 @@ fn a_busy_host_buffer_is_refused() {
             );
         }
         drop(lent);
-        let lent = buffer.lend_to_read().expect("nobody has it");
+        let lent = buffer.lend_to_read().expect("it is not lent");
         stream.copy_to_device(&buffer, range)?;
         let error = fixture.refusal(|| stream.copy_from_device(range, &buffer).map(drop));
         assert_eq!(error, Error::HostBusy(HostBusy));
@@ -361,9 +364,10 @@ fn a_stream_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn a_wait_for_the_future_or_for_nobody_is_refused() {
+fn a_wait_for_the_future_or_for_an_unknown_stream_is_refused() {
     on_each_card(|card| {
-        let (fixture, other) = (Fixture::new(card)?, card.stream());
+        let fixture = Fixture::new(card)?;
+        let other = card.stream();
         let last = other.launch(fixture.program)?;
         let wait = |stream: StreamIndex, sequence: u64| {
             let block = ControlBlock::WaitEvent(StreamPoint { stream, sequence });
@@ -417,9 +421,10 @@ fn a_batch_has_one_block_at_least_and_no_more_than_the_bound() -> Result<(), Err
 fn a_batch_with_one_bad_block_is_refused_as_a_whole() {
     on_each_card(|card| {
         let fixture = Fixture::new(card)?;
-        let (source, target) = (HostBuffer::zeroed(4), whole(fixture.good, 4));
+        let source = HostBuffer::zeroed(4);
+        let target = whole(fixture.good, 4);
         for bad in 0..3 {
-            let lent = source.lend_to_read().expect("nobody has it");
+            let lent = source.lend_to_read().expect("it is not lent");
             let copy = CopyToDevice { source: lent, target, nest: None };
             let mut blocks = vec![
                 ControlBlock::CopyToDevice(Box::new(copy)),
@@ -439,11 +444,13 @@ fn a_batch_with_one_bad_block_is_refused_as_a_whole() {
 fn a_copy_to_a_place_that_the_peer_does_not_have_is_refused() {
     on_each_card(|card| {
         let fixture = Fixture::new(card)?;
-        let (stream, peer) = (&fixture.stream, &fixture.peer.context);
+        let stream = &fixture.stream;
+        let peer = &fixture.peer.context;
         let source = whole(fixture.good, 16);
         let copy = |target| stream.copy_to_peer(source, peer, target).map(drop);
 
-        let (own, there) = (whole(fixture.other, 16), fixture.there);
+        let own = whole(fixture.other, 16);
+        let there = fixture.there;
         let error = fixture.refusal(|| copy(own));
         assert!(
             matches!(error, Error::BadHandle { handle, .. } if handle == own.handle),
@@ -472,8 +479,8 @@ fn a_peer_copy_that_was_made_by_hand_faults_where_the_peer_says_so() {
         let peer = Arc::clone(fixture.peer.context.hardware());
         let copy = ControlBlock::CopyPeer(Box::new(CopyPeer { source, peer, target }));
         fixture.stream.submit([copy])?;
-        let told = support::fault(fixture.stream.synchronize());
-        assert_eq!(told.kind, spyre_hal::BlockKind::CopyPeer);
+        let reported = support::fault(fixture.stream.synchronize());
+        assert_eq!(reported.kind, spyre_hal::BlockKind::CopyPeer);
         fixture.stream.reset()?;
         fixture.stream.launch(fixture.program)?;
         fixture.stream.synchronize()
@@ -493,7 +500,8 @@ fn out_of_memory_says_what_there_is() -> Result<(), Error> {
     let kept = stream.allocate(600_000)?;
     let error = stream.allocate(500_000).expect_err("there is no room");
 
-    let (region, used) = (12_u64 << 30, 600_064);
+    let region = 12_u64 << 30;
+    let used = 600_064;
     assert_eq!(
         error.to_string(),
         format!(
@@ -503,7 +511,7 @@ fn out_of_memory_says_what_there_is() -> Result<(), Error> {
             free = region - used
         )
     );
-    let error = stream.allocate(u64::MAX).expect_err("nobody has so much");
+    let error = stream.allocate(u64::MAX).expect_err("no card has so much");
     assert!(matches!(error, Error::OutOfMemory { requested: u64::MAX, .. }), "{error}");
     assert_eq!(context.allocator().statistics().allocated_bytes, used);
     assert_eq!(context.scheduler().flight_record(), []);
@@ -514,9 +522,11 @@ fn out_of_memory_says_what_there_is() -> Result<(), Error> {
 #[test]
 fn a_callback_may_not_wait_for_its_card() {
     on_each_card(|card| {
-        let (stream, program) = (card.stream(), program(&card.stream())?);
+        let stream = card.stream();
+        let program = program(&card.stream())?;
         card.context.synchronize()?;
-        let (context, shared) = (card.context.clone(), Arc::new((card.stream(), Event::new())));
+        let context = card.context.clone();
+        let shared = Arc::new((card.stream(), Event::new()));
         let (sender, receiver) = mpsc::channel();
         let inner = Arc::clone(&shared);
         let gate = Arc::new(parking_lot::Mutex::new(()));

@@ -17,7 +17,8 @@ fn card(budget: &Arc<Budget>) -> FlexAllocator {
 
 fn two_cards(limit_bytes: u64) -> (Arc<Budget>, FlexAllocator, FlexAllocator) {
     let budget = Arc::new(Budget::new(limit_bytes));
-    let (first, second) = (card(&budget), card(&budget));
+    let first = card(&budget);
+    let second = card(&budget);
     (budget, first, second)
 }
 
@@ -151,7 +152,7 @@ fn a_refused_card_has_the_others_give_back() -> Result<(), Error> {
 }
 
 #[test]
-fn a_request_that_no_region_holds_costs_nobody_a_cache() -> Result<(), Error> {
+fn a_request_that_no_region_holds_costs_no_card_its_cache() -> Result<(), Error> {
     let (_, first, second) = two_cards(100 * MIB);
     free(&first, take(&first, 4)?)?;
     assert!(second.allocate(65 * MIB, STREAM).is_err());

@@ -1,4 +1,4 @@
-//! What the environment and the host say about cards.
+//! Cards, as the environment and the host describe them.
 
 use std::ffi::OsString;
 use std::fs;

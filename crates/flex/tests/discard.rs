@@ -1,4 +1,4 @@
-//! Which pages go back to the host: all that are free, each once, and never one in use.
+//! Pages that go back to the host: all that are free, each once, and never one in use.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -143,7 +143,8 @@ struct Program {
 
 impl Program {
     fn new() -> Self {
-        let (host, clock) = (Host::new(), Arc::new(Clock::default()));
+        let host = Host::new();
+        let clock = Arc::new(Clock::default());
         let allocator = open(&host, clock.clone());
         Self { host, clock, allocator, live: Vec::new(), writes: 0 }
     }
@@ -264,7 +265,8 @@ fn small_blocks_go_back_in_one_piece_when_the_cache_does() -> Result<(), Error> 
 
 #[test]
 fn a_block_that_a_stream_uses_does_not_go_back() -> Result<(), Error> {
-    let (host, clock) = (Host::new(), Arc::new(Clock::default()));
+    let host = Host::new();
+    let clock = Arc::new(Clock::default());
     let allocator = open(&host, clock.clone());
     let handle = allocator.allocate(1 << 20, STREAM)?;
     host.write((handle, 1 << 20), 1);
@@ -285,7 +287,8 @@ fn no_thread_loses_what_it_writes() {
     let allocator = open(&host, Arc::new(Idle));
     thread::scope(|scope| {
         for thread in 1..=4 {
-            let (host, allocator) = (&host, &allocator);
+            let host = &host;
+            let allocator = &allocator;
             scope.spawn(move || {
                 for step in 0..2000 {
                     let units = 1 + (step * 7919 + thread * 104_729) % (REGION / UNIT / 4);

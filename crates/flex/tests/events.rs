@@ -1,4 +1,4 @@
-//! What events promise: CUDA's meaning, on one card, whoever waits.
+//! Guarantees of events: CUDA's meaning, on one card, for hosts and streams that wait.
 
 mod support;
 
@@ -20,9 +20,12 @@ fn data_fault() -> Behaviour {
 #[test]
 fn a_wait_orders_two_streams() {
     on_each_card(|card| {
-        let (writer, reader) = (card.stream(), card.stream());
-        let (cell, slots) = (whole(writer.allocate(1)?, 1), writer.allocate(100)?);
-        let (written, copied) = (Event::new(), Event::new());
+        let writer = card.stream();
+        let reader = card.stream();
+        let cell = whole(writer.allocate(1)?, 1);
+        let slots = writer.allocate(100)?;
+        let written = Event::new();
+        let copied = Event::new();
 
         for round in 0..100 {
             writer.wait(&copied)?;
@@ -47,7 +50,8 @@ fn only_an_event_with_a_time_has_a_block_of_its_own() {
     on_each_card(|card| {
         let stream = card.stream();
         let launched = stream.launch(program(&stream)?)?;
-        let (plain, timed) = (Event::new(), Event::timed());
+        let plain = Event::new();
+        let timed = Event::timed();
 
         assert_eq!(stream.record(&plain)?, launched);
         assert_eq!(stream.record(&timed)?.sequence, launched.sequence + 1);
@@ -58,11 +62,11 @@ fn only_an_event_with_a_time_has_a_block_of_its_own() {
 }
 
 #[test]
-fn an_event_after_a_fault_that_was_told_does_not_tell_it_again() {
+fn an_event_after_a_fault_that_was_reported_does_not_report_it_again() {
     on_each_card(|card| {
         let stream = card.stream();
         stream.host_callback(|| Err("no".into()))?;
-        stream.synchronize().expect_err("the fault is told");
+        stream.synchronize().expect_err("the fault is reported");
 
         let event = Event::new();
         stream.record(&event)?;
@@ -73,7 +77,8 @@ fn an_event_after_a_fault_that_was_told_does_not_tell_it_again() {
 #[test]
 fn a_wait_is_for_the_record_before_it() -> Result<(), Error> {
     let stepped = Stepped::open_with(2, SchedulerSettings::default());
-    let (recorder, waiter) = (stepped.stream(Priority::Low), stepped.stream(Priority::Low));
+    let recorder = stepped.stream(Priority::Low);
+    let waiter = stepped.stream(Priority::Low);
     let program = stepped.program(&recorder)?;
     let event = Event::new();
 
@@ -96,7 +101,8 @@ fn a_wait_is_for_the_record_before_it() -> Result<(), Error> {
 #[test]
 fn a_record_after_a_wait_does_not_change_it() -> Result<(), Error> {
     let stepped = Stepped::open_with(2, SchedulerSettings::default());
-    let (recorder, waiter) = (stepped.stream(Priority::Low), stepped.stream(Priority::Low));
+    let recorder = stepped.stream(Priority::Low);
+    let waiter = stepped.stream(Priority::Low);
     let program = stepped.program(&recorder)?;
     let event = Event::new();
     recorder.record(&event)?;
@@ -105,7 +111,7 @@ fn a_record_after_a_wait_does_not_change_it() -> Result<(), Error> {
     recorder.launch(program)?;
     recorder.record(&event)?;
     let ticket = waiter.ticket(waiter.launch(program)?);
-    assert_eq!(stepped.card.pending(), 2, "nobody waits");
+    assert_eq!(stepped.card.pending(), 2, "no stream waits");
     stepped.steps(2);
     assert_eq!(ticket.wait(), Ok(()));
     Ok(())
@@ -114,7 +120,8 @@ fn a_record_after_a_wait_does_not_change_it() -> Result<(), Error> {
 #[test]
 fn an_event_that_was_never_recorded_is_not_waited_for() {
     on_each_card(|card| {
-        let (stream, event) = (card.stream(), Event::timed());
+        let stream = card.stream();
+        let event = Event::timed();
         assert_eq!((event.query(), event.synchronize()), (Ok(true), Ok(())));
         stream.wait(&event)?;
         assert_eq!(stream.synchronize(), Ok(()));
@@ -132,7 +139,8 @@ fn an_event_that_was_never_recorded_is_not_waited_for() {
 #[test]
 fn an_event_is_reached_when_all_before_it_has_ended() -> Result<(), Error> {
     let stepped = Stepped::open(Policy::RoundRobin);
-    let (stream, event) = (stepped.stream(Priority::Low), Event::timed());
+    let stream = stepped.stream(Priority::Low);
+    let event = Event::timed();
     let program = stepped.program(&stream)?;
     stream.launch(program)?;
     stream.launch(program)?;
@@ -160,8 +168,10 @@ fn elapsed_is_the_time_between_two_events() -> Result<(), Error> {
         SchedulerSettings::default(),
         clock.clone(),
     )?;
-    let (first, second) = (context.stream(Priority::Low)?, context.stream(Priority::High)?);
-    let (start, end) = (Event::timed(), Event::timed());
+    let first = context.stream(Priority::Low)?;
+    let second = context.stream(Priority::High)?;
+    let start = Event::timed();
+    let end = Event::timed();
 
     clock.now.store(1_000, Ordering::SeqCst);
     first.record(&start)?;
@@ -204,7 +214,8 @@ fn a_chain_over_many_streams_runs_from_end_to_end() {
 #[test]
 fn a_stream_may_wait_for_itself() {
     on_each_card(|card| {
-        let (stream, event) = (card.stream(), Event::new());
+        let stream = card.stream();
+        let event = Event::new();
         let program = program(&stream)?;
         for _ in 0..50 {
             stream.launch(program)?;
@@ -225,7 +236,8 @@ fn a_stream_may_wait_for_itself() {
 #[test]
 fn an_event_outlives_its_stream() {
     on_each_card(|card| {
-        let (stream, event) = (card.stream(), Event::new());
+        let stream = card.stream();
+        let event = Event::new();
         let target = whole(stream.allocate(1)?, 1);
         stream.fill(target, 7)?;
         stream.record(&event)?;
@@ -261,7 +273,7 @@ fn a_wait_for_a_stream_that_failed_fails_with_the_first_cause() {
         for (stream, event) in streams.iter().zip(&events) {
             assert_eq!(fault(event.query()), first);
             assert_eq!(fault(event.synchronize()), first);
-            // The event has told it; the last stream was asked before.
+            // The event has reported it; the last stream was asked before.
             assert_eq!(stream.synchronize(), Ok(()));
         }
         assert_eq!(card.scripted().log().len(), 2, "nothing behind it was started");
@@ -272,8 +284,10 @@ fn a_wait_for_a_stream_that_failed_fails_with_the_first_cause() {
 #[test]
 fn an_event_recorded_before_a_fault_is_reached() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.stream());
-        let (before, after) = (Event::timed(), Event::timed());
+        let stream = card.stream();
+        let other = card.stream();
+        let before = Event::timed();
+        let after = Event::timed();
         let program = program(&stream)?;
         stream.record(&before)?;
         stream.synchronize()?;
@@ -295,7 +309,8 @@ fn an_event_recorded_before_a_fault_is_reached() {
 #[test]
 fn an_event_of_another_context_is_refused() -> Result<(), Error> {
     let [here, there] = [support::Kind::ALL[0].open(), support::Kind::ALL[1].open()];
-    let (stream, foreign) = (here.stream(), there.stream());
+    let stream = here.stream();
+    let foreign = there.stream();
     let event = Event::new();
     foreign.record(&event)?;
 
@@ -325,7 +340,8 @@ fn threads_pass_a_baton_by_events() {
 
         thread::scope(|scope| {
             for (own, stream) in streams.iter().enumerate() {
-                let (turn, event) = (&turn, &event);
+                let turn = &turn;
+                let event = &event;
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
                         let number = round * THREADS as u64 + own as u64;

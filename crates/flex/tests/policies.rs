@@ -1,4 +1,4 @@
-//! Whose block is next: one block at a time, in the order of the card's log.
+//! Choice of the next block: one block at a time, in the order of the card's log.
 
 mod support;
 
@@ -8,7 +8,7 @@ use spyre_flex::{Error, Event, FlexStream, Policy, Priority};
 use spyre_hal::{BlockKind, DeviceHandle, DeviceRange, StreamIndex};
 use support::{Stepped, whole};
 
-/// Streams that are told apart by what their blocks are.
+/// Streams that are distinguished by the kind of their blocks.
 struct Crowd {
     stepped: Stepped,
     setup: FlexStream,
@@ -20,7 +20,8 @@ impl Crowd {
     fn open(policy: Policy) -> Result<Self, Error> {
         let stepped = Stepped::open(policy);
         let setup = stepped.stream(Priority::Low);
-        let (program, cells) = (stepped.program(&setup)?, setup.allocate(256)?);
+        let program = stepped.program(&setup)?;
+        let cells = setup.allocate(256)?;
         Ok(Self { stepped, setup, program, cells })
     }
 
@@ -50,7 +51,7 @@ impl Crowd {
         self.setup.copy_to_device(vec![0], whole(self.cells, 1)).map(drop)
     }
 
-    /// What was started from the n-th block on.
+    /// Kinds of the blocks that were started, from the n-th on.
     fn started_from(&self, nth: usize) -> Vec<BlockKind> {
         self.stepped.card.inner().log()[nth..].iter().map(|block| block.kind).collect()
     }
@@ -120,7 +121,8 @@ fn drain_one_stays_with_a_stream_until_it_is_empty() -> Result<(), Error> {
 #[test]
 fn a_high_block_starts_after_at_most_one_other() -> Result<(), Error> {
     let crowd = Crowd::open(Policy::Priority)?;
-    let (lows, high) = ([crowd.low(), crowd.low(), crowd.low()], crowd.high());
+    let lows = [crowd.low(), crowd.low(), crowd.low()];
+    let high = crowd.high();
     for round in 0..500_usize {
         for low in &lows {
             (0..3).try_for_each(|_| crowd.queue(low, LAUNCH))?;
@@ -137,7 +139,7 @@ fn a_high_block_starts_after_at_most_one_other() -> Result<(), Error> {
     Ok(())
 }
 
-/// How many blocks each stream got of so many, all of them always ready.
+/// Number of blocks that each stream got of so many, all of them always ready.
 fn shares(highs: usize, lows: usize, blocks: usize) -> Result<HashMap<StreamIndex, usize>, Error> {
     let crowd = Crowd::open(Policy::Priority)?;
     let highs: Vec<_> = (0..highs).map(|_| (crowd.high(), FILL)).collect();
@@ -215,7 +217,9 @@ fn low_streams_alone_take_turns() -> Result<(), Error> {
 fn a_stream_that_a_high_one_waits_for_is_high_too() -> Result<(), Error> {
     let crowd = Crowd::open(Policy::Priority)?;
     let crowds: Vec<_> = (0..4).map(|_| crowd.low()).collect();
-    let (low, high, event) = (crowd.low(), crowd.high(), Event::new());
+    let low = crowd.low();
+    let high = crowd.high();
+    let event = Event::new();
     crowd.occupy()?;
     for other in &crowds {
         (0..50).try_for_each(|_| crowd.queue(other, LAUNCH))?;
@@ -242,7 +246,8 @@ fn priority_is_lent_along_a_chain_of_waits() -> Result<(), Error> {
         let crowd = Crowd::open(Policy::Priority)?;
         let crowds: Vec<_> = (0..4).map(|_| crowd.low()).collect();
         let links = [crowd.low(), crowd.low(), crowd.low()];
-        let (high, events) = (crowd.high(), [Event::new(), Event::new(), Event::new()]);
+        let high = crowd.high();
+        let events = [Event::new(), Event::new(), Event::new()];
         crowd.occupy()?;
         for other in &crowds {
             (0..50).try_for_each(|_| crowd.queue(other, LAUNCH))?;
@@ -275,7 +280,8 @@ fn priority_is_lent_along_a_chain_of_waits() -> Result<(), Error> {
 #[test]
 fn a_policy_may_change_while_blocks_wait() -> Result<(), Error> {
     let crowd = Crowd::open(Policy::RoundRobin)?;
-    let (low, high) = (crowd.low(), crowd.high());
+    let low = crowd.low();
+    let high = crowd.high();
     crowd.occupy()?;
     for _ in 0..8 {
         crowd.queue(&low, LAUNCH)?;

@@ -64,21 +64,24 @@ struct Holdings {
 impl Holdings {
     fn new(context: &Context) -> Result<Self, Error> {
         let stream = context.stream(Priority::Low)?;
-        let (program, event) = (stream.allocate(128)?, Event::new());
+        let program = stream.allocate(128)?;
+        let event = Event::new();
         let mut blocks = ControlBlockStream::new();
         blocks.append(ControlBlock::launch(program, Label::default()))?;
         blocks.append(stream.stage(&[1; 16], whole(program, 16)))?;
         blocks.finalize()?;
         let ticket = stream.ticket(stream.record(&event)?);
         let staged = stream.stage(&[1; 16], whole(program, 16));
-        let (context, host) = (context.clone(), HostBuffer::zeroed(128));
+        let context = context.clone();
+        let host = HostBuffer::zeroed(128);
         Ok(Self { context, stream, event, ticket, program, host, blocks, staged })
     }
 
     /// The first call that does not say that the process was forked.
     fn first_that_is_not_refused(self) -> Option<usize> {
         let Self { context, stream, event, ticket, program, host, blocks, staged } = self;
-        let (scheduler, allocator) = (context.scheduler(), context.allocator());
+        let scheduler = context.scheduler();
+        let allocator = context.allocator();
         let range = whole(program, 128);
         let half = |offset| DeviceRange { handle: program, offset, bytes: 64 };
         let launch = ControlBlock::launch(program, Label::default());
@@ -181,7 +184,8 @@ impl Drop for Over<'_> {
 
 /// Keeps every lock of a context in use.
 fn be_busy(context: &Context, is_over: &AtomicBool) -> Result<(), Error> {
-    let (stream, event) = (context.stream(Priority::Low)?, Event::new());
+    let stream = context.stream(Priority::Low)?;
+    let event = Event::new();
     let program = stream.allocate(128)?;
     while !is_over.load(Ordering::Relaxed) {
         stream.copy_staged(&[1; 16], whole(program, 16))?;
@@ -212,7 +216,7 @@ fn forks_with_busy_threads() {
         }
         let _over = Over(&is_over);
         for round in 0..50 {
-            // Of these two contexts, nobody else has anything.
+            // Only this thread uses these two contexts.
             let late = Arc::new(Late::new(NullCard::new(), round));
             let own = [
                 open(late, SchedulerSettings::default()),
@@ -364,7 +368,7 @@ fn uses_and_drops_contexts() {
 }
 
 #[test]
-fn threads_end_when_nobody_has_the_card_any_more() {
+fn threads_end_when_the_last_handle_to_the_card_is_dropped() {
     let status = run("uses_and_drops_contexts", 0, Duration::from_secs(60));
     assert!(status.success(), "{status}");
 }

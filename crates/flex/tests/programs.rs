@@ -1,4 +1,4 @@
-//! Allocations for programs, and what the card is told of them.
+//! Allocations for programs, and what the card is notified of.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +94,7 @@ fn a_program_is_protected_until_it_is_freed() -> Result<(), Error> {
 }
 
 #[test]
-fn what_streams_still_use_stays_protected_and_is_given_to_nobody() -> Result<(), Error> {
+fn what_streams_still_use_stays_protected_and_is_not_given_out() -> Result<(), Error> {
     let (card, clock, allocator) = open(u64::MAX);
     let program = allocator.allocate_program(512)?;
     allocator.record_use(program, LastUse { stream: STREAM, sequence: 5 })?;

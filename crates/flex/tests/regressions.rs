@@ -1,4 +1,4 @@
-//! What the simulation has found, each as small as it gets.
+//! Bugs that the simulation has found, each as small as it gets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use spyre_hal::{
     Started, Token, Trigger,
 };
 
-/// A clock that stands still, and no threads. Nobody may wait.
+/// A clock that stands still, and no threads. No thread may wait.
 #[derive(Debug, Default)]
 struct Still(AtomicU64);
 
@@ -27,7 +27,7 @@ impl Env for Still {
     }
 
     fn park(&self) {
-        panic!("nobody will wake this thread");
+        panic!("no thread will wake this one");
     }
 }
 
@@ -52,7 +52,7 @@ fn failed(why: &str) -> Behaviour {
     Behaviour::Fault(Fault::CopyFailed { why: why.into() })
 }
 
-fn told(result: Result<(), Error>) -> Option<Arc<StreamFault>> {
+fn reported_fault(result: Result<(), Error>) -> Option<Arc<StreamFault>> {
     match result {
         Ok(()) => None,
         Err(Error::Stream(fault)) => Some(fault),
@@ -83,7 +83,7 @@ fn a_block_that_was_running_at_a_reset_is_not_done() {
 
     context.reset().expect("it is reset");
 
-    let fault = told(running.wait()).expect("it never ran to its end");
+    let fault = reported_fault(running.wait()).expect("it never ran to its end");
     assert_eq!(fault.fault, Fault::DeviceReset);
 }
 
@@ -101,10 +101,11 @@ fn a_data_fault_keeps_its_cause_when_the_device_is_lost_later() {
     while card.finish(0) {}
 
     for ticket in [failed, behind] {
-        let fault = told(ticket.wait()).expect("it failed");
+        let fault = reported_fault(ticket.wait()).expect("it failed");
         assert!(matches!(fault.fault, Fault::CopyFailed { .. }), "{fault}");
     }
-    assert!(matches!(told(first.synchronize()).expect("lost").fault, Fault::DeviceLost { .. }));
+    let fault = reported_fault(first.synchronize()).expect("lost");
+    assert!(matches!(fault.fault, Fault::DeviceLost { .. }));
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn a_new_stream_is_not_harmed_by_one_that_was_dropped() {
 }
 
 #[test]
-fn what_failed_after_its_stream_was_dropped_is_not_told_to_the_next() {
+fn what_failed_after_its_stream_was_dropped_is_not_reported_to_the_next() {
     let card = Arc::new(Deferred::new(ScriptedCard::new(MemoryMode::Vf)));
     card.inner().script(Trigger::Nth(1), failed("a bad cable"));
     let context = open(card.clone(), &Arc::default());
@@ -138,7 +139,7 @@ fn what_failed_after_its_stream_was_dropped_is_not_told_to_the_next() {
 }
 
 #[test]
-fn faults_of_several_streams_are_told_one_by_one() {
+fn faults_of_several_streams_are_reported_one_by_one() {
     let card = Arc::new(ScriptedCard::new(MemoryMode::Vf));
     card.script(Trigger::Every(BlockKind::Fill), failed("a bad cable"));
     let context = open(card, &Arc::default());
@@ -147,11 +148,11 @@ fn faults_of_several_streams_are_told_one_by_one() {
         stream.submit([fill(stream)]).expect("queued");
     }
 
-    let faults = [0; 4].map(|_| told(context.synchronize()));
+    let faults = [0; 4].map(|_| reported_fault(context.synchronize()));
 
-    let told = faults.map(|fault| fault.map(|fault| fault.point.stream));
+    let reported = faults.map(|fault| fault.map(|fault| fault.point.stream));
     let [a, b, c] = streams.each_ref().map(|stream| Some(stream.index()));
-    assert_eq!(told, [a, b, c, None]);
+    assert_eq!(reported, [a, b, c, None]);
 }
 
 type Hook<R> = Box<dyn Fn(&Hooked, EngineIndex, Token) -> R + Send + Sync>;
@@ -170,8 +171,10 @@ struct Hooked {
 impl Hooked {
     fn new(engines: u16, is_prompt: bool, start: Hook<Started>, abort: Hook<()>) -> Arc<Self> {
         let description = Description { name: "hooked".to_owned(), engines, is_prompt };
-        let (completions, running) = (Mutex::default(), Mutex::default());
-        let (regions, aborts) = (NullCard::new(), AtomicU64::new(0));
+        let completions = Mutex::default();
+        let running = Mutex::default();
+        let regions = NullCard::new();
+        let aborts = AtomicU64::new(0);
         Arc::new(Self { regions, description, completions, running, aborts, start, abort })
     }
 
@@ -226,7 +229,7 @@ impl Hardware for Hooked {
     }
 }
 
-/// Somebody else's thread, in the middle of a start.
+/// Context for a watchdog that looks in the middle of a start.
 type Late = Arc<Mutex<Option<Context>>>;
 
 fn look(late: &Late) {
@@ -236,7 +239,8 @@ fn look(late: &Late) {
 
 #[test]
 fn a_block_of_a_prompt_card_is_not_hung_before_it_is_known_to_run() {
-    let (late, clock) = (Late::default(), Arc::new(Still(AtomicU64::new(5 * LIMIT))));
+    let late = Late::default();
+    let clock = Arc::new(Still(AtomicU64::new(5 * LIMIT)));
     let watchdog = Arc::clone(&late);
     let start: Hook<Started> = Box::new(move |_, _, _| {
         look(&watchdog);
@@ -255,8 +259,10 @@ fn a_block_of_a_prompt_card_is_not_hung_before_it_is_known_to_run() {
 
 #[test]
 fn a_start_that_was_given_up_leaves_nothing_behind() {
-    let (late, clock) = (Late::default(), Arc::new(Still(AtomicU64::new(LIMIT))));
-    let (watchdog, time) = (Arc::clone(&late), Arc::clone(&clock));
+    let late = Late::default();
+    let clock = Arc::new(Still(AtomicU64::new(LIMIT)));
+    let watchdog = Arc::clone(&late);
+    let time = Arc::clone(&clock);
     let hangs = Arc::new(AtomicU64::new(1));
     let start: Hook<Started> = Box::new(move |_, _, _| {
         if hangs.swap(0, Ordering::Relaxed) == 0 {

@@ -1,4 +1,4 @@
-//! What a reset must not take with it.
+//! State that a reset must keep.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use spyre_hal::{Behaviour, BlockKind, DeviceRange, HostBuffer, MemoryMode, Scrip
 fn the_first_block_after_a_reset_runs_on_a_stream_that_had_nothing_queued() -> Result<(), Error> {
     let card = Arc::new(ScriptedCard::new(MemoryMode::Vf));
     let context = Context::open(card.clone())?;
-    let (idle, busy) = (context.stream(Priority::Low)?, context.stream(Priority::Low)?);
+    let idle = context.stream(Priority::Low)?;
+    let busy = context.stream(Priority::Low)?;
     let memory = DeviceRange::start_of(busy.allocate(128)?, 128);
 
     card.script(Trigger::Next(BlockKind::Fill), Behaviour::Lose);

@@ -1,4 +1,4 @@
-//! In VF mode no address of the device is to be seen.
+//! Addresses of the device are not to be seen in VF mode.
 
 use std::sync::Arc;
 

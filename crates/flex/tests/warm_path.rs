@@ -95,7 +95,8 @@ fn settings(drive: Drive) -> SchedulerSettings {
     SchedulerSettings { drive: Some(drive), queue_blocks, ..SchedulerSettings::default() }
 }
 
-/// What a warm round takes from the heap, `ROUNDS` times, until all of it has ended.
+/// Number of times that warm rounds, `ROUNDS` of them, allocate from the heap until all of them
+/// have ended.
 fn allocations(
     (context, stream): (&Context, &FlexStream),
     mut round: impl FnMut(u64) -> Result<(), Error>,
@@ -133,7 +134,8 @@ fn on_each_drive(
 ) -> Result<(), Error> {
     let _alone = alone();
     for drive in [Drive::Inline, Drive::Workers] {
-        let (card, env) = (Arc::new(NullCard::new()), Arc::new(Counted::default()));
+        let card = Arc::new(NullCard::new());
+        let env = Arc::new(Counted::default());
         let context = Context::open_with(card, Settings::default(), settings(drive), env)?;
         let stream = context.stream(Priority::Low)?;
         let program = stream.allocate(128)?;
@@ -154,7 +156,8 @@ fn a_warm_launch_takes_nothing_from_the_heap() -> Result<(), Error> {
 #[test]
 fn a_warm_event_takes_nothing_from_the_heap() -> Result<(), Error> {
     on_each_drive(|context, stream, program| {
-        let (other, events) = (context.stream(Priority::Low)?, [Event::new(), Event::new()]);
+        let other = context.stream(Priority::Low)?;
+        let events = [Event::new(), Event::new()];
         let counted = allocations((context, stream), |_| {
             other.wait(&events[1])?;
             other.launch(program)?;
@@ -270,7 +273,7 @@ fn is_worker_in_the_kernel() -> bool {
     stats.into_iter().any(|stat| stat.contains("(spyre engine 0) S"))
 }
 
-/// Which helper is to run: set only for the process that is traced.
+/// Variable that names the helper to run: set only for the process that is traced.
 const TRACED: &str = "SPYRE_TEST_TRACED";
 
 #[test]

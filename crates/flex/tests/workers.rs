@@ -1,4 +1,4 @@
-//! Which workers are woken, where there are several.
+//! Workers that are woken, where there are several.
 
 mod support;
 

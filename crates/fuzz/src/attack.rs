@@ -10,7 +10,7 @@ pub(crate) trait Attack {
     fn input(&mut self, seed: u64) -> Verdict;
 }
 
-/// How an input ended.
+/// Outcome of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// An error, before anything was queued.
@@ -21,23 +21,23 @@ pub(crate) enum Outcome {
     Faulted,
 }
 
-/// How an input ended, and the most bytes that it may have taken at once.
+/// Outcome of an input, and the most bytes that it may have taken at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
     pub(crate) outcome: Outcome,
     pub(crate) most_bytes: usize,
 }
 
-/// What programs may take at once for their tiles.
+/// Most bytes that programs may take at once for their tiles.
 const MOST_BYTES: usize = 256 << 20;
 
 impl Verdict {
-    /// Of something that was only read: memory in proportion to it.
+    /// Verdict on an input that was only read: memory in proportion to it.
     pub(crate) fn read(outcome: Outcome, input_bytes: usize) -> Self {
         Self { outcome, most_bytes: (1 << 20) + 64 * input_bytes }
     }
 
-    /// Of something that was launched.
+    /// Verdict on an input that was launched.
     pub(crate) fn launched(outcome: Outcome) -> Self {
         Self { outcome, most_bytes: MOST_BYTES }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Bed {
 struct Slot {
     handle: DeviceHandle,
     host: HostBuffer,
-    /// What the device should hold.
+    /// Bytes that the device should hold.
     known: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Written<'a> {
     Tensors,
 }
 
-/// How many tensors there is memory for.
+/// Number of tensors that there is memory for.
 pub(crate) const TENSORS: usize = 6;
 /// Bytes for each.
 pub(crate) const TENSOR_BYTES: usize = 10 << 10;
@@ -79,7 +79,7 @@ impl Bed {
 
     fn take_slots(&mut self) {
         self.slots.clear();
-        // The first allocation of a card can be named by zeros: it is nobody's.
+        // The first allocation of a card can be named by zeros: no tensor is in it.
         self.stream.flex().allocate(SENTINEL_BYTES as u64).expect("there is room");
         for at in 0..2 * TENSORS + 1 {
             let bytes = if at % 2 == 0 { SENTINEL_BYTES } else { TENSOR_BYTES };
@@ -126,7 +126,7 @@ impl Bed {
         }
     }
 
-    /// How a launch ended, after which the stream goes on.
+    /// Outcome of a launch, after which the stream goes on.
     pub(crate) fn settle(&mut self, launched: Result<(), Error>) -> Outcome {
         let ended = self.stream.synchronize();
         let Some(error) = ended.err().or(launched.err()) else { return Outcome::Ran };
@@ -196,7 +196,8 @@ fn check_slot(
     }
     let changed = (0..known.len()).filter(|&byte| known[byte] != found[byte]);
     let strays: Vec<usize> = changed.filter(|&byte| !may_change[byte]).collect();
-    let (first, count) = (strays.first(), strays.len());
+    let first = strays.first();
+    let count = strays.len();
     assert!(strays.is_empty(), "{count} bytes changed, first {first:?} of slot {at} at {handle}");
 }
 

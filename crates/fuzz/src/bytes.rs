@@ -24,7 +24,8 @@ pub(crate) fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
             }
             6 if bytes.len() >= 32 => {
                 let units = bytes.len() / 16;
-                let (from, to) = (random.below(units) * 16, random.below(units) * 16);
+                let from = random.below(units) * 16;
+                let to = random.below(units) * 16;
                 bytes.copy_within(from..from + 16, to);
             }
             7 if bytes.len() >= 8 => {
@@ -48,7 +49,7 @@ pub(crate) fn seal(bytes: &mut [u8]) {
     bytes[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// What the checksum covers besides the header: a table or an input area is patched.
+/// Bytes that the checksum covers besides the header: a table or an input area is patched.
 fn covered(bytes: &[u8]) -> Option<Range<usize>> {
     let header = bytes.get(..HEADER_BYTES)?;
     let start = match header[..8] {

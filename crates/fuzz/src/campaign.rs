@@ -4,45 +4,45 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::watch::{Place, watch};
+use crate::watch::{Progress, watch};
 use crate::{Kind, Report, Tally, memory};
 
 /// Many inputs of some kinds, on a few threads.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Which kinds.
+    /// Kinds of inputs.
     pub kinds: Vec<Kind>,
     /// The first seed of each kind.
     pub first_seed: u64,
-    /// How many inputs, of all kinds together.
+    /// Number of inputs, of all kinds together.
     pub inputs: u64,
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// What a campaign found.
+/// Findings of a campaign.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// How the inputs ended.
+    /// Outcomes of the inputs.
     pub report: Report,
     /// The largest single allocation, where [`Counting`](crate::Counting) is the allocator.
     pub largest_allocation_bytes: u64,
     /// The most that the process had in memory, over what it began with.
     pub resident_growth_bytes: u64,
-    /// How long it took.
+    /// Time that it took.
     pub took: Duration,
 }
 
 /// A promise that an input broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What the input was.
+    /// Kind of the input.
     pub kind: Kind,
-    /// Where it came from.
+    /// Seed of the input.
     pub seed: u64,
-    /// Where the inputs began that one card was given before.
+    /// First seed of the inputs that the card was given, up to this one.
     pub first_seed: u64,
-    /// What happened.
+    /// Description of what happened.
     pub what: String,
 }
 
@@ -60,18 +60,20 @@ const CHUNK: u64 = 4096;
 /// Tries inputs of one kind, one after the other.
 pub fn fuzz(kind: Kind, first_seed: u64, inputs: u64) -> Result<Report, Box<Violation>> {
     let chunk = Chunk { kind, first_seed, inputs };
-    chunk.run(&Place::new()).map(|tally| Report::of(kind, tally))
+    chunk.run(&Progress::new()).map(|tally| Report::of(kind, tally))
 }
 
 impl Campaign {
     /// Tries all inputs, or stops at the first that breaks a promise.
     pub fn run(&self) -> Result<Findings, Box<Violation>> {
-        let (start, (before, _)) = (Instant::now(), memory::resident_bytes());
+        let start = Instant::now();
+        let (before, _) = memory::resident_bytes();
         let chunks = self.chunks();
-        let places: Vec<Arc<Place>> = (0..self.threads.max(1)).map(|_| Place::new()).collect();
+        let places: Vec<Arc<Progress>> =
+            (0..self.threads.max(1)).map(|_| Progress::new()).collect();
         watch(places.clone());
         let next = AtomicU64::new(0);
-        let work = |place: Arc<Place>| {
+        let work = |place: Arc<Progress>| {
             let mut report = Report::default();
             while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
                 let tally = chunk.run(&place).inspect_err(|_| {
@@ -126,7 +128,7 @@ impl Campaign {
 }
 
 impl Chunk {
-    fn run(self, place: &Place) -> Result<Tally, Box<Violation>> {
+    fn run(self, place: &Progress) -> Result<Tally, Box<Violation>> {
         let mut attack = self.kind.attack();
         let mut tally = Tally::default();
         for seed in self.first_seed..self.first_seed + self.inputs {

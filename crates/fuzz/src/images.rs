@@ -20,13 +20,13 @@ pub(crate) struct Images {
 
 /// The three images of a program.
 struct Program {
-    code: Place,
-    entry: Place,
-    correction: Place,
+    code: StoredImage,
+    entry: StoredImage,
+    correction: StoredImage,
 }
 
 /// An image, and the allocation that holds it.
-struct Place {
+struct StoredImage {
     handle: DeviceHandle,
     image: Vec<u8>,
     room: usize,
@@ -43,7 +43,8 @@ impl Images {
     }
 
     fn load(&mut self) {
-        let (bed, samples) = (&self.bed, &self.samples);
+        let bed = &self.bed;
+        let samples = &self.samples;
         self.programs = samples.iter().map(|sample| Program::new(bed, sample)).collect();
     }
 
@@ -70,7 +71,8 @@ impl Attack for Images {
         if seed.is_multiple_of(64) {
             self.bed.refill(&mut random);
         }
-        let (nth, which) = (random.below(self.programs.len()), random.below(3));
+        let nth = random.below(self.programs.len());
+        let which = random.below(3);
         let program = &self.programs[nth];
         let place = program.places()[which];
         let mut image = place.image.clone();
@@ -91,9 +93,10 @@ impl Attack for Images {
             place.restore(&self.bed);
         }
         self.bed.check(&[Written::Tensors]);
-        match is_sound {
-            true => Verdict::launched(outcome),
-            false => Verdict::read(Outcome::Refused, image.len()),
+        if is_sound {
+            Verdict::launched(outcome)
+        } else {
+            Verdict::read(Outcome::Refused, image.len())
         }
     }
 }
@@ -104,19 +107,19 @@ impl Program {
         let image = output.images[output.steps[0].compute.0 as usize].clone();
         let program = image.program().expect("the first step computes").clone();
         let shape = program.table_shape();
-        let code = Place::new(bed, image.encode());
+        let code = StoredImage::new(bed, image.encode());
         let mut entry =
             EntryImage::new(HandleWords(code.handle.to_words()), shape, 0).expect("a small table");
         fill(bed, sample, &program, entry.table_mut());
         let table = entry.table().to_vec();
-        let entry = Place::new(bed, entry.encode());
+        let entry = StoredImage::new(bed, entry.encode());
         let words = table.len() as u32;
         let patch = Patch { source_word: 0, target_word: 0, words };
         let patches = spyre_artifact::CorrectionProgram::new(words, words, vec![patch])
             .expect("inside the table");
         let mut correction = CorrectionImage::new(HandleWords(entry.handle.to_words()), patches);
         correction.input_mut().copy_from_slice(&table);
-        let correction = Place::new(bed, correction.encode());
+        let correction = StoredImage::new(bed, correction.encode());
         let program = Self { code, entry, correction };
         for launched in [&program.correction, &program.entry] {
             bed.stream.flex().launch(launched.handle).expect("queued");
@@ -125,7 +128,7 @@ impl Program {
         program
     }
 
-    fn places(&self) -> [&Place; 3] {
+    fn places(&self) -> [&StoredImage; 3] {
         [&self.code, &self.entry, &self.correction]
     }
 }
@@ -133,16 +136,19 @@ impl Program {
 /// Fills the table of the first step's program, as a launch would.
 fn fill(bed: &Bed, sample: &Sample, program: &spyre_artifact::Program, table: &mut [u64]) {
     use spyre_artifact::{Binding, Dim, Operand, OperandWords, ScalarWord};
-    let (output, shape) = (&sample.output, program.table_shape());
-    let (step, tensors) = (&output.steps[0], tensors(bed, output, &sample.shapes));
+    let output = &sample.output;
+    let shape = program.table_shape();
+    let step = &output.steps[0];
+    let tensors = tensors(bed, output, &sample.shapes);
     let metadata = &output.tensor_input_metadata;
     for (at, binding) in step.bindings.iter().enumerate() {
-        // Memory of a plan's own lies where the last tensor does: nobody compares numbers here.
+        // Memory of a plan's own lies where the last tensor does: no check compares numbers here.
         let nth = match *binding {
             Binding::Tensor(nth) => nth as usize,
             Binding::Intermediate(_) => tensors.len() - 1,
         };
-        let (tensor, operand) = (&tensors[nth], &program.operands()[at]);
+        let tensor = &tensors[nth];
+        let operand = &program.operands()[at];
         let layout = spyre_layout::SpyreTensorLayout::contiguous(tensor.shape(), operand.format)
             .expect("a layout");
         let handle = HandleWords(tensor.device_handle().to_words());
@@ -170,7 +176,7 @@ fn fill(bed: &Bed, sample: &Sample, program: &spyre_artifact::Program, table: &m
     }
 }
 
-impl Place {
+impl StoredImage {
     fn new(bed: &Bed, image: Vec<u8>) -> Self {
         let room = image.len() + SPARE_BYTES;
         let handle = bed.stream.flex().allocate_program(room as u64).expect("there is room");
@@ -196,7 +202,7 @@ impl Place {
         Ok(())
     }
 
-    /// Whether the allocation holds an image once these bytes are written to it.
+    /// Returns true if the allocation holds an image once these bytes are written to it.
     fn is_sound(&self, bytes: &[u8]) -> bool {
         let mut memory = self.image.clone();
         memory.resize(self.room, 0);

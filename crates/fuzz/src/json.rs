@@ -57,7 +57,8 @@ const VALUES: [&str; 8] = ["null", "true", "[]", "{}", "[0]", "{\"tensor\":0}", 
 
 impl Json {
     pub(crate) fn new(text: &[u8]) -> Self {
-        let (mut tokens, mut at) = (Vec::new(), 0);
+        let mut tokens = Vec::new();
+        let mut at = 0;
         while at < text.len() {
             let end = at + token_bytes(&text[at..]);
             if !text[at].is_ascii_whitespace() {
@@ -158,7 +159,7 @@ fn garbage(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// How long the token at the front is.
+/// Bytes of the token at the front.
 fn token_bytes(text: &[u8]) -> usize {
     match text[0] {
         b'"' => {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// What an input is.
+/// Kind of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Kind {
     /// The text of a plan, and the files beside it.
@@ -17,7 +17,7 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Manifests, Self::Images, Self::Plans, Self::Words];
 
-    /// Of twenty inputs, how many are of this kind.
+    /// Number of inputs of this kind, of twenty.
     pub(crate) fn share(self) -> u64 {
         match self {
             Self::Manifests | Self::Words => 6,

@@ -13,7 +13,7 @@ use spyre_runtime::{
 use crate::bed::{Bed, TENSORS, Written};
 use crate::random::Random;
 
-/// What a plan is launched with.
+/// Tensors and scalars that a plan is launched with.
 pub(crate) struct Launch {
     tensors: Vec<SpyreTensor>,
     scalars: Vec<u64>,
@@ -56,9 +56,10 @@ impl Launch {
         let mut tensors: Vec<SpyreTensor> = Vec::new();
         for (at, expected) in output.tensor_input_metadata.iter().enumerate() {
             let shared = random.one_in(20) && !tensors.is_empty();
-            let tensor = match shared {
-                true => Some(tensors[random.below(tensors.len())].clone()),
-                false => tensor(bed, slots.get(at).copied(), expected, &extents, random),
+            let tensor = if shared {
+                Some(tensors[random.below(tensors.len())].clone())
+            } else {
+                tensor(bed, slots.get(at).copied(), expected, &extents, random)
             };
             tensors.extend(tensor);
         }
@@ -112,23 +113,27 @@ impl Launch {
         }
     }
 
-    /// What the launch may have written.
+    /// Bytes that the launch may have written.
     pub(crate) fn written(&self, output: &CompilerOutput, is_exact: bool) -> Vec<Written<'_>> {
         let roles = output.tensor_input_metadata.iter().map(|tensor| tensor.role.is_written());
         let written = self.tensors.iter().zip(roles).filter(|(_, is_written)| *is_written);
         written
-            .map(|(tensor, _)| match is_exact && self.way != Way::Handles {
-                true => Written::View(tensor),
-                false => Written::Storage(tensor),
+            .map(|(tensor, _)| {
+                if is_exact && self.way != Way::Handles {
+                    Written::View(tensor)
+                } else {
+                    Written::Storage(tensor)
+                }
             })
             .collect()
     }
 }
 
-/// How long each dim is, by its name.
+/// Length of each dim, by its name.
 fn extents<'a>(output: &'a CompilerOutput, random: &mut Random) -> BTreeMap<&'a str, usize> {
     let mut extents = BTreeMap::new();
-    let (mut elements, mut tiles) = (MOST_ELEMENTS, MOST_TILES);
+    let mut elements = MOST_ELEMENTS;
+    let mut tiles = MOST_TILES;
     let dims = output.tensor_input_metadata.iter().flat_map(|tensor| &tensor.dims);
     for dim in dims {
         if extents.contains_key(dim.name.as_str()) {
@@ -221,7 +226,8 @@ fn spoil(tensors: &mut Vec<SpyreTensor>, bed: &Bed, random: &mut Random) {
     let with = |handle, layout: &SpyreTensorLayout, dtype, view: &View| {
         SpyreTensor::at(&bed.device, handle, layout.clone(), dtype, view.clone())
     };
-    let (layout, view) = (tensor.layout(), tensor.view());
+    let layout = tensor.layout();
+    let view = tensor.view();
     let other = tensors[random.below(last + 1)].device_handle();
     let changed = match random.below(9) {
         0 => {

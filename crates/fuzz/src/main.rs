@@ -12,7 +12,7 @@ static ALLOCATOR: Counting = Counting;
 /// Hands hostile plans, images and tables to the stack, and looks whether it keeps its promises.
 #[derive(Parser)]
 struct Arguments {
-    /// How many inputs, of all kinds together.
+    /// Number of inputs, of all kinds together.
     #[arg(long, default_value_t = 100_000)]
     inputs: u64,
     /// The first seed of each kind.
@@ -24,7 +24,7 @@ struct Arguments {
     /// Only the input of the seed.
     #[arg(long, requires = "kind")]
     only: bool,
-    /// How many threads.
+    /// Number of threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
 }

@@ -78,7 +78,7 @@ fn exchange(text: &mut Vec<u8>, old: &str, new: &str) {
     }
 }
 
-/// What was taken is whole: it can be written and read again, and it is a plan.
+/// Checks that a plan that was taken is whole: it can be written and read again, and it is a plan.
 fn check_taken(plan: CompilerOutput) {
     let files: BTreeMap<String, Vec<u8>> =
         plan.to_files().expect("what was read can be written").into_iter().collect();

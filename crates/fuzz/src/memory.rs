@@ -1,4 +1,4 @@
-//! How much memory is taken at once, and in all.
+//! Memory that is taken at once, and in all.
 #![allow(unsafe_code, reason = "an allocator that notes the largest request")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -38,7 +38,7 @@ pub(crate) fn largest() -> usize {
     LARGEST.load(Ordering::Relaxed)
 }
 
-/// What the process has in memory now, and the most that it ever had; zeros if nobody tells.
+/// Bytes that the process has in memory now, and the most that it ever had; zeros if the system does not say.
 pub(crate) fn resident_bytes() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {

@@ -26,7 +26,7 @@ struct Current {
     /// `None` if it was refused.
     plan: Option<ExecutionPlan>,
     output: CompilerOutput,
-    /// Whether all of every table comes from the tensors: then only their elements are written.
+    /// True if all of every table comes from the tensors: then only their elements are written.
     is_exact: bool,
 }
 
@@ -146,7 +146,7 @@ impl Draft {
         self.corrections.push((CorrectionMetadata::new(words), packets));
     }
 
-    /// Some of the words, in any order; init packets fill the rest, or nobody does.
+    /// Some of the words, in any order. Init packets fill most of the rest, and some stay unfilled.
     fn part_of(
         &mut self,
         mut words: Vec<CorrectionWord>,
@@ -312,7 +312,8 @@ fn correction(words: &[CorrectionWord], program: &Program) -> CorrectionProgram 
         Some(Patch { source_word: source as u32, target_word: target? as u32, words: 1 })
     });
     let patches = patches.collect();
-    let (input, table) = (words.len() as u32, shape.words() as u32);
+    let input = words.len() as u32;
+    let table = shape.words() as u32;
     CorrectionProgram::new(input, table, patches).expect("each word has a place")
 }
 

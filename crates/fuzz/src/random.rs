@@ -26,7 +26,7 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// A number that somebody may have forgotten: small, at an edge of its type, or any.
+    /// A number that a check may have forgotten: small, at an edge of its type, or any.
     pub(crate) fn word(&mut self) -> u64 {
         let near = self.number() % 5;
         match self.below(6) {

@@ -3,10 +3,10 @@ use std::ops::AddAssign;
 
 use crate::{Findings, Kind};
 
-/// How inputs of one kind ended.
+/// Outcomes of inputs of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many there were.
+    /// Number of inputs.
     pub inputs: u64,
     /// Refused with an error; nothing was queued.
     pub refused: u64,
@@ -16,7 +16,7 @@ pub struct Tally {
     pub faulted: u64,
 }
 
-/// How inputs of all kinds ended.
+/// Outcomes of inputs of all kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     tallies: [Tally; Kind::ALL.len()],
@@ -34,7 +34,7 @@ impl Report {
         self.tallies[kind as usize]
     }
 
-    /// How many inputs there were.
+    /// Number of inputs, of all kinds.
     pub fn inputs(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.inputs).sum()
     }

@@ -56,8 +56,11 @@ fn everything_plan() -> Sample {
 /// A little of everything: loops, loads, a product, reductions, choices, stores.
 pub(crate) fn everything() -> Program {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
-    let (flag, limit) = (code.scalar_word(), code.scalar_word());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
+    let flag = code.scalar_word();
+    let limit = code.scalar_word();
     let a = code.operand(IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(IeeeFp32, Access::Read, [k, n]);
     let c = code.operand(IeeeFp32, Access::Both, [m, n]);
@@ -83,7 +86,8 @@ pub(crate) fn everything() -> Program {
             let [places, sorted] = code.order(OrderOp::Descending, tile, k);
             let summed = code.scan(ScanOp::Sum, sorted, carry, k);
             let summed = code.convert(Lane::I64, summed);
-            let (length, index) = (code.extent(k), code.index(k));
+            let length = code.extent(k);
+            let index = code.index(k);
             let bits = code.random(1, summed, length, index);
             let mixed = code.binary(BinaryOp::Xor, bits, places);
             code.seek(SeekOp::ArgMax, best, at, mixed, k);

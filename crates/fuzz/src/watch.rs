@@ -8,9 +8,9 @@ use crate::Kind;
 
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What a thread is at.
+/// Input that a thread is at.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Progress {
     start: Instant,
     kind: AtomicU64,
     seed: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct Place {
     since: AtomicU64,
 }
 
-impl Place {
+impl Progress {
     pub(crate) fn new() -> Arc<Self> {
         let [kind, seed, since] = [(); 3].map(|()| AtomicU64::new(0));
         Arc::new(Self { start: Instant::now(), kind, seed, since })
@@ -46,7 +46,7 @@ impl Place {
 
 /// Looks after these threads until they have let go of their places.
 #[expect(clippy::print_stderr, reason = "the last words of the process")]
-pub(crate) fn watch(places: Vec<Arc<Place>>) {
+pub(crate) fn watch(places: Vec<Arc<Progress>>) {
     let body = move || {
         while places.iter().any(|place| Arc::strong_count(place) > 1) {
             std::thread::sleep(Duration::from_millis(100));

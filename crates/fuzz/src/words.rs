@@ -24,7 +24,7 @@ struct Loaded {
     correction: DeviceHandle,
     entry: DeviceHandle,
     input: Vec<u64>,
-    /// How many operands its program has.
+    /// Number of operands of its program.
     operands: usize,
 }
 
@@ -36,7 +36,8 @@ impl Words {
     }
 
     fn load(&mut self) {
-        let (bed, samples) = (&self.bed, &self.samples);
+        let bed = &self.bed;
+        let samples = &self.samples;
         self.loaded = samples.iter().map(|sample| Loaded::new(bed, sample)).collect();
         let written = [Written::Tensors];
         self.bed.check(&written);
@@ -44,7 +45,8 @@ impl Words {
 
     fn launch(stream: &SpyreStream, step: &Loaded, words: &[u64]) -> Result<(), Error> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let (handle, offset) = (step.correction, HEADER_BYTES as u64);
+        let handle = step.correction;
+        let offset = HEADER_BYTES as u64;
         let target = DeviceRange { handle, offset, bytes: bytes.len() as u64 };
         stream.flex().copy_staged(&bytes, target)?;
         stream.flex().launch(step.correction)?;
@@ -86,7 +88,8 @@ fn change(words: &mut [u64], operands: usize, random: &mut Random) {
         0 | 1 => words[at] = random.word(),
         2 => words[at] = words[at].wrapping_add(random.below(9) as u64).wrapping_sub(4),
         _ if operands > 1 && words.len() >= operands * OPERAND_WORDS => {
-            let (from, to) = (random.below(operands), random.below(operands));
+            let from = random.below(operands);
+            let to = random.below(operands);
             let field = random.below(OPERAND_WORDS);
             let fields = if random.one_in(2) { 0..OPERAND_WORDS } else { field..field + 1 };
             for field in fields {

@@ -1,4 +1,4 @@
-//! What every [`Hardware`] must do, as tests.
+//! Tests of what every [`Hardware`] must do.
 //!
 //! Each case checks items of the contract on [`Hardware`], by their numbers; [`CASES`] lists them
 //! all. One line runs them on a hardware, each as a test of its own:
@@ -40,7 +40,7 @@ pub use driver::Driver;
 pub use subject::{Ending, Subject};
 pub use table::{CASES, Case, Needs};
 
-/// How a case went, if it did not fail.
+/// Result of a case that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The hardware did what it should.
@@ -66,7 +66,7 @@ pub fn check(name: &str, open: &dyn Fn() -> Subject) -> Verdict {
     Verdict::Passed
 }
 
-/// The same, as a test that prints why it was skipped.
+/// Like [`check`], as a test that prints why it was skipped.
 #[expect(clippy::print_stdout, reason = "it is part of what a test says")]
 pub fn test<S: Into<Subject>>(name: &str, open: impl Fn() -> S) {
     if let Verdict::Skipped(lack) = check(name, &|| open().into()) {

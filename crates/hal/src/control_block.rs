@@ -4,8 +4,8 @@ use std::sync::Arc;
 use spyre_layout::DmaNest;
 
 use crate::{
-    DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label, Loan,
-    StagedCopy, StreamPoint, Vouched,
+    CheckedOperands, DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label,
+    Loan, StagedCopy, StreamPoint,
 };
 
 /// More bytes than can be copied in a few milliseconds.
@@ -26,33 +26,33 @@ pub enum ControlBlock {
     CopyDevice(Box<CopyDevice>),
     /// Device memory to the memory of another card.
     CopyPeer(Box<CopyPeer>),
-    /// The same few bytes, again and again.
+    /// A few bytes, again and again.
     Fill {
-        /// What to write.
+        /// Bytes to write.
         pattern: Pattern,
-        /// Where to.
+        /// Target range.
         target: DeviceRange,
     },
     /// A program that lies in device memory.
     Launch {
-        /// Where it lies.
+        /// Handle of the program.
         program: DeviceHandle,
-        /// What it is called.
+        /// Name of the launch.
         label: Label,
-        /// For what it uses, if whoever queued it has checked that.
-        vouched: Vouched,
-        /// Whether it may take many milliseconds: a host that waits leaves it to a worker.
+        /// Fingerprint of the ranges that it uses, if the scheduler has checked them.
+        checked_operands: CheckedOperands,
+        /// True if it may take many milliseconds: a host that waits leaves it to a worker.
         is_long: bool,
     },
     /// A function of the host, in its turn.
     HostCallback(HostCallback),
-    /// Notes that the stream has come this far, and when, if somebody wants to know.
+    /// Notes that the stream has come this far, and the time if there is a cell for it.
     RecordEvent(Option<Arc<EventCell>>),
     /// Waits until another stream has come that far.
     WaitEvent(StreamPoint),
 }
 
-/// Which of the [`ControlBlock`]s.
+/// Kind of [`ControlBlock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "they are the variants of ControlBlock")]
 pub enum BlockKind {
@@ -72,42 +72,42 @@ pub enum BlockKind {
 pub struct CopyToDevice {
     /// The host's bytes: without a nest, at least as many as the target's.
     pub source: HostSource,
-    /// Where to.
+    /// Target range.
     pub target: DeviceRange,
-    /// How elements are permuted and converted; without it, bytes as they are.
+    /// Permutation and conversion of elements; without it, bytes as they are.
     pub nest: Option<Arc<DmaNest>>,
 }
 
 /// Device memory to host memory.
 #[derive(Debug)]
 pub struct CopyFromDevice {
-    /// Where from.
+    /// Source range.
     pub source: DeviceRange,
     /// The host's bytes: without a nest, at least as many as the source's.
     pub target: HostTarget,
-    /// How elements are permuted and converted; without it, bytes as they are.
+    /// Permutation and conversion of elements; without it, bytes as they are.
     pub nest: Option<Arc<DmaNest>>,
 }
 
 /// Device memory to device memory of the same card.
 #[derive(Clone, Debug)]
 pub struct CopyDevice {
-    /// Where from.
+    /// Source range.
     pub source: DeviceRange,
-    /// Where to. The two do not overlap.
+    /// Target range. The two do not overlap.
     pub target: DeviceRange,
-    /// How elements are permuted and converted; without it, bytes as they are.
+    /// Permutation and conversion of elements; without it, bytes as they are.
     pub nest: Option<Arc<DmaNest>>,
 }
 
 /// Device memory to the memory of another card: bytes as they are.
 #[derive(Clone, Debug)]
 pub struct CopyPeer {
-    /// Where from, on the card that carries the block out.
+    /// Source range, on the card that carries the block out.
     pub source: DeviceRange,
     /// The other card.
     pub peer: Arc<dyn Hardware>,
-    /// Where to, on the other card.
+    /// Target range, on the other card.
     pub target: DeviceRange,
 }
 
@@ -122,13 +122,13 @@ pub struct Pattern {
 pub struct HostCallback(Box<dyn FnOnce() -> Result<(), String> + Send>);
 
 impl ControlBlock {
-    /// A launch that nobody vouches for.
+    /// A launch whose operands were not checked.
     #[inline(always)]
     pub fn launch(program: DeviceHandle, label: Label) -> Self {
-        Self::Launch { program, label, vouched: Vouched::NONE, is_long: false }
+        Self::Launch { program, label, checked_operands: CheckedOperands::NONE, is_long: false }
     }
 
-    /// The same block; if it is a launch, one that may take long.
+    /// Sets whether a launch may take long; other blocks stay as they are.
     #[inline(always)]
     #[must_use]
     pub fn lasting(mut self, lasts: bool) -> Self {
@@ -138,7 +138,7 @@ impl ControlBlock {
         self
     }
 
-    /// Whether it may take many milliseconds.
+    /// Returns true if it may take many milliseconds.
     #[inline]
     pub fn is_long(&self) -> bool {
         if let Self::Launch { is_long, .. } = self {
@@ -157,15 +157,15 @@ impl ControlBlock {
         }
     }
 
-    /// Vouches for what a launch uses, or has nobody do so.
+    /// Sets which operands of a launch were checked.
     #[inline]
-    pub fn set_vouched(&mut self, by_queue: Vouched) {
-        if let Self::Launch { vouched, .. } = self {
-            *vouched = by_queue;
+    pub fn set_checked_operands(&mut self, by_scheduler: CheckedOperands) {
+        if let Self::Launch { checked_operands, .. } = self {
+            *checked_operands = by_scheduler;
         }
     }
 
-    /// Which one it is.
+    /// Kind of the block.
     #[inline]
     pub fn kind(&self) -> BlockKind {
         match self {
@@ -181,7 +181,7 @@ impl ControlBlock {
         }
     }
 
-    /// What it is called, if it is a launch that has a name.
+    /// Name of the block, if it is a launch that has one.
     #[inline]
     pub fn label(&self) -> Label {
         match self {

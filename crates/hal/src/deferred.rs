@@ -13,7 +13,7 @@ use crate::{
 };
 use lanes::{Found, Lanes, Waiting};
 
-/// A hardware whose blocks wait until somebody says which is next.
+/// A hardware whose blocks wait until its owner says which is next.
 ///
 /// It has no thread: a simulator that wants every order of completions calls
 /// [`finish`](Self::finish) itself, and [`Late`](crate::Late) does so on a thread of its own.
@@ -33,7 +33,7 @@ pub struct Deferred<H: Hardware> {
     is_inner_prompt: bool,
 }
 
-/// How long to wait for a call into the hardware before asking it again to end.
+/// Time to wait for a call into the hardware before asking it again to end.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl<H: Hardware> Deferred<H> {
@@ -52,7 +52,7 @@ impl<H: Hardware> Deferred<H> {
         &self.hardware
     }
 
-    /// How many blocks wait to be carried out. Those that hang in the hardware do not count.
+    /// Number of blocks that wait to be carried out. Those that hang in the hardware do not count.
     pub fn pending(&self) -> usize {
         self.lanes.waiting()
     }
@@ -77,7 +77,7 @@ impl<H: Hardware> Deferred<H> {
         self.lanes.wait_for_work()
     }
 
-    /// Ends everything; whoever waits for work is told that there is none.
+    /// Ends everything, and notifies threads that wait for work that there is none.
     pub(crate) fn close(&self) {
         self.lanes.close();
         self.reset();
@@ -93,8 +93,8 @@ impl<H: Hardware> Deferred<H> {
         self.lanes.report(engine, token, Err(fault));
     }
 
-    /// A hardware that is not prompt carries the block out inside `start`, where it must be told.
-    /// An abort that comes just before does nothing, so it is repeated.
+    /// Aborts a block inside `start`, where a hardware that is not prompt carries it out. An abort that
+    /// comes just before does nothing, so it is repeated.
     fn abort_inside(&self, engine: EngineIndex, token: Token) {
         self.hardware.abort(engine, token);
         while !self.lanes.has_left_within(engine, token, PATIENCE) {
@@ -139,7 +139,7 @@ impl<H: Hardware> Hardware for Deferred<H> {
     }
 
     /// A start that was under way when the hardware was reset may have come after it: so the last
-    /// reset comes when nobody is inside any more. What hangs inside ends only by a reset.
+    /// reset comes when no thread is inside any more. What hangs inside ends only by a reset.
     fn reset(&self) {
         let waiting = self.lanes.begin_reset();
         waiting.into_iter().for_each(|waiting| self.end(waiting, lost()));
@@ -165,7 +165,7 @@ impl<H: Hardware> Drop for Deferred<H> {
     }
 }
 
-/// What the hardware itself reports later.
+/// Passes on what the hardware itself reports later.
 #[derive(Debug)]
 struct Forward(Arc<Lanes>);
 

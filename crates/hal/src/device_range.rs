@@ -7,9 +7,9 @@ use crate::DeviceHandle;
 pub struct DeviceRange {
     /// The allocation.
     pub handle: DeviceHandle,
-    /// From its start.
+    /// Bytes from its start to the first one.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -19,7 +19,7 @@ impl DeviceRange {
         Self { handle, offset: 0, bytes }
     }
 
-    /// Whether the two share a byte. Ranges of different allocations never do.
+    /// Returns true if the two share a byte. Ranges of different allocations never do.
     pub fn overlaps(&self, other: &Self) -> bool {
         let reaches = |a: &Self, b: &Self| a.offset < b.offset.saturating_add(b.bytes);
         self.handle == other.handle

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which stream of a card.
+/// Index of a stream on its card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamIndex(pub u16);
 
@@ -13,9 +13,10 @@ pub struct StreamPoint {
     pub sequence: u64,
 }
 
-/// When an event was reached: what a record block leaves behind.
+/// Time at which an event was reached: what a record block leaves behind.
 ///
-/// It has its cache lines to itself: who reaches it writes here, who records it counts references.
+/// It has its cache lines to itself: the thread that reaches it writes here, the one that records it
+/// counts references.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct EventCell {

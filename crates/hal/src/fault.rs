@@ -1,6 +1,6 @@
 use crate::{DeviceHandle, DeviceRange};
 
-/// What went wrong while a device carried a block out: what a caller could not foresee.
+/// Failure of a device to carry a block out, which a caller could not foresee.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -27,7 +27,7 @@ pub enum Fault {
     #[error("cancelled, as the host was interrupted")]
     Interrupted,
 
-    /// What lies at the handle is no program that this device runs.
+    /// Content at the handle that is no program of this device.
     #[error("{program} holds no program that runs: {why}")]
     BadProgram { program: DeviceHandle, why: Box<str> },
 
@@ -56,7 +56,7 @@ pub enum Fault {
     DeviceLost { why: Box<str> },
 }
 
-/// How far a fault reaches, and what ends it.
+/// Reach of a fault, and what ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// The data was bad. The stream goes on once the fault was reported.
@@ -67,11 +67,11 @@ pub enum Severity {
     Lost,
 }
 
-/// How a block ended.
+/// Result of a block.
 pub type Outcome = Result<(), Fault>;
 
 impl Fault {
-    /// How far it reaches.
+    /// Reach of the fault.
     pub fn severity(&self) -> Severity {
         match self {
             Self::CallbackFailed { .. }

@@ -10,13 +10,13 @@ pub struct PFDeviceHandle {
 /// A place in one of a few large regions: no physical address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VFDeviceHandle {
-    /// Which region.
+    /// Index of the region.
     pub region_id: u16,
     /// Bytes from its start.
     pub vf_offset: u64,
 }
 
-/// Where a handle points, by the mode of its card.
+/// Place that a handle points to, by the mode of its card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Location {
     /// Physical function.
@@ -25,14 +25,14 @@ pub enum Location {
     Vf(VFDeviceHandle),
 }
 
-/// What tells a live handle from a stale, foreign or freed one.
+/// Tag that tells a live handle from a stale, foreign or freed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandleTag {
-    /// Which life of the card: a reset starts a new one.
+    /// Life of the card: a reset starts a new one.
     pub epoch: u16,
-    /// Which use of the slot.
+    /// Use of the slot: each has a number of its own.
     pub generation: u32,
-    /// Where the allocator keeps its record.
+    /// Slot in which the allocator keeps its record.
     pub slot: u32,
 }
 
@@ -58,7 +58,7 @@ impl DeviceHandle {
         Self::new(place.vf_offset, Some(place.region_id), tag)
     }
 
-    /// Where it points.
+    /// Place that it points to.
     pub fn location(&self) -> Location {
         match self.region {
             None => Location::Pf(PFDeviceHandle { physical_address: self.address }),
@@ -66,7 +66,7 @@ impl DeviceHandle {
         }
     }
 
-    /// What it is checked by.
+    /// Tag by which it is checked.
     #[inline]
     pub fn tag(&self) -> HandleTag {
         HandleTag { epoch: self.epoch, generation: self.generation, slot: self.slot }

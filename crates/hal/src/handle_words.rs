@@ -1,4 +1,4 @@
-//! How a device handle is written in device memory, in one place: a runtime writes what cards read.
+//! Encoding of a device handle in device memory, in one place: a runtime writes what cards read.
 //!
 //! | word | bits | what |
 //! |---|---|---|
@@ -36,7 +36,8 @@ impl DeviceHandle {
 
     /// The handle in these words; `None` if they name nothing.
     pub fn from_words([address, tag, place]: [u64; 3]) -> Option<Self> {
-        let (region_id, mode) = ((place >> 16) as u16, (place >> 32) as u32);
+        let region_id = (place >> 16) as u16;
+        let mode = (place >> 32) as u32;
         let tag =
             HandleTag { epoch: place as u16, generation: (tag >> 32) as u32, slot: tag as u32 };
         match (mode, region_id) {

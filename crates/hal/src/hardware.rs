@@ -11,19 +11,19 @@ pub struct EngineIndex(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u64);
 
-/// What a device says about itself.
+/// Description that a device gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// What it is called.
+    /// Name of the device.
     pub name: String,
-    /// How many blocks it carries out at a time: one today.
+    /// Number of blocks that it carries out at a time: one today.
     pub engines: u16,
-    /// Whether `start` returns at once, however long the block takes. If not, the runtime starts
+    /// True if `start` returns at once, however long the block takes. If not, the runtime starts
     /// blocks on a thread of their own.
     pub is_prompt: bool,
 }
 
-/// What became of a block that was started.
+/// State of a block after `start`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Started {
     /// It is done.
@@ -32,7 +32,7 @@ pub enum Started {
     Later,
 }
 
-/// Where a device reports blocks that were done after `start` had returned.
+/// Receiver of a device's reports of blocks that were done after `start` had returned.
 pub trait Completions: Debug + Send + Sync {
     /// The block that was started with this token has ended. May be called on any thread, also
     /// before the `start` that it belongs to has returned.
@@ -73,7 +73,7 @@ pub trait Completions: Debug + Send + Sync {
 ///     that would touch it ends in a fault and has written nothing; so does a launch from
 ///     elsewhere. What a copy has changed is what the next launch runs.
 pub trait Hardware: Regions {
-    /// What it is. Always the same.
+    /// Description of the device. Always the same.
     fn description(&self) -> Description;
 
     /// Says where completions are to be reported. Called before the first `start`, and again when
@@ -90,8 +90,8 @@ pub trait Hardware: Regions {
     /// Ends everything and starts anew.
     fn reset(&self);
 
-    /// What the engine's last block, which has ended, would have taken on a real card: the same for
-    /// the same block each time. Zero where nobody knows, and for a block that failed.
+    /// Time that the engine's last block, which has ended, would have taken on a real card: the same
+    /// for the same block each time. Zero where there is no model, and for a block that failed.
     fn modelled_nanoseconds(&self, _engine: EngineIndex) -> u64 {
         0
     }

@@ -21,7 +21,7 @@ type Bytes = Box<[u8]>;
 /// use spyre_hal::HostBuffer;
 ///
 /// let buffer = HostBuffer::from(vec![1, 2, 3]);
-/// let lent = buffer.lend_to_write().expect("nobody uses it");
+/// let lent = buffer.lend_to_write().expect("it is not lent");
 /// assert!(buffer.read().is_err());
 /// drop(lent);
 /// assert_eq!(buffer.read().expect("it is back")[..], [1, 2, 3]);
@@ -37,12 +37,12 @@ pub struct HostBuffer {
 pub struct HostBusy;
 
 impl HostBuffer {
-    /// So many zeros.
+    /// A buffer of this many zeros.
     pub fn zeroed(bytes: usize) -> Self {
         Self::from(vec![0; bytes])
     }
 
-    /// How many bytes it holds, if no copy is writing them.
+    /// Number of bytes that it holds, if no copy is writing them.
     pub fn bytes(&self) -> Result<usize, HostBusy> {
         self.read().map(|bytes| bytes.len())
     }
@@ -60,13 +60,13 @@ impl HostBuffer {
         Ok(RwLockWriteGuard::map(guard, |bytes| &mut **bytes))
     }
 
-    /// For a block that reads the bytes.
+    /// Lends the bytes to a block that reads them.
     pub fn lend_to_read(&self) -> Result<HostSource, HostBusy> {
         let guard = self.bytes.try_read_arc().ok_or(HostBusy)?;
         Ok(HostSource(Source::Buffer(guard)))
     }
 
-    /// For a block that writes the bytes.
+    /// Lends the bytes to a block that writes them.
     pub fn lend_to_write(&self) -> Result<HostTarget, HostBusy> {
         let guard = self.bytes.try_write_arc().ok_or(HostBusy)?;
         Ok(HostTarget(Target::Buffer(guard)))
@@ -109,7 +109,7 @@ impl HostSource {
     /// Bytes that exist elsewhere, and that `keep_alive` keeps there.
     ///
     /// # Safety
-    /// Until the block has completed, the bytes stay readable, and nobody writes them.
+    /// Until the block has completed, the bytes stay readable, and no code writes them.
     pub unsafe fn foreign(
         bytes: *const u8,
         length: usize,
@@ -157,8 +157,8 @@ impl HostTarget {
     /// Bytes that exist elsewhere, and that `keep_alive` keeps there.
     ///
     /// # Safety
-    /// Until the block has completed, the bytes stay writable, and nobody else reads or writes
-    /// them.
+    /// Until the block has completed, the bytes stay writable, and no code but the block's reads or
+    /// writes them.
     pub unsafe fn foreign(
         bytes: *mut u8,
         length: usize,
@@ -262,7 +262,7 @@ impl Foreign {
     }
 
     /// # Safety
-    /// The bytes are readable, and nobody writes them.
+    /// The bytes are readable, and no code writes them.
     unsafe fn slice(&self) -> &[u8] {
         match self.length {
             0 => &[],

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 
-/// What a caller calls a launch. Names are kept once for the whole process; the default has none.
+/// Name that a caller gives a launch. Names are kept once for the whole process; the default has none.
 ///
 /// ```
 /// use spyre_hal::Label;

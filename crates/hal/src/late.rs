@@ -33,7 +33,8 @@ impl<H: Hardware + 'static> Late<H> {
         let threads = if deferred.is_inner_prompt() { 1 } else { deferred.description().engines };
         let mut seeds = Random::new(seed);
         let begin = |_| {
-            let (deferred, random) = (deferred.clone(), Random::new(seeds.number()));
+            let deferred = deferred.clone();
+            let random = Random::new(seeds.number());
             thread::spawn(move || work(&deferred, random))
         };
         let threads = (0..threads).map(begin).collect();
@@ -95,7 +96,7 @@ impl<H: Hardware + 'static> Drop for Late<H> {
         // A report may drop the last owner, on one of these threads: that one ends by itself.
         let own = thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != own) {
-            // It panicked only if the hardware did; there is nobody here to tell.
+            // It panicked only if the hardware did; there is no caller here to report it to.
             let _ = thread.join();
         }
     }

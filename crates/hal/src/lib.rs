@@ -15,6 +15,7 @@
 //! ```
 
 mod cache_line;
+mod checked_operands;
 pub mod conformance;
 mod control_block;
 mod deferred;
@@ -35,9 +36,9 @@ mod regions;
 mod scripted;
 mod staging;
 mod virtual_regions;
-mod vouched;
 
 pub use cache_line::prefetch_to_write;
+pub use checked_operands::CheckedOperands;
 pub use control_block::{
     BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
     Pattern,
@@ -58,4 +59,3 @@ pub use regions::{Allocations, MemoryMode, Region, RegionId, Regions};
 pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
 pub use staging::{StagedCopy, StagingPool};
 pub use virtual_regions::VirtualRegions;
-pub use vouched::Vouched;

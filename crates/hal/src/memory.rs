@@ -34,13 +34,13 @@ pub struct DeviceMemory {
     regions: Mutex<Vec<Option<Pages>>>,
 }
 
-/// With regions no larger than this, the last of 65536 still has an address.
+/// Bytes of the largest region: the last of 65536 such regions still has an address.
 const MOST_REGION_BYTES: u64 = 1 << 46;
 
-/// What regions start at a multiple of.
+/// Alignment of the start of a region.
 const ALIGNMENT_BYTES: u64 = 128;
 
-/// What a fill writes at a time: a whole number of every pattern.
+/// Bytes that a fill writes at a time: a whole number of every pattern.
 const FILL_BYTES: u64 = 12 << 10;
 
 impl DeviceMemory {
@@ -89,8 +89,8 @@ impl DeviceMemory {
         self.regions.lock().fill_with(|| None);
     }
 
-    /// Changes bytes in place. Nobody sees them half done: two nests that interleave in one range
-    /// would otherwise undo each other.
+    /// Changes bytes in place. No other thread sees them half done: two nests that interleave in one
+    /// range would otherwise undo each other.
     fn update(&self, range: DeviceRange, change: impl FnOnce(&mut [u8]) -> Outcome) -> Outcome {
         self.access(range, |pages, start| {
             let mut bytes = vec![0; range.bytes as usize];
@@ -132,7 +132,7 @@ impl DeviceMemory {
         }
     }
 
-    /// From the start of one region to the next.
+    /// Bytes from the start of one region to the next.
     fn spacing_bytes(&self) -> u64 {
         self.region_bytes.max(1).next_multiple_of(ALIGNMENT_BYTES)
     }

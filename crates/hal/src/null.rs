@@ -21,7 +21,7 @@ impl NullCard {
         Self::with_engines(1)
     }
 
-    /// The same, with so many engines.
+    /// Like [`new`](Self::new), with this many engines.
     pub fn with_engines(engines: u16) -> Self {
         Self { regions: VirtualRegions::new(8, 12 << 30), engines: engines.max(1) }
     }

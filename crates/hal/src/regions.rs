@@ -13,22 +13,22 @@ pub enum MemoryMode {
     Vf,
 }
 
-/// Which region of a card.
+/// Index of a region of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(pub u16);
 
 /// A large piece of device memory that an allocator carves blocks from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Region {
-    /// Which one.
+    /// Index of the region.
     pub id: RegionId,
-    /// Where it starts; what handles show in PF mode, and nobody sees in VF mode.
+    /// Start address, which handles show in PF mode, and hide in VF mode.
     pub base_address: u64,
-    /// How long it is.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// Without the address, which is nobody's business in VF mode.
+/// Leaves out the address, which is private in VF mode.
 impl Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Region({}, {} bytes)", self.id.0, self.bytes)

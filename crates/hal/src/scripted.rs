@@ -33,7 +33,7 @@ pub struct ScriptedCard {
     memory: DeviceMemory,
     engines: u16,
     state: Mutex<State>,
-    /// Told when a block no longer touches memory.
+    /// Notified when a block no longer touches memory.
     is_idle: Condvar,
 }
 
@@ -42,9 +42,9 @@ pub struct ScriptedCard {
 pub struct StartedBlock {
     /// The engine it was started on.
     pub engine: EngineIndex,
-    /// What it was called.
+    /// Token that it was started with.
     pub token: Token,
-    /// What it was.
+    /// Kind of the block.
     pub kind: BlockKind,
 }
 
@@ -68,7 +68,7 @@ struct Hanging {
     ignores_abort: bool,
 }
 
-/// What is to become of a block that was started.
+/// Decision on a block that was started.
 enum Turn {
     Hangs,
     /// The card was lost before. It may have been reset since: this fault is not to lose it again.
@@ -79,7 +79,7 @@ enum Turn {
 }
 
 impl ScriptedCard {
-    /// What its programs are: they start and end.
+    /// Content of its programs, which only start and end.
     pub const PROGRAM: [u8; 16] = *b"scripted program";
 
     /// One engine; 8 regions of up to 12 GB, or 1024 of them in PF mode, where each allocation
@@ -97,13 +97,13 @@ impl ScriptedCard {
         }
     }
 
-    /// The same, with so many engines.
+    /// Sets the number of engines.
     #[must_use]
     pub fn with_engines(self, engines: u16) -> Self {
         Self { engines: engines.max(1), ..self }
     }
 
-    /// The same, with other memory.
+    /// Replaces the memory.
     #[must_use]
     pub fn with_memory(self, memory: DeviceMemory) -> Self {
         Self { memory, ..self }
@@ -114,8 +114,8 @@ impl ScriptedCard {
         &self.memory
     }
 
-    /// From now on, the block that the trigger fits behaves so. Where several fit, the first that
-    /// was given counts. A lost device follows no script; a reset keeps it.
+    /// Makes the block that the trigger fits behave so, from now on. Where several fit, the first
+    /// that was given counts. A lost device follows no script; a reset keeps it.
     pub fn script(&self, trigger: Trigger, behaviour: Behaviour) {
         self.state.lock().script.add(trigger, behaviour);
     }
@@ -130,7 +130,7 @@ impl ScriptedCard {
         self.state.lock().log.clone()
     }
 
-    /// Which engines hang.
+    /// Engines that hang.
     pub fn hanging(&self) -> Vec<EngineIndex> {
         self.state.lock().hanging.iter().map(|hanging| hanging.engine).collect()
     }

@@ -12,13 +12,13 @@ const KEPT: usize = 1024;
 /// correction. They are used again, so that a warm launch takes nothing from the heap.
 #[derive(Debug, Default)]
 pub struct StagingPool {
-    /// Whoever stages takes from here.
+    /// Buffers to stage with.
     idle: Apart<Mutex<Buffers>>,
-    /// Whoever is done gives back here, and seldom meets who stages.
+    /// Buffers of copies that are done. The thread that gives one back seldom meets the one that stages.
     returned: Apart<Mutex<Buffers>>,
 }
 
-/// What has its cache lines to itself: who stages and who gives back are on different cores.
+/// A value on cache lines of its own: buffers are staged and given back on different cores.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
@@ -58,7 +58,7 @@ impl StagingPool {
             std::mem::swap(&mut *idle, &mut *self.returned.0.lock());
         }
         let taken = idle.pop();
-        // Whoever carried out the next one's last copy has its lines.
+        // The core that carried out the next one's last copy has its lines.
         if let Some(next) = idle.last() {
             prefetch_to_write(&**next);
             prefetch_to_write(&next.bytes[..]);
@@ -73,7 +73,7 @@ impl StagedCopy {
         &self.staged().bytes
     }
 
-    /// Where to.
+    /// Target range.
     pub fn target(&self) -> DeviceRange {
         self.staged().target
     }

@@ -19,7 +19,8 @@ fn program(card: &ScriptedCard, ending: Ending, program: DeviceHandle) -> Vec<u8
     let behaviour = match ending {
         Ending::Well => None,
         Ending::Fault => {
-            let (operand, dimension) = (1, 0);
+            let operand = 1;
+            let dimension = 0;
             let fault = Fault::IndexOutOfRange { operand, dimension, index: -1, size: 5 };
             Some(Behaviour::Fault(fault))
         }

@@ -1,4 +1,4 @@
-/// How the card's own casts permute elements inside sticks.
+/// Order of elements inside sticks, as the card's own casts permute them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ElementArrangement {

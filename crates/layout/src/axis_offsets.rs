@@ -1,7 +1,7 @@
 use crate::SpyreTensorLayout;
 use crate::digits::Digit;
 
-/// How far steps along one axis of a view lead on the device, in device elements.
+/// Offsets on the device of the steps along one axis of a view, in device elements.
 ///
 /// ```
 /// use spyre_layout::{AxisOffsets, SpyreTensorLayout};
@@ -24,7 +24,7 @@ pub enum AxisOffsets {
     },
     /// Each coordinate's.
     Listed(Vec<usize>),
-    /// Of an axis too long for a list.
+    /// Offsets of an axis too long for a list, computed when they are asked for.
     Located {
         /// Host elements before the first.
         start: usize,
@@ -37,7 +37,7 @@ pub enum AxisOffsets {
 const MOST_LISTED: usize = 1 << 16;
 
 impl AxisOffsets {
-    /// Where a coordinate of the axis leads.
+    /// Offset of a coordinate of the axis.
     #[inline]
     pub fn offset(&self, layout: &SpyreTensorLayout, coordinate: usize) -> usize {
         match self {
@@ -51,9 +51,11 @@ impl AxisOffsets {
 }
 
 impl SpyreTensorLayout {
-    /// How far coordinates along each axis lead, given as its length and its stride in host elements,
-    /// if where an element lies is the sum of that: no digit of the sum carries, and all of them have
-    /// a place. `None` also if an axis goes backwards or is empty, and if there is none.
+    /// Offsets along each axis, which is given as its length and its stride in host elements.
+    ///
+    /// `None` unless the place of every element is the sum of its offsets: no digit of the sum carries,
+    /// and all elements have a place. `None` also if an axis goes backwards or is empty, and if there is
+    /// no axis.
     pub fn axis_offsets(&self, offset: usize, axes: &[(usize, i64)]) -> Option<Vec<AxisOffsets>> {
         let levels = self.digits().levels().ok()?;
         let mut steps = Vec::new();
@@ -99,7 +101,7 @@ struct Reach {
 }
 
 impl Reach {
-    /// What is left of them behind a digit: as large at most, and multiples of this.
+    /// Remainders of them by a digit's radix: multiples of the new step, up to the new last one.
     fn rest(self, radix: usize) -> Self {
         if self.last < radix {
             return self;
@@ -109,8 +111,8 @@ impl Reach {
     }
 }
 
-/// Whether digits of these are digits of their sums: what is left behind each digit stays below it,
-/// and each digit has room for the largest.
+/// Returns true if the digits of these add up to the digits of their sums: the remainders behind each
+/// digit add up to less than its radix, and each digit has room for the largest sum.
 fn adds_up(levels: &[Digit], mut parts: Vec<Reach>) -> bool {
     for digit in levels {
         let largest: Option<usize> =

@@ -26,10 +26,10 @@ pub use plain::{copy_past_cache, copy_rows_past_cache, store_fence};
 /// Less than this is not worth a second thread.
 const BYTES_PER_THREAD: usize = 256 << 10;
 
-/// From this on, results are too many to stay in a cache: they are written past it.
+/// Least bytes of results that do not stay in a cache: they are written past it.
 pub const STREAM_BYTES: usize = 4 << 20;
 
-/// What one round of all boxes touches, so that boxes that share cache lines find them there.
+/// Bytes that one round of all boxes touches, so that boxes that share cache lines find them there.
 const ROUND_BYTES: usize = 256 << 10;
 
 impl DmaNest {
@@ -41,7 +41,8 @@ impl DmaNest {
         check_reach("source", source.len(), self.source_reach_bytes())?;
         check_reach("target", target.len(), self.target_reach_bytes())?;
         if let Some(run) = self.only_run() {
-            let (from, to) = (run.source(self.source_bytes()), run.target(self.target_bytes()));
+            let from = run.source(self.source_bytes());
+            let to = run.target(self.target_bytes());
             return Ok(self.converter().convert(&source[from], &mut target[to])?);
         }
         let bytes = self.elements() * self.target_bytes();
@@ -75,7 +76,7 @@ impl DmaNest {
         Ok(())
     }
 
-    /// Whether one box is all that matters.
+    /// Returns true if one box holds nearly all elements.
     fn is_one_box(&self) -> bool {
         let largest = self.work().iter().map(DmaBox::elements).max().unwrap_or(0);
         largest >= self.elements() / 8 * 7
@@ -118,7 +119,7 @@ struct Mover<'a> {
     converter: &'a Converter,
     source_bytes: usize,
     target_bytes: usize,
-    /// Whether to write past the cache.
+    /// True if results are written past the cache.
     streams: bool,
     tier: Tier,
 }
@@ -204,7 +205,8 @@ impl Strides {
 fn odometer(loops: &[ByteLoop], mut f: impl FnMut(usize, usize)) {
     let Some((inner, outer)) = loops.split_last() else { return f(0, 0) };
     let mut index: SmallVec<[usize; 4]> = smallvec::smallvec![0; outer.len()];
-    let (mut from, mut to) = (0, 0);
+    let mut from = 0;
+    let mut to = 0;
     loop {
         for step in 0..inner.range {
             f(from + step * inner.source, to + step * inner.target);

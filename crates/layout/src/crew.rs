@@ -4,7 +4,7 @@
 /// - `run` calls `job` once for each part in `0..parts`, on any thread, in any order.
 /// - `run` returns after every call has returned, and so does a panic in one of them.
 pub trait Crew: Sync {
-    /// How many parts can make progress at once.
+    /// Number of parts that can make progress at once.
     fn threads(&self) -> usize;
 
     /// Runs `job` for each part.

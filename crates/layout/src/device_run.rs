@@ -21,7 +21,7 @@ pub struct DeviceRun {
     pub start: usize,
     /// Device elements from one to the next.
     pub stride: usize,
-    /// How many there are, at least one; `usize::MAX` of a run that stays where it is.
+    /// Number of elements, at least one; `usize::MAX` for a run that stays where it is.
     pub elements: usize,
 }
 
@@ -42,7 +42,7 @@ impl SpyreTensorLayout {
         Some(DeviceRun { start, stride, elements: elements.min(in_storage) })
     }
 
-    /// Whether some of its dimensions repeat what the others hold.
+    /// Returns true if some of its dimensions repeat what the others hold.
     pub fn has_replicas(&self) -> bool {
         !self.digits().replicas().is_empty()
     }
@@ -51,7 +51,8 @@ impl SpyreTensorLayout {
 /// The device stride and the length of a run whose first element has a place. The largest digit that
 /// counts whole steps moves, the smaller ones stay: up to where it carries, or has no more room.
 fn reach(digits: &Digits, element: usize, step: usize) -> (usize, usize) {
-    let (mut rest, mut room) = (element, usize::MAX);
+    let mut rest = element;
+    let mut room = usize::MAX;
     for digit in digits.levels().unwrap_or(&[]) {
         if step.is_multiple_of(digit.radix) {
             let coordinates = step / digit.radix;

@@ -34,7 +34,7 @@ pub(crate) struct Replica {
 pub(crate) struct Digits {
     levels: SmallVec<[Digit; 6]>,
     replicas: SmallVec<[Replica; 1]>,
-    /// Why copies are refused, if they are.
+    /// Reason why copies are refused, if they are.
     refused: Option<Box<Error>>,
 }
 
@@ -75,7 +75,8 @@ impl Digits {
     /// are the carries that move an element away from its neighbour.
     fn join(&mut self) {
         for at in (1..self.levels.len()).rev() {
-            let (outer, inner) = (self.levels[at - 1], self.levels[at]);
+            let outer = self.levels[at - 1];
+            let inner = self.levels[at];
             let continues = |inner: usize, outer: usize| {
                 inner.checked_mul(self.levels[at].extent) == Some(outer)
             };

@@ -1,6 +1,6 @@
 use spyre_numerics::DataFormat;
 
-/// What a layout, a view or a copy can refuse. An `Err` means that nothing was written.
+/// Errors of layouts, views and copies. An `Err` means that nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

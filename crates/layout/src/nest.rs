@@ -15,7 +15,7 @@ pub use dma_box::{DmaBox, DmaLoop};
 pub use endpoint::Endpoint;
 use split::Piece;
 
-/// How a view gets from one memory to another: loop ranges and strides of a few boxes.
+/// Copy of a view from one memory to another: loop ranges and strides of a few boxes.
 ///
 /// One box holds what tiles evenly; every dimension that ends, or starts, inside a stick adds
 /// boxes for the remainders. A view that would need too many boxes is walked by index instead.
@@ -81,7 +81,7 @@ impl DmaNest {
         Ok(nest)
     }
 
-    /// The same, with another rule for numbers that are too large for the target's format.
+    /// Returns the nest with another rule for numbers that are too large for the target's format.
     #[must_use]
     pub fn with_overflow(self, overflow: Overflow) -> Self {
         Self { converter: self.converter.with_overflow(overflow), ..self }
@@ -92,18 +92,19 @@ impl DmaNest {
         &self.boxes
     }
 
-    /// Whether the view had to be walked by index.
+    /// Returns true if the view had to be walked by index.
     pub fn is_walk(&self) -> bool {
         self.walk.is_some()
     }
 
-    /// Whether it writes every element that the target's storage has a place for, on a device.
+    /// Returns true if it writes every element that the target's storage has a place for, on a
+    /// device.
     #[inline]
     pub fn fills_target(&self) -> bool {
         self.fills_target
     }
 
-    /// How many elements it carries.
+    /// Number of elements it carries.
     pub fn elements(&self) -> usize {
         self.elements
     }
@@ -155,7 +156,8 @@ impl DmaNest {
         &self.converter
     }
 
-    /// Whether no two elements share a place at the target, so that threads may write at once.
+    /// Returns true if no two elements share a place at the target, so that threads may write at
+    /// once.
     pub(crate) fn is_disjoint(&self) -> bool {
         self.is_disjoint
     }

@@ -20,7 +20,7 @@ const MAX_HOST_STRIDE: i64 = i64::MAX / 16;
 /// The most host dimensions the card tiles; beyond it the outer ones are collapsed.
 const CARD_RANK: usize = 6;
 
-/// How a storage lies in device memory, in sticks of 128 bytes.
+/// Layout of a storage in device memory, in sticks of 128 bytes.
 ///
 /// Device dimensions are row-major and the last one is a stick; `stride_map` gives, per device
 /// dimension, the host elements that one step spans (0 replicates, -1 is synthetic: only its first
@@ -56,7 +56,7 @@ pub struct SpyreTensorLayout {
     dma_strides: Dims,
     /// Host elements of the storage, if the host shape is known.
     storage_elements: Option<usize>,
-    /// How it was made, if by a tiling rule.
+    /// Tiling that made it, if one did.
     tiling: Option<Tiling>,
     digits: Digits,
 }
@@ -142,11 +142,12 @@ impl SpyreTensorLayout {
         stride_map: &[i64],
         device_dtype: DataFormat,
     ) -> Result<Self, Error> {
-        let (device_size, stride_map) = (device_size.into(), stride_map.into());
+        let device_size = device_size.into();
+        let stride_map = stride_map.into();
         Self::assemble(device_size, stride_map, device_dtype, ElementArrangement::Standard)
     }
 
-    /// The same layout for a storage of this host shape; refused if an element has no place.
+    /// Returns this layout for a storage of this host shape; refused if an element has no place.
     pub fn for_host(mut self, host_size: &[usize], host_stride: &[usize]) -> Result<Self, Error> {
         let host = View::new(host_size, host_stride, 0)?;
         self.placing_map = self.stride_map.clone(); // what was padding for another host may not be
@@ -167,7 +168,7 @@ impl SpyreTensorLayout {
         Ok(self)
     }
 
-    /// The same layout with another order of elements inside sticks.
+    /// Returns this layout with another order of elements inside sticks.
     #[must_use]
     pub fn with_element_arrangement(self, element_arrangement: ElementArrangement) -> Self {
         let digits = self.new_digits(element_arrangement);
@@ -230,19 +231,19 @@ impl SpyreTensorLayout {
         self.storage_elements
     }
 
-    /// Whether a view shows every element of the storage, each once.
+    /// Returns true if a view shows every element of the storage, each once.
     pub fn is_filled_by(&self, view: &View) -> bool {
         let elements = self.storage_elements.unwrap_or_else(|| self.device_elements());
         view.elements() == elements && view.is_disjoint()
     }
 
-    /// Where a host element lies, in device elements; `None` if it has no place.
+    /// Place of a host element, in device elements; `None` if it has none.
     pub fn device_element(&self, host_element: usize) -> Option<usize> {
         let inside = self.storage_elements.is_none_or(|elements| host_element < elements);
         inside.then(|| self.digits.locate(host_element)).flatten()
     }
 
-    /// Where a host element lies, in bytes from the start of the allocation.
+    /// Place of a host element, in bytes from the start of the allocation.
     pub fn device_byte(&self, host_element: usize) -> Option<usize> {
         let bytes = STICK_BYTES / self.elements_per_stick();
         self.device_element(host_element).map(|element| element * bytes)
@@ -267,7 +268,7 @@ impl SpyreTensorLayout {
         self.host_element(device_byte / (STICK_BYTES / self.elements_per_stick()))
     }
 
-    /// How a view of the storage lies over its sticks.
+    /// Classifies how a view of the storage lies over its sticks.
     pub fn access(&self, view: &View) -> Result<Access, Error> {
         self.check_inside(view)?;
         split::classify(view, self)
@@ -293,7 +294,8 @@ impl SpyreTensorLayout {
         host_stride: &[usize],
         device_dtype: DataFormat,
     ) -> Result<Self, Error> {
-        let (size, map) = (shape.device_size, shape.stride_map);
+        let size = shape.device_size;
+        let map = shape.stride_map;
         let mut layout = Self::assemble(size, map, device_dtype, ElementArrangement::Standard)?
             .for_host(host_size, host_stride)?;
         layout.tiling = Some(shape.tiling);

@@ -22,7 +22,7 @@ pub struct View {
     last: usize,
 }
 
-/// How a view lies over the sticks of a layout.
+/// Alignment of a view to the sticks of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// A few boxes, each of whole runs that start with their stick.
@@ -71,7 +71,7 @@ impl View {
         self.offset
     }
 
-    /// How many elements it shows.
+    /// Number of elements it shows.
     pub fn elements(&self) -> usize {
         self.elements
     }
@@ -81,8 +81,8 @@ impl View {
         (self.elements > 0).then_some(self.last)
     }
 
-    /// Whether no two elements of it are the same: each step of a dimension lies past everything that
-    /// smaller steps reach. A layout then gives them different places too.
+    /// Returns true if no two elements of it are the same: each step of a dimension lies past
+    /// everything that smaller steps reach. A layout then gives them different places too.
     pub(crate) fn is_disjoint(&self) -> bool {
         let dims = self.size.iter().zip(&self.stride);
         let mut steps: SmallVec<[(usize, usize); 8]> =

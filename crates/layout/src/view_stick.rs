@@ -1,6 +1,6 @@
 use crate::{SpyreTensorLayout, View};
 
-/// How the elements of a view fill the sticks of its storage.
+/// Arrangement of the elements of a view in the sticks of its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ViewStick {
     /// Neighbours along this dim lie side by side.
@@ -8,9 +8,9 @@ pub enum ViewStick {
     /// They do so within this dim, from one run of so many elements to the next: the dim is several of the
     /// storage's in one.
     Inside {
-        /// Which one.
+        /// Index of the dim.
         dim: usize,
-        /// How long a run is.
+        /// Number of elements of a run.
         run: usize,
     },
     /// One element in each stick.
@@ -18,7 +18,8 @@ pub enum ViewStick {
 }
 
 impl SpyreTensorLayout {
-    /// How a view of a storage with this layout fills its sticks; `None` if no dim of it can say.
+    /// Returns how a view of a storage with this layout fills its sticks; `None` if no dim of it can
+    /// say.
     ///
     /// ```
     /// use spyre_layout::{SpyreTensorLayout, View, ViewStick};

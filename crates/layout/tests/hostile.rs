@@ -141,7 +141,8 @@ fn nothing_panics_and_nothing_is_written_outside() {
 
         let format = random.format();
         let end = |layout: &Option<SpyreTensorLayout>| layout.clone();
-        let (source, target) = (end(&layouts.0), end(&layouts.1));
+        let source = end(&layouts.0);
+        let target = end(&layouts.1);
         let from =
             source.as_ref().map_or(Endpoint::host(&view, format), |l| Endpoint::device(&view, l));
         let to =

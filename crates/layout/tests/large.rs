@@ -87,7 +87,8 @@ fn expected(bytes: &[u8], source: &End, target: &End) -> Vec<u8> {
     let [rows, columns] = source.view.size()[..] else { panic!("a matrix") };
     for row in 0..rows {
         for column in 0..columns {
-            let (at, slot) = (source.place(&[row, column]), target.place(&[row, column]));
+            let at = source.place(&[row, column]);
+            let slot = target.place(&[row, column]);
             let element = &bytes[at * from..][..from];
             converter.convert(element, &mut expected[slot * to..][..to]).expect("one element");
         }

@@ -128,8 +128,8 @@ fn round_trip(size: &[usize], stride: &[usize], device_size: &[usize], stride_ma
     let view = View::new(size, stride, 0).expect("a view");
     let elements = view.last_element().map_or(0, |last| last + 1);
     let host: Vec<u8> = (0..elements as u16).flat_map(u16::to_le_bytes).collect();
-    let (host_end, device_end) =
-        (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
+    let host_end = Endpoint::host(&view, IeeeFp16);
+    let device_end = Endpoint::device(&view, &layout);
     let mut device = vec![0xFF; layout.device_bytes()];
     let mut back = vec![0; host.len()];
 
@@ -279,7 +279,8 @@ fn the_nest_of_the_proposal_has_its_three_tuples() {
 fn what_is_too_large_on_the_way_back_may_saturate() {
     let view = View::contiguous(&[70]).expect("a view");
     let layout = SpyreTensorLayout::contiguous(&[70], Sen169Fp16).expect("a layout");
-    let (host, device) = (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
+    let host = Endpoint::host(&view, IeeeFp16);
+    let device = Endpoint::device(&view, &layout);
     let largest = 0x7BFF_u16.to_le_bytes().repeat(70);
     let mut stored = vec![0; layout.device_bytes()];
     let inward = DmaNest::derive(host, device).expect("a nest");
@@ -301,7 +302,8 @@ fn no_infinity_becomes_nan_on_the_way_to_the_card_or_back() {
     let view = View::contiguous(&[2]).expect("a view");
     let layout = SpyreTensorLayout::contiguous(&[2], Sen169Fp16).expect("a layout");
     let arrived = |format, infinity: &[u8], minus: &[u8]| {
-        let (host, device) = (Endpoint::host(&view, format), Endpoint::device(&view, &layout));
+        let host = Endpoint::host(&view, format);
+        let device = Endpoint::device(&view, &layout);
         let mut stored = vec![0; layout.device_bytes()];
         let inward = DmaNest::derive(host, device).expect("a nest");
         inward.copy(&[infinity, minus].concat(), &mut stored, &Solo).expect("a copy");
@@ -309,7 +311,8 @@ fn no_infinity_becomes_nan_on_the_way_to_the_card_or_back() {
     };
     assert_eq!(arrived(IeeeFp16, &[0x00, 0x7C], &[0x00, 0xFC]), [0x5E00, 0xDE00]);
     assert_eq!(arrived(BFloat16, &[0x80, 0x7F], &[0x80, 0xFF]), [0x7FFE, 0xFFFE]);
-    let (infinity, minus) = (f32::INFINITY.to_le_bytes(), f32::NEG_INFINITY.to_le_bytes());
+    let infinity = f32::INFINITY.to_le_bytes();
+    let minus = f32::NEG_INFINITY.to_le_bytes();
     assert_eq!(arrived(IeeeFp32, &infinity, &minus), [0x7FFE, 0xFFFE]);
 
     let mut stored = vec![0; layout.device_bytes()];
@@ -319,7 +322,8 @@ fn no_infinity_becomes_nan_on_the_way_to_the_card_or_back() {
         (BFloat16, vec![0x80, 0x7F, 0x80, 0xFF]),
         (IeeeFp32, [infinity, minus].concat()),
     ] {
-        let (host, device) = (Endpoint::host(&view, format), Endpoint::device(&view, &layout));
+        let host = Endpoint::host(&view, format);
+        let device = Endpoint::device(&view, &layout);
         let mut back = vec![0; expected.len()];
         let outward = DmaNest::derive(device, host).expect("a nest");
         outward.copy(&stored, &mut back, &Solo).expect("a copy");

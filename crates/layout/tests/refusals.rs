@@ -1,4 +1,4 @@
-//! What is refused, with the words a person reads; and that a refusal writes nothing.
+//! Refusals, with the words a person reads: a refusal writes nothing.
 
 use spyre_layout::{
     Access, DmaNest, ElementArrangement, Endpoint, Error, Solo, SpyreTensorLayout, View, restickify,
@@ -120,8 +120,8 @@ fn targets_that_may_overlap_are_written_by_one_thread() -> Result<(), Error> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
 
     let device: Vec<u8> = (0..layout.device_bytes()).map(|at| (at / 4 % 251) as u8).collect();
-    let (mut alone, mut shared) =
-        (vec![0; nest.target_reach_bytes()], vec![0; nest.target_reach_bytes()]);
+    let mut alone = vec![0; nest.target_reach_bytes()];
+    let mut shared = vec![0; nest.target_reach_bytes()];
     nest.copy(&device, &mut alone, &Solo)?;
     nest.copy(&device, &mut shared, &pool)?;
 
@@ -146,8 +146,8 @@ fn a_crew_that_breaks_its_contract_does_no_harm() -> Result<(), Error> {
             });
         }
     }
-    struct Nobody;
-    impl spyre_layout::Crew for Nobody {
+    struct NoThreads;
+    impl spyre_layout::Crew for NoThreads {
         fn threads(&self) -> usize {
             0
         }
@@ -161,7 +161,7 @@ fn a_crew_that_breaks_its_contract_does_no_harm() -> Result<(), Error> {
     let mut results = [(); 3].map(|()| vec![0; layout.device_bytes()]);
     nest.copy(&host, &mut results[0], &Solo)?;
     nest.copy(&host, &mut results[1], &Twice)?;
-    nest.copy(&host, &mut results[2], &Nobody)?;
+    nest.copy(&host, &mut results[2], &NoThreads)?;
     assert!(results[0] == results[1] && results[0] == results[2]);
     Ok(())
 }
@@ -191,15 +191,18 @@ fn a_cast_arrangement_is_undone_by_copies() -> Result<(), Error> {
         .with_element_arrangement(ElementArrangement::Dl16ToFp32)
         .for_host(&[3, 128], &[128, 1])?;
     for column in 0..128 {
-        let (pair, group, stick, lane) = (column / 64, column / 8 % 8, column / 4 % 2, column % 4);
+        let pair = column / 64;
+        let group = column / 8 % 8;
+        let stick = column / 4 % 2;
+        let lane = column % 4;
         let expected = ((2 * pair + stick) * 3 + 1) * 32 + 4 * group + lane; // row 1
         assert_eq!(arranged.device_element(128 + column), Some(expected), "column {column}");
     }
 
     let host: Vec<u8> = (0..384_u32).flat_map(u32::to_le_bytes).collect();
     let view = View::contiguous(&[3, 128])?;
-    let (host_end, device_end) =
-        (Endpoint::host(&view, IeeeFp32), Endpoint::device(&view, &arranged));
+    let host_end = Endpoint::host(&view, IeeeFp32);
+    let device_end = Endpoint::device(&view, &arranged);
     let mut device = vec![0; arranged.device_bytes()];
     let mut back = vec![0; host.len()];
     DmaNest::derive(host_end, device_end)?.copy(&host, &mut device, &Solo)?;

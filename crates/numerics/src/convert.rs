@@ -13,10 +13,11 @@ use crate::tier::Rows;
 use crate::{DataFormat, Error, Tier};
 use route::Route;
 
-/// What becomes of a number that is too large for a float format.
+/// Rule for a number that is too large for a float format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {
-    /// What the format says: infinity, or NaN where it has none.
+    /// The format's own rule: infinity, or NaN where it has none; the largest number in
+    /// [`Float8Kind::E4M3Fn`](crate::Float8Kind::E4M3Fn).
     #[default]
     Special,
     /// The largest finite number of the same sign, for infinities too; NaN stays NaN. A copy
@@ -34,13 +35,13 @@ pub enum Overflow {
 /// | the special | infinity of its sign | NaN | infinity of its sign |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Specials {
-    /// As the format's published tables: the special is a NaN.
+    /// Rules of the format's published tables: the special is a NaN.
     #[default]
     Published,
-    /// As copies bring numbers to a device: an infinity is a number there.
+    /// Rules of copies to a device: an infinity is a number there.
     Arriving,
-    /// As programs load and store them and as copies bring them back: the special is past every
-    /// number of its sign.
+    /// Rules of a program's loads and stores, and of copies back to the host: the special is past
+    /// every number of its sign.
     Ordered,
 }
 
@@ -102,7 +103,7 @@ impl Converter {
         })
     }
 
-    /// The same, with another rule for numbers that are too large.
+    /// Returns the converter with another rule for numbers that are too large.
     #[must_use]
     pub fn with_overflow(self, overflow: Overflow) -> Self {
         Self { overflow, ..self }.rerouted()
@@ -140,7 +141,7 @@ impl Converter {
         self.to
     }
 
-    /// Whether source and target have the same bytes.
+    /// Returns true if source and target have the same bytes.
     #[inline]
     pub fn is_copy(&self) -> bool {
         matches!(self.route, Route::Copy)
@@ -171,7 +172,7 @@ impl Converter {
         unsafe { self.route.run(source, target, bytes, rows) }
     }
 
-    /// Whether [`Converter::stream_rows`] may be called.
+    /// Returns true if [`Converter::stream_rows`] may be called.
     #[inline]
     pub fn streams(&self) -> bool {
         self.route.streams()

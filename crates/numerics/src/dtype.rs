@@ -56,7 +56,7 @@ impl DType {
         Self::Complex128,
     ];
 
-    /// How elements of this dtype lie in host memory.
+    /// Format of this dtype's elements in host memory.
     ///
     /// ```
     /// use spyre_numerics::{DType, DataFormat};

@@ -1,6 +1,6 @@
 use crate::{DType, DataFormat, Tier};
 
-/// What a conversion can refuse.
+/// Errors of conversions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

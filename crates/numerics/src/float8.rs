@@ -78,11 +78,11 @@ struct Spec {
     bias: u32,
     /// The largest finite magnitude.
     max_code: u32,
-    /// What a magnitude past it becomes.
+    /// Code of a magnitude past it.
     overflow: u32,
-    /// What a NaN becomes.
+    /// Code of a NaN.
     nan: u32,
-    /// Whether 0x80 is the only NaN, and zero has no sign.
+    /// True if zero has no sign. In a kind with signed numbers, 0x80 is then the only NaN.
     unsigned_zero: bool,
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::STICK_BYTES;
 
-/// How one element lies in memory: the card's `DataFormats`, and ours where it has none.
+/// Format of one element in memory: the card's `DataFormats`, and ours where it has none.
 ///
 /// The values 0 to 18 are the card's own; from 32 on they are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,12 +1,12 @@
 use crate::{DType, DataFormat, Error};
 
-/// Which numbers the device keeps.
+/// Numeric profile: the formats in which the device keeps numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// Everything PyTorch can say, exact: a dtype is stored as the host stores it.
     #[default]
     Open,
-    /// As the real card: 16-bit floats and bool in `SEN169_FP16`, int64 narrowed to 32 bits,
+    /// Formats of the real card: 16-bit floats and bool in `SEN169_FP16`, int64 narrowed to 32 bits,
     /// float64 and complex refused.
     Card,
 }
@@ -27,7 +27,8 @@ impl Profile {
         }
     }
 
-    /// The same, with a word to the user where there is no format.
+    /// Like [`device_format`](Self::device_format), with an error for the user where there is no
+    /// format.
     pub fn supported_format(self, dtype: DType) -> Result<DataFormat, Error> {
         match self.device_format(dtype) {
             DataFormat::Invalid => Err(Error::UnsupportedDType { dtype }),
@@ -35,7 +36,7 @@ impl Profile {
         }
     }
 
-    /// Whether storing `dtype` may lose bits on this profile.
+    /// Returns true if storing `dtype` may lose bits on this profile.
     pub fn narrows(self, dtype: DType) -> bool {
         self == Self::Card && matches!(dtype, DType::Int64 | DType::Float16 | DType::BFloat16)
     }

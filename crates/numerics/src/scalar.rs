@@ -75,7 +75,7 @@ impl Scalar {
         }
     }
 
-    /// Whether it is neither zero nor two zeros; NaN is `true`.
+    /// Returns true if it is neither zero nor two zeros; NaN is `true`.
     pub fn is_nonzero(self) -> bool {
         match self {
             Self::Single(value) => value != 0.0,

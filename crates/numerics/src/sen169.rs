@@ -21,7 +21,7 @@ pub struct Sen169(u16);
 
 const SIGN: u16 = 0x8000;
 const SPECIAL: u16 = 0x7FFF;
-/// What the exponent fields of f32 and SEN169 differ by.
+/// Difference of the exponent fields of f32 and SEN169.
 const REBIAS: u32 = 127 - 31;
 
 impl Sen169 {
@@ -42,7 +42,7 @@ impl Sen169 {
         self.0
     }
 
-    /// Whether this is the merged NaN-Infinity, of either sign.
+    /// Returns true if this is the merged NaN-Infinity, of either sign.
     pub const fn is_special(self) -> bool {
         self.0 & SPECIAL == SPECIAL
     }

@@ -1,4 +1,4 @@
-//! Which vector instructions a kernel is compiled for, and the choice among them at run time.
+//! Tiers of vector instructions that a kernel is compiled for, and the choice among them at run time.
 #![allow(unsafe_code, reason = "calling code that was compiled for a detected CPU feature")]
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Tier {
-    /// What every CPU of this architecture has.
+    /// Instructions that every CPU of this architecture has.
     Portable,
     /// AVX2, FMA and F16C.
     Avx2,
@@ -27,7 +27,7 @@ impl Tier {
         *DETECTED.get_or_init(detect)
     }
 
-    /// Whether this CPU has it.
+    /// Returns true if this CPU has it.
     #[inline]
     pub fn is_available(self) -> bool {
         self <= Self::detected()
@@ -38,7 +38,7 @@ impl Tier {
         Compiled { plain: self.entry::<K, false>(), streaming: None }
     }
 
-    /// The same, and once more with stores that go past the cache.
+    /// `K` compiled for this tier, and once more with stores that go past the cache.
     pub(crate) fn compile_streaming<K: Kernel>(self) -> Compiled {
         Compiled { streaming: Some(self.entry::<K, true>()), ..self.compile::<K>() }
     }
@@ -86,7 +86,7 @@ pub(crate) const LINE: usize = 64;
 /// Rows of elements at both ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
-    /// How many rows.
+    /// Number of rows.
     pub count: usize,
     /// Elements of a row.
     pub elements: usize,
@@ -149,7 +149,7 @@ impl Compiled {
         unsafe { (self.plain)(source, target, rows) }
     }
 
-    /// Whether it can store past the cache.
+    /// Returns true if it can store past the cache.
     #[inline]
     pub(crate) fn streams(self) -> bool {
         self.streaming.is_some()

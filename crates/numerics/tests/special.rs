@@ -43,7 +43,7 @@ const BINARY: [(&str, Binary); 11] = [
     ("legendre_p", s::legendre_p),
 ];
 
-/// How far a value is from the table's, in parts of it; near a zero, in parts of one.
+/// Distance of a value from the table's, in parts of it; near a zero, in parts of one.
 fn error(found: f64, expected: f64) -> f64 {
     let off = (found - expected).abs() / expected.abs().max(f64::MIN_POSITIVE);
     if expected.abs() < 1.0 { off.min((found - expected).abs()) } else { off }
@@ -51,7 +51,8 @@ fn error(found: f64, expected: f64) -> f64 {
 
 #[test]
 fn the_tables_hold() {
-    let (unary, binary) = (BTreeMap::from(UNARY), BTreeMap::from(BINARY));
+    let unary = BTreeMap::from(UNARY);
+    let binary = BTreeMap::from(BINARY);
     let mut worst: BTreeMap<&str, (f64, &str)> = BTreeMap::new();
     let table = include_str!("data/special.txt");
     for line in table.lines().filter(|line| !line.starts_with('#')) {

@@ -28,7 +28,7 @@ fn is_complex(format: DataFormat) -> bool {
     matches!(format, DataFormat::Complex32 | DataFormat::Complex64 | DataFormat::Complex128)
 }
 
-/// Whether two elements are the same; any NaN is as good as another.
+/// Returns true if two elements are the same; any NaN is as good as another.
 fn same(format: DataFormat, left: &[u8], right: &[u8]) -> bool {
     let part = match format {
         DataFormat::Complex32 => Some(DataFormat::IeeeFp16),
@@ -37,7 +37,8 @@ fn same(format: DataFormat, left: &[u8], right: &[u8]) -> bool {
         _ => None,
     };
     if let Some(part) = part {
-        let (left, right) = (left.split_at(left.len() / 2), right.split_at(right.len() / 2));
+        let left = left.split_at(left.len() / 2);
+        let right = right.split_at(right.len() / 2);
         return same(part, left.0, right.0) && same(part, left.1, right.1);
     }
     let is_nan = |bytes| match Scalar::decode(format, bytes) {
@@ -139,7 +140,8 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 fn check_torch_cast(from: &str, to: &str, source: &[u8], expected: &[u8]) {
     let format = |name| spyre_numerics::DType::from_name(name).expect("a dtype").host_format();
-    let (from, to) = (format(from), format(to));
+    let from = format(from);
+    let to = format(to);
     let given = converted(from, to, source, Tier::detected());
     let widths = (from.element_bytes().expect("some"), to.element_bytes().expect("some"));
     let pairs = given.chunks(widths.1).zip(expected.chunks(widths.1));

@@ -9,7 +9,8 @@ use super::sticks::Sticks;
 const LINES: usize = 6;
 
 pub(super) fn panel(sticks: &Sticks, cells: usize) -> Panel {
-    let (count, tile) = (sticks.count(), sticks.tile_sticks());
+    let count = sticks.count();
+    let tile = sticks.tile_sticks();
     let per_line = match tile {
         _ if tile >= count => cells,
         _ if tile <= cells => cells / tile * tile,
@@ -31,7 +32,8 @@ pub(super) fn panel(sticks: &Sticks, cells: usize) -> Panel {
 }
 
 fn caption(sticks: &Sticks) -> String {
-    let (size, count) = (sticks.layout().device_size(), sticks.count());
+    let size = sticks.layout().device_size();
+    let count = sticks.count();
     let mut stride = vec![1; size.len()];
     for dim in (1..size.len()).rev() {
         stride[dim - 1] = stride[dim] * size[dim];

@@ -1,4 +1,4 @@
-//! What stands below the pictures: sizes, strides, bytes, padding and the DMA nest.
+//! Text below the pictures: sizes, strides, bytes, padding and the DMA nest.
 
 use spyre_numerics::DataFormat;
 
@@ -60,10 +60,12 @@ fn nest(sticks: &Sticks, host_format: DataFormat) -> Result<DmaNest, Error> {
 }
 
 fn padding(sticks: &Sticks) -> Result<String, Error> {
-    let (total, each) = (sticks.padding(), sticks.layout().padding()?);
-    Ok(match sticks.is_regular() {
-        true => format!("{} per dimension, {total} elements in all", tuple(&each)),
-        false => format!("{total} elements"),
+    let total = sticks.padding();
+    let each = sticks.layout().padding()?;
+    Ok(if sticks.is_regular() {
+        format!("{} per dimension, {total} elements in all", tuple(&each))
+    } else {
+        format!("{total} elements")
     })
 }
 
@@ -106,7 +108,7 @@ fn columns(dma_box: &DmaBox) -> [String; 4] {
     ]
 }
 
-/// The same in four lines, for boxes of many loops.
+/// The columns of a box as four lines, for boxes of many loops.
 fn stacked(dma_box: &DmaBox) -> Vec<String> {
     let [ranges, host, device, offsets] = columns(dma_box);
     vec![

@@ -61,7 +61,8 @@ impl Memory<'_> {
     fn lines(&self, cells: usize) -> Vec<Row> {
         let end = self.sticks.host().last().map_or(0, |last| last + 1);
         let per_line = self.per_line(cells, end);
-        let (head, tail) = (LINES.0 * per_line, LINES.1 * per_line);
+        let head = LINES.0 * per_line;
+        let tail = LINES.1 * per_line;
         let share = Share { whole: head + tail, head, tail };
         let runs = share.ends(|| self.forward(0, end), || self.backward(0, end));
         let mut rows = Vec::new();
@@ -91,7 +92,7 @@ impl Memory<'_> {
         std::iter::successors(self.run_from(start, end), next)
     }
 
-    /// The same from the last one back.
+    /// The runs from `end` back to `start`.
     fn backward(&self, start: usize, end: usize) -> impl Iterator<Item = Run> {
         let previous = move |run: &Run| self.run_to(run.start, start);
         std::iter::successors(self.run_to(end, start), previous)
@@ -125,7 +126,7 @@ impl Memory<'_> {
         Some(Run { start: end - elements, elements, stick })
     }
 
-    /// Whether a place holds an element of a stick.
+    /// Returns true if a place holds an element of `stick`.
     fn holds(&self, place: usize, stick: Option<usize>) -> bool {
         self.sticks.host().at_or_after(place) == Some(place) && self.sticks.at(place) == stick
     }

@@ -1,6 +1,6 @@
 //! The host elements of a tensor, in the order of memory.
 
-/// Which places of host memory hold an element, and which element that is.
+/// Places of host memory that hold an element, and the index of each element.
 #[derive(Clone, Debug)]
 pub(super) struct Lattice {
     rank: usize,
@@ -16,7 +16,7 @@ struct Axis {
     dim: usize,
     size: usize,
     stride: usize,
-    /// How far the axes inside this one reach.
+    /// Distance between the first and the last place of the axes inside this one.
     inside: usize,
 }
 
@@ -42,7 +42,7 @@ impl Lattice {
         (!self.is_empty).then_some(self.last)
     }
 
-    /// Where a row along the innermost dimension of memory starts.
+    /// Start of a row along the innermost dimension of memory.
     pub(super) fn row(&self, number: usize) -> usize {
         let outer = self.axes.iter().rev().skip(1);
         let step = |(place, rest): (usize, usize), axis: &Axis| {
@@ -51,7 +51,7 @@ impl Lattice {
         outer.fold((0, number), step).0
     }
 
-    /// How many of these rows there are, and how far one reaches; `None` if they interleave.
+    /// Number of these rows, and the places that one spans; `None` if they interleave.
     pub(super) fn rows(&self) -> Option<(usize, usize)> {
         let (row, outer) = self.axes.split_last()?;
         let is_nested = self.last().is_some() && outer.iter().all(|axis| axis.stride > axis.inside);
@@ -89,7 +89,8 @@ fn seek(axes: &[Axis], target: usize, index: &mut [usize]) -> Option<usize> {
         return (target == 0).then_some(0);
     };
     let first = target.saturating_sub(axis.inside).div_ceil(axis.stride);
-    let (mut best, mut best_index) = (None, Vec::new());
+    let mut best = None;
+    let mut best_index = Vec::new();
     for step in first..axis.size {
         let start = step * axis.stride;
         if best.is_some_and(|best| best == target || start >= best) {

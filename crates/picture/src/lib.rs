@@ -52,7 +52,7 @@ impl Picture {
         Self::with_host_format(layout, layout.device_dtype())
     }
 
-    /// The same, for host memory with elements of `format`.
+    /// The picture of a layout whose host shape is known, with elements of `format` on the host.
     pub fn with_host_format(layout: &SpyreTensorLayout, format: DataFormat) -> Result<Self, Error> {
         let sticks = Sticks::new(layout)?;
         let facts = Facts::new(&sticks, format)?;
@@ -80,7 +80,7 @@ impl Picture {
         panels
     }
 
-    /// How to read the pictures.
+    /// Explanation of the cells and their labels.
     fn legend(&self) -> String {
         let sticks = &self.sticks;
         let per_stick = sticks.per_stick();
@@ -151,7 +151,8 @@ mod tests {
 
     fn assert_renders(layout: &SpyreTensorLayout) {
         let picture = Picture::new(layout).expect("draws");
-        let (text, svg) = (picture.terminal(false), picture.svg());
+        let text = picture.terminal(false);
+        let svg = picture.svg();
         for title in ["Logical view", "Host memory", "Device memory", "layout", "padding", "DMA"] {
             assert!(text.contains(title) && svg.contains(title), "{layout}: {title}");
         }

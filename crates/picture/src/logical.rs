@@ -4,7 +4,7 @@ use super::naming::Naming;
 use super::panel::{Panel, Row, Share, joined, shortened, tuple};
 use super::sticks::{Run, Sticks};
 
-/// So many strips are drawn below each other without elision.
+/// Most strips that are drawn below each other without elision.
 const STRIPS: usize = 8;
 
 /// Indices longer than this lose their first part.
@@ -44,7 +44,7 @@ fn caption(sticks: &Sticks) -> String {
     }
 }
 
-/// Where each piece starts, if all strips are cut alike.
+/// Start of each piece; empty unless all strips are cut alike.
 fn header(strips: &[Option<(usize, Strip<'_>)>], most: usize) -> Vec<String> {
     let starts = |strip: &Strip<'_>| -> Vec<Option<usize>> {
         strip.pieces(most).iter().map(|run| run.map(|run| run.start)).collect()
@@ -106,7 +106,8 @@ fn strips(sticks: &Sticks, most: Option<usize>) -> Vec<Option<(usize, Strip<'_>)
 
 fn nested(count: usize, sizes: &[usize]) -> Vec<Option<usize>> {
     let mut moving = sizes.iter().rev().copied().filter(|&size| size > 1);
-    let (rows, slices) = (moving.next().unwrap_or(1), moving.next().unwrap_or(1));
+    let rows = moving.next().unwrap_or(1);
+    let slices = moving.next().unwrap_or(1);
     let books = count / (rows * slices);
     let most = match (books, slices) {
         (1, 1) => [1, 1, 6],

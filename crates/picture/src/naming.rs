@@ -1,16 +1,16 @@
-//! What sticks are called.
+//! Labels of sticks.
 
 use super::panel::joined;
 use super::sticks::Sticks;
 
-/// How a stick gets its label.
+/// Kind of label that sticks have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// By an index in which the stick dimension counts sticks.
+    /// An index in which the stick dimension counts sticks.
     Tiled,
-    /// By the index of the one element in it.
+    /// The index of the one element in the stick.
     Element,
-    /// By their order on the device.
+    /// The stick's number in device order.
     Numbered,
 }
 
@@ -23,9 +23,12 @@ impl Sticks {
             (_, None) if self.host().last().is_none() => "The tensor has no elements.".into(),
             (Naming::Element, _) if self.size().is_empty() => "It holds x.".into(),
             (Naming::Tiled, Some(((index, elements), stick))) => {
-                let range = |(dim, at): (usize, &usize)| match dim == self.lane_dim() {
-                    true => format!("{at}:{}", at + elements),
-                    false => at.to_string(),
+                let range = |(dim, at): (usize, &usize)| {
+                    if dim == self.lane_dim() {
+                        format!("{at}:{}", at + elements)
+                    } else {
+                        at.to_string()
+                    }
                 };
                 let index: Vec<String> = index.iter().enumerate().map(range).collect();
                 format!("{} is x[{}].", self.label(stick), index.join(", "))
@@ -54,7 +57,7 @@ impl Sticks {
         digits.sum::<usize>().saturating_sub(1)
     }
 
-    /// What a stick is called; of copies, the first.
+    /// Label of a stick, which is the first of its copies.
     pub(super) fn label(&self, stick: usize) -> String {
         match (self.naming(), self.regular_index(stick)) {
             (Naming::Tiled | Naming::Element, Some((index, _))) => self.index_label(&index),
@@ -66,9 +69,12 @@ impl Sticks {
         match (self.naming(), index) {
             (_, []) => "x".into(),
             (Naming::Tiled, _) => {
-                let part = |(dim, &at): (usize, &usize)| match dim == self.lane_dim() {
-                    true => format!("s{}", at / self.per_stick()),
-                    false => at.to_string(),
+                let part = |(dim, &at): (usize, &usize)| {
+                    if dim == self.lane_dim() {
+                        format!("s{}", at / self.per_stick())
+                    } else {
+                        at.to_string()
+                    }
                 };
                 let parts: Vec<String> = index.iter().enumerate().map(part).collect();
                 parts.join(",")

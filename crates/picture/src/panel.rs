@@ -1,4 +1,4 @@
-//! What both renderers draw: rows of cells, elided in the middle.
+//! Rows of cells that both renderers draw, elided in the middle.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,9 +11,9 @@ pub(super) const COLOURS: usize = 8;
 pub(super) struct Panel {
     pub(super) title: &'static str,
     pub(super) caption: String,
-    /// What the labels of rows are.
+    /// Meaning of the row labels.
     pub(super) gutter: &'static str,
-    /// Over each slot of the first row.
+    /// Labels over the slots of the first row.
     pub(super) header: Vec<String>,
     pub(super) rows: Vec<Row>,
     /// Rows run downwards, side by side.
@@ -43,11 +43,11 @@ pub(super) struct Cell {
     pub(super) label: String,
     /// The tile that it belongs to; none if nothing of the tensor is in it.
     pub(super) tile: Option<usize>,
-    /// Which colour the tile has: set by [`paint`].
+    /// Number of the tile's colour: set by [`paint`].
     pub(super) colour: usize,
-    /// How wide it is.
+    /// Width of the cell.
     pub(super) elements: usize,
-    /// Which of these elements are padding.
+    /// Ranges of these elements that are padding.
     pub(super) padding: Vec<Range<usize>>,
     pub(super) is_copy: bool,
 }
@@ -86,7 +86,8 @@ impl Row {
 impl Cell {
     /// Host memory between the tensor's elements.
     pub(super) fn hole(elements: usize) -> Self {
-        let (label, padding) = (String::new(), Vec::new());
+        let label = String::new();
+        let padding = Vec::new();
         Self { label, tile: None, colour: 0, elements, padding, is_copy: false }
     }
 
@@ -95,7 +96,7 @@ impl Cell {
     }
 }
 
-/// How much is drawn: everything up to `whole`, else a head and a tail with a gap between.
+/// Limit of what is drawn: everything up to `whole`, else a head and a tail with a gap between.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) whole: usize,
@@ -104,13 +105,13 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// At most `most` things; the gap comes on top.
+    /// Limits to `most` things; the gap comes on top.
     pub(super) fn of(most: usize) -> Self {
         let tail = (most / 3).max(1);
         Self { whole: most, head: most.saturating_sub(tail).max(1), tail }
     }
 
-    /// At most `cells` in a line; the gap takes the room of one of them.
+    /// Limits to `cells` in a line; the gap takes the room of one of them.
     pub(super) fn of_line(cells: usize) -> Self {
         Self { whole: cells, ..Self::of(cells.saturating_sub(1)) }
     }
@@ -120,7 +121,7 @@ impl Share {
         self.ends(|| 0..count, || (0..count).rev())
     }
 
-    /// The same for things that are found by walking from either end.
+    /// Like [`elide`](Self::elide), for things that are found by walking from either end.
     pub(super) fn ends<T, F, B>(
         self,
         forward: impl Fn() -> F,

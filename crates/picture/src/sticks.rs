@@ -19,9 +19,9 @@ pub(super) struct Sticks {
     lane_dim: usize,
     naming: Naming,
     tile_sticks: usize,
-    /// Whether all sticks are of one tile: colours then tell the sticks apart.
+    /// True if all sticks are of one tile. Each stick then has its own colour.
     is_one_tile: bool,
-    /// Whether every stick lies within a row, as far as the first and the last ones tell.
+    /// True if every stick lies within a row, judged by the first and the last ones.
     is_regular: bool,
 }
 
@@ -93,7 +93,7 @@ impl Sticks {
         self.layout.device_elements() / self.per_stick()
     }
 
-    /// What has a colour of its own.
+    /// Name of the unit that has its own colour: a stick or a tile.
     pub(super) fn painted(&self) -> &'static str {
         if self.is_one_tile { "stick" } else { "tile" }
     }
@@ -116,7 +116,7 @@ impl Sticks {
         self.layout.device_elements().saturating_sub(used)
     }
 
-    /// In how many pieces the first stick lies in host memory.
+    /// Number of pieces that the first stick has in host memory.
     pub(super) fn pieces(&self) -> usize {
         let mut places: Vec<usize> = self.places(0).into_iter().flatten().collect();
         places.sort_unstable();
@@ -124,7 +124,7 @@ impl Sticks {
         places.chunk_by(|place, next| place + 1 == *next).count()
     }
 
-    /// Whether a stick repeats another.
+    /// Returns true if a stick repeats another.
     pub(super) fn has_copies(&self) -> bool {
         let outer = self.outer_dims();
         outer.iter().any(|&(size, stride)| size > 1 && stride == 0)
@@ -152,7 +152,8 @@ impl Sticks {
     /// The part of a stick that is in a run.
     pub(super) fn piece(&self, run: &Run) -> Cell {
         let Some(stick) = run.stick else { return Cell::hole(run.elements) };
-        let (label, tile) = (self.label(stick), Some(self.tile(stick)));
+        let label = self.label(stick);
+        let tile = Some(self.tile(stick));
         Cell { label, tile, ..Cell::hole(run.elements) }
     }
 
@@ -218,7 +219,9 @@ impl Sticks {
 
     /// The first of the sticks that repeat each other.
     fn original(&self, stick: usize) -> usize {
-        let (mut rest, mut original, mut step) = (stick, 0, 1);
+        let mut rest = stick;
+        let mut original = 0;
+        let mut step = 1;
         for &(size, stride) in self.outer_dims().iter().rev().filter(|(size, _)| *size > 0) {
             original += if stride == 0 { 0 } else { rest % size * step };
             rest /= size;

@@ -34,7 +34,7 @@ pub(super) fn draw(picture: &Picture) -> String {
 struct Page {
     canvas: Canvas,
     y: f64,
-    /// Where lines of cells start.
+    /// Left end of the lines of cells.
     left: f64,
     /// Width of a whole stick.
     cell: f64,
@@ -66,7 +66,7 @@ impl Page {
         self.key(picture.sticks.painted());
     }
 
-    /// What colours and hatching mean, at the right of the legend.
+    /// Draws the key to colours and hatching, at the right of the legend.
     fn key(&mut self, painted: &str) {
         let swatch = |x| Area { x, y: self.y - 11.0, width: 14.0, height: 14.0 };
         let tiles =
@@ -88,10 +88,7 @@ impl Page {
             self.text("", MARGIN + 144.0, text);
         }
         self.y += 12.0;
-        match panel.is_vertical {
-            true => self.upright(panel),
-            false => self.lying(panel),
-        }
+        if panel.is_vertical { self.upright(panel) } else { self.lying(panel) }
     }
 
     /// Rows below each other.
@@ -117,7 +114,8 @@ impl Page {
     }
 
     fn line(&mut self, label: &str, slots: &[Slot], unit: usize) {
-        let (middle, height) = (self.y + (LINE - 3.0) / 2.0 + 4.0, LINE - 3.0);
+        let middle = self.y + (LINE - 3.0) / 2.0 + 4.0;
+        let height = LINE - 3.0;
         self.canvas.text("gutter", self.left - 8.0, middle, label);
         let mut x = self.left;
         for slot in slots {
@@ -146,7 +144,8 @@ impl Page {
         let unit = panel.unit();
         self.y += 14.0;
         let top = self.y;
-        let (mut x, mut bottom) = (self.left, top);
+        let mut x = self.left;
+        let mut bottom = top;
         for row in &panel.rows {
             let Row::Line { label, slots } = row else {
                 self.canvas.text("label", x + GAP / 2.0 - 1.0, top + UPRIGHT / 2.0, "…");
@@ -165,7 +164,8 @@ impl Page {
     fn column(&mut self, x: f64, slots: &[Slot], unit: usize) -> f64 {
         let mut y = self.y;
         for slot in slots {
-            let (height, width) = (height(slot, unit), self.cell - 2.0);
+            let height = height(slot, unit);
+            let width = self.cell - 2.0;
             match slot {
                 Slot::Cell(cell) => {
                     self.canvas.cell(cell, Area { x, y, width, height: height - 2.0 });
@@ -177,7 +177,7 @@ impl Page {
         y
     }
 
-    /// Where each piece of the first column starts.
+    /// Labels each piece of the first column with its start.
     fn column_labels(&mut self, panel: &Panel, unit: usize) {
         let Some(row) = panel.rows.first() else { return };
         let mut y = self.y;

@@ -29,7 +29,7 @@ pub(super) fn draw(picture: &Picture, colour: bool) -> String {
     page.lines.iter().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// How to read the picture, then what its shades are.
+/// Explanation of the picture, then of its shades.
 fn legend(picture: &Picture, colour: bool) -> Vec<String> {
     let mut lines = wrap(&picture.legend(), COLUMNS);
     let colours = colour.then(|| format!("One {}, one colour.", picture.sticks.painted()));
@@ -65,10 +65,7 @@ impl Page {
         for (at, text) in wrap(&panel.caption, COLUMNS - HEADING).iter().enumerate() {
             self.heading(if at == 0 { panel.title } else { "" }, text);
         }
-        match panel.is_vertical {
-            true => self.upright(panel),
-            false => self.lying(panel),
-        }
+        if panel.is_vertical { self.upright(panel) } else { self.lying(panel) }
     }
 
     fn heading(&mut self, heading: &str, text: &str) {
@@ -135,7 +132,7 @@ impl Page {
         }
     }
 
-    /// What stands at one height, under a line.
+    /// Draws the slots at one height, below a rule unless they are the first.
     fn storey(&mut self, panel: &Panel, at: usize) {
         let unit = panel.unit();
         let slots = || panel.rows.iter().map(|row| row.slots().get(at));

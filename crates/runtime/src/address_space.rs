@@ -21,7 +21,7 @@ const SEGMENTS: usize = (CLASS_SHIFT - SMALLEST_BITS - FIRST_SEGMENT_BITS) as us
 /// Opaque addresses of a device, and what lies at them.
 ///
 /// A framework wants addresses that it can add to and compare, and a card has none that it may show.
-/// These are never mapped: whoever follows one on the host faults at once. Storages of the same size,
+/// These are never mapped: host code that follows one faults at once. Storages of the same size,
 /// to a power of two, share a class, so that the class and the place in it can be read off any
 /// address, also one inside a storage, without a search and without a lock that is shared.
 ///
@@ -59,12 +59,12 @@ struct Free {
 }
 
 impl<T> AddressSpace<T> {
-    /// With nothing in it.
+    /// An empty address space.
     pub fn new(device: DeviceIndex) -> Self {
         Self { device, classes: array::from_fn(|_| Class::default()) }
     }
 
-    /// Which device an address belongs to; `None` if it is none of ours.
+    /// Device that an address belongs to; `None` if the address is of no address space.
     #[inline]
     pub fn device_of(address: u64) -> Option<DeviceIndex> {
         let device = DeviceIndex((address >> DEVICE_SHIFT & 0xF) as u16);
@@ -83,7 +83,7 @@ impl<T> AddressSpace<T> {
         Some(TAG << TAG_SHIFT | u64::from(self.device.0) << DEVICE_SHIFT | offset)
     }
 
-    /// What an address lies in, and how far from its start.
+    /// Value that an address lies in, and the distance from the value's first address.
     #[inline]
     pub fn find(&self, address: u64) -> Option<(Arc<T>, u64)> {
         let (class, index, offset) = self.place(address)?;
@@ -162,7 +162,7 @@ impl<T> Default for Class<T> {
     }
 }
 
-/// Which segment a slot is in, and where.
+/// Segment of a slot, and the slot's place in it.
 #[inline]
 fn segment_of(index: u32) -> (usize, usize) {
     let first = 1_u64 << FIRST_SEGMENT_BITS;
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_addresses_are_nobodys() {
+    fn foreign_addresses_belong_to_no_device() {
         let space: AddressSpace<u8> = AddressSpace::new(DeviceIndex(0));
         let other = AddressSpace::new(DeviceIndex(2));
         let foreign = other.insert(8, Arc::new(0_u8)).expect("room");

@@ -1,4 +1,4 @@
-//! Which memory a launch writes, and whether something else of the launch is there.
+//! Checks the memory that a launch writes for overlaps, with its other tensors and within one.
 
 use smallvec::SmallVec;
 use spyre_artifact::Binding;
@@ -30,7 +30,8 @@ pub(crate) fn check(definition: &Definition, tensors: &[SpyreTensor]) -> Result<
                 are_disjoint(tensor.view(), other.view())
             };
             if !is_allowed {
-                let (written, other) = (expected[at].name.clone(), expected[other_at].name.clone());
+                let written = expected[at].name.clone();
+                let other = expected[other_at].name.clone();
                 return Err(Error::Aliased { written, other });
             }
         }
@@ -38,7 +39,7 @@ pub(crate) fn check(definition: &Definition, tensors: &[SpyreTensor]) -> Result<
     Ok(())
 }
 
-/// Whether programs walk over two tensors in one way, and leave it nowhere.
+/// Returns true if programs walk over two tensors alike, and access neither at indices that they compute.
 fn moves_alike(definition: &Definition, one: usize, other: usize) -> bool {
     let binding = |at: usize| Binding::Tensor(at as u32);
     definition.recipes().iter().all(|recipe| {
@@ -82,10 +83,10 @@ fn check_any_order(tensor: &SpyreTensor, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many sums are tried before two views count as one.
+/// Number of sums that are tried before two views count as overlapping.
 const MOST_STEPS: u32 = 20_000;
 
-/// Whether two views of a storage have no element in common; false if that is too hard to tell.
+/// Returns true if two views of a storage have no element in common; false if that is too hard to tell.
 fn are_disjoint(left: &View, right: &View) -> bool {
     let (Some(left_last), Some(right_last)) = (left.last_element(), right.last_element()) else {
         return true;
@@ -121,7 +122,7 @@ impl Term {
     }
 }
 
-/// Whether the terms may sum to a number; true when out of steps.
+/// Returns true if the terms may sum to `wanted`, or if the steps run out.
 fn may_sum_to(terms: &[Term], wanted: i64, steps: &mut u32) -> bool {
     let Some((first, rest)) = terms.split_first() else { return wanted == 0 };
     let low: i64 = rest.iter().map(|term| term.least * term.stride).sum();

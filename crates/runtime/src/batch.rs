@@ -1,4 +1,4 @@
-use spyre_flex::{self as flex, Calm, MemoryUse};
+use spyre_flex::{self as flex, FailureEpoch, MemoryUse};
 use spyre_hal::{ControlBlock, StreamPoint};
 
 use crate::{Error, SpyreStream};
@@ -10,7 +10,7 @@ pub(crate) struct Batch {
     blocks: Vec<ControlBlock>,
     uses: Vec<MemoryUse>,
     most_blocks: usize,
-    /// Whether a part of the launch is queued already.
+    /// True if a part of the launch is queued already.
     is_begun: bool,
     last: Option<StreamPoint>,
 }
@@ -27,7 +27,7 @@ impl Batch {
         self.most_blocks = MOST_BLOCKS.min(stream.flex().queue_bound()) as usize;
     }
 
-    /// Whether the blocks are to be [taken](Self::take).
+    /// Returns true if the blocks are to be [taken](Self::take).
     pub(crate) fn is_to_take(&self) -> bool {
         self.most_blocks == usize::MAX
     }
@@ -71,12 +71,13 @@ impl Batch {
 
     /// Queues what there is, if the stream has not failed since; else nothing, and `None`.
     #[inline]
-    pub(crate) fn flush_if_calm(
+    pub(crate) fn flush_unless_failed_since(
         &mut self,
         stream: &SpyreStream,
-        calm: Calm,
+        epoch: FailureEpoch,
     ) -> Result<Option<StreamPoint>, Error> {
-        let point = stream.flex().submit_if_calm(calm, &mut self.blocks, &self.uses)?;
+        let point =
+            stream.flex().submit_unless_failed_since(epoch, &mut self.blocks, &self.uses)?;
         self.last = point.or(self.last);
         Ok(point)
     }

@@ -60,7 +60,7 @@ impl Binary {
         self.handle
     }
 
-    /// Whether it is still there: a reset takes it away.
+    /// Returns true if it is still there: a reset takes it away.
     pub(crate) fn is_live(&self) -> bool {
         self.device.allocator().check(self.handle, 0, self.bytes).is_ok()
     }
@@ -76,6 +76,6 @@ impl Drop for Binary {
 /// Before memory is freed: it may be used up to a block that does not name it.
 pub(crate) fn note_use(device: &Device, handle: DeviceHandle, last: StreamPoint) {
     let StreamPoint { stream, sequence } = last;
-    // After a reset of the card it is gone, and so is whoever used it.
+    // After a reset of the card it is gone, and so are the launches that used it.
     let _ = device.allocator().record_use(handle, LastUse { stream, sequence });
 }

@@ -24,12 +24,12 @@ impl SpyreCompute {
             .map(|step| Self { definition: Arc::clone(definition), step })
     }
 
-    /// What people call it.
+    /// Name of the step.
     pub fn name(&self) -> &str {
         &self.definition.output().steps[self.step].name
     }
 
-    /// What its tensors are expected to measure: the tile, or any size.
+    /// Sizes that its tensors are expected to have: the tile, or any size.
     pub fn expected_input_shapes(&self) -> Vec<Vec<ExpectedSize>> {
         let dims = |tensor: &TensorMetadata| tensor.dims.iter().map(|dim| dim.size).collect();
         self.tensor_metadata().iter().map(dims).collect()
@@ -40,7 +40,7 @@ impl SpyreCompute {
         &self.definition.output().tensor_input_metadata
     }
 
-    /// What its correction is given at each launch.
+    /// Description of the input that its correction gets at each launch.
     pub fn correction_metadata(&self) -> &CorrectionMetadata {
         &self.definition.output().correction_metadata[self.step]
     }

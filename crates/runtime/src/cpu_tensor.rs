@@ -33,7 +33,8 @@ impl CPUTensor {
     /// Elements as they lie in memory.
     pub fn from_bytes(shape: &[usize], dtype: DType, bytes: Vec<u8>) -> Result<Self, Error> {
         let view = View::contiguous(shape)?;
-        let (given, expected) = (bytes.len() / element_bytes(dtype), view.elements());
+        let given = bytes.len() / element_bytes(dtype);
+        let expected = view.elements();
         if bytes.len() != expected * element_bytes(dtype) {
             return Err(Error::ElementCount { given, expected, shape: shape.to_vec() });
         }
@@ -57,7 +58,7 @@ impl CPUTensor {
         self.view.stride()
     }
 
-    /// What its elements are.
+    /// Data type of its elements.
     pub fn data_type(&self) -> DType {
         self.dtype
     }

@@ -8,7 +8,7 @@ use spyre_numerics::DType;
 use crate::Error;
 use crate::storage_layout::{SharedLayout, StorageLayout};
 
-/// So many are kept; then they are forgotten, all at once.
+/// Number of layouts that are kept. The next one removes all of them.
 const KEPT: usize = 1024;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -21,8 +21,8 @@ struct Key {
 
 static LAYOUTS: LazyLock<Mutex<HashMap<Key, SharedLayout>>> = LazyLock::new(Mutex::default);
 
-/// A layout that somebody chose, for a storage that holds a tensor of this shape: refused if an
-/// element has no place. Tensors of one shape and layout share it.
+/// A layout that the user chose, for a storage that holds a tensor of this shape. Refused if an element
+/// has no place. Tensors of one shape and layout share it.
 pub fn shared_custom_layout(
     layout: &SpyreTensorLayout,
     size: &[usize],

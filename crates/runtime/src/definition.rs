@@ -13,7 +13,7 @@ use crate::loaded::Loaded;
 use crate::recipe::StepRecipe;
 use crate::{Error, SpyreStream, SpyreTensor};
 
-/// What a compiler wrote, with what launches look up worked out, and where it is loaded.
+/// Output of a compiler, with the tables that launches look up, and the images that are loaded.
 #[derive(Debug)]
 pub(crate) struct Definition {
     output: CompilerOutput,
@@ -32,7 +32,7 @@ pub(crate) struct PlanDim {
     pub(crate) size: ExpectedSize,
 }
 
-/// What is loaded, held without counting: launches of many threads meet nowhere.
+/// Loaded images, held without a reference count: launches of many threads do not contend.
 #[derive(Debug)]
 pub(crate) struct LoadedGuard(Guard<Option<Arc<Loaded>>>);
 
@@ -68,7 +68,8 @@ impl Definition {
             tensor_dims.push(places.collect());
         }
         let recipes = StepRecipe::all(&output, &places);
-        let (loaded, loading) = (ArcSwapOption::empty(), Mutex::default());
+        let loaded = ArcSwapOption::empty();
+        let loading = Mutex::default();
         Ok(Self { output, dims, tensor_dims, recipes, loaded, loading })
     }
 
@@ -88,7 +89,7 @@ impl Definition {
         &self.recipes
     }
 
-    /// How a launch uses the memory of a tensor that it is given.
+    /// Access of a launch to the memory of a tensor that it is given.
     pub(crate) fn access(&self, tensor: usize, given: &SpyreTensor) -> MemoryAccess {
         match self.output.tensor_input_metadata[tensor].role {
             Role::Input => MemoryAccess::Read,
@@ -105,7 +106,7 @@ impl Definition {
         }
     }
 
-    /// How many scalars a launch is given, for all steps together.
+    /// Number of scalars that a launch is given, for all steps together.
     pub(crate) fn scalars(&self) -> usize {
         self.recipes.iter().map(|recipe| recipe.scalars.len()).sum()
     }
@@ -132,7 +133,7 @@ impl Definition {
         Ok(loaded)
     }
 
-    /// What is loaded, for a launch of `operation` on this stream.
+    /// Loaded images, for a launch of `operation` on this stream.
     pub(crate) fn loaded_for(
         &self,
         stream: &SpyreStream,
@@ -142,7 +143,8 @@ impl Definition {
         let guard = LoadedGuard(self.loaded.load());
         let loaded = guard.0.as_ref().ok_or_else(|| Error::NotLoaded { operation: operation() })?;
         if !loaded.device().is(stream.device()) {
-            let (loaded, given) = (loaded.device().index(), stream.device().index());
+            let loaded = loaded.device().index();
+            let given = stream.device().index();
             return Err(Error::PlanDevice { operation: operation(), loaded, given });
         }
         Ok(guard)
@@ -183,7 +185,7 @@ impl Definition {
         })
     }
 
-    /// Whether it is on a device, and was not taken away by a reset.
+    /// Returns true if it is on a device, and no reset took it away.
     pub(crate) fn is_loaded(&self) -> bool {
         self.loaded().is_some_and(|loaded| loaded.is_live())
     }

@@ -26,22 +26,22 @@ pub struct Device {
     shared: Arc<Shared>,
 }
 
-/// Which of a process's devices.
+/// Number of a device in its process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceIndex(pub u16);
 
-/// How a device is opened.
+/// Settings that a device is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceSettings {
-    /// What the process calls it.
+    /// Number of the device in the process.
     pub index: DeviceIndex,
-    /// Which numbers it keeps.
+    /// Number formats that it keeps.
     pub profile: Profile,
-    /// How it takes memory.
+    /// Settings of its allocator.
     pub memory: Settings,
-    /// How it schedules.
+    /// Settings of its scheduler.
     pub scheduler: SchedulerSettings,
-    /// Whether launches wait until they are done, so that a fault is told by the call that caused it.
+    /// True if launches wait until they are done, so that the call that caused a fault reports it.
     pub launches_wait: bool,
 }
 
@@ -69,12 +69,12 @@ impl Device {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What the process calls it.
+    /// Number of the device in the process.
     pub fn index(&self) -> DeviceIndex {
         self.shared.index
     }
 
-    /// Which numbers it keeps.
+    /// Number formats that it keeps.
     pub fn profile(&self) -> Profile {
         self.shared.profile
     }
@@ -84,7 +84,7 @@ impl Device {
         self.context().allocator()
     }
 
-    /// What is below: memory, scheduler, streams.
+    /// The layer below: memory, scheduler, streams.
     pub fn context(&self) -> &Context {
         &self.shared.context
     }
@@ -159,7 +159,7 @@ impl Device {
     }
 }
 
-/// Its number: everything on a device leads to it, and a text of all that it holds helps nobody.
+/// Its number only: everything on a device leads to it, and a text of all that it holds helps no reader.
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({})", self.shared.index)

@@ -3,7 +3,7 @@ use spyre_numerics::DType;
 
 /// A Rust type that elements of host tensors have.
 pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
-    /// What frameworks call it.
+    /// Name that frameworks have for the type.
     const DTYPE: DType;
 
     /// Appends its bytes.

@@ -2,9 +2,9 @@ use spyre_numerics::{DType, DataFormat};
 
 use crate::DeviceIndex;
 
-/// What the runtime can refuse. An `Err` means that nothing was queued.
+/// Errors of the runtime. An `Err` means that nothing was queued.
 ///
-/// [`Error::Flex`] may also tell what went wrong with work that was queued before.
+/// [`Error::Flex`] may also report a fault of work that was queued before.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -137,7 +137,7 @@ pub enum Error {
     )]
     ForeignJob { folder: String },
 
-    /// Nothing to do.
+    /// An Operation with no compute and no preprocessing.
     #[error("the operation has neither a compute nor preprocessing: there is nothing to launch")]
     EmptyOperation,
 
@@ -214,15 +214,15 @@ pub enum Error {
     #[error("the location is on device {given}, and the engine on device {expected}")]
     LocationDevice { expected: DeviceIndex, given: DeviceIndex },
 
-    /// What a layout cannot be.
+    /// A layout that is refused.
     #[error(transparent)]
     Layout(#[from] spyre_layout::Error),
 
-    /// What a plan or an image cannot be.
+    /// A plan or an image that is refused.
     #[error(transparent)]
     Artifact(#[from] spyre_artifact::Error),
 
-    /// What the runtime below refuses or reports.
+    /// A refusal or a fault that the layer below reports.
     #[error(transparent)]
     Flex(#[from] spyre_flex::Error),
 }

@@ -6,7 +6,7 @@ use crate::definition::Definition;
 use crate::recipe::{StepDim, StepRecipe};
 use crate::{Device, Error, SpyreTensor};
 
-/// How long each of a plan's dims is in the tensors of one launch.
+/// Length of each of a plan's dims in the tensors of one launch.
 #[derive(Debug)]
 pub(crate) struct Fit {
     pub(crate) extents: SmallVec<[u64; 8]>,
@@ -129,9 +129,10 @@ fn check_dim(
     let is_whole = given >= tile && given.is_multiple_of(tile);
     let is_covered = dim.has_extent || is_whole;
     let is_summed = !dim.is_reduction || dim.has_flags || given <= tile;
-    match is_covered && is_summed {
-        true => Ok(()),
-        false => Err(uncovered(definition, recipe, dim, given, tile)),
+    if is_covered && is_summed {
+        Ok(())
+    } else {
+        Err(uncovered(definition, recipe, dim, given, tile))
     }
 }
 
@@ -148,9 +149,10 @@ fn uncovered(
         let operation = recipe.label.to_string();
         return Error::ReductionTiles { operation, name, given, tile };
     }
-    match given < tile {
-        true => Error::SmallerThanTile { tensor, dim, name, given, tile },
-        false => Error::NotDivisible { tensor, dim, name, given, tile },
+    if given < tile {
+        Error::SmallerThanTile { tensor, dim, name, given, tile }
+    } else {
+        Error::NotDivisible { tensor, dim, name, given, tile }
     }
 }
 
@@ -171,18 +173,22 @@ fn check_tensor(
 fn unfit(device: &Device, given: &SpyreTensor, expected: &TensorMetadata) -> Error {
     let tensor = expected.name.clone();
     if !given.device().is(device) {
-        let (expected, given) = (device.index(), given.device().index());
+        let expected = device.index();
+        let given = given.device().index();
         return Error::TensorDevice { tensor, expected, given };
     }
     if given.data_type() != expected.dtype {
-        let (expected, given) = (expected.dtype, given.data_type());
+        let expected = expected.dtype;
+        let given = given.data_type();
         return Error::DataType { tensor, expected, given };
     }
     if given.layout().device_dtype() != expected.format {
-        let (expected, given) = (expected.format, given.layout().device_dtype());
+        let expected = expected.format;
+        let given = given.layout().device_dtype();
         return Error::Format { tensor, expected, given };
     }
     let names: Vec<&str> = expected.dims.iter().map(|dim| &*dim.name).collect();
-    let (expected, dims) = (names.len(), names.join(", "));
+    let expected = names.len();
+    let dims = names.join(", ");
     Error::Rank { tensor, expected, given: given.shape().len(), dims }
 }

@@ -6,7 +6,7 @@ use spyre_artifact::{
     CorrectionImage, CorrectionProgram, EntryHeader, EntryImage, HEADER_BYTES, HandleWords,
     InitPacket, InitTarget, TableShape,
 };
-use spyre_flex::Calm;
+use spyre_flex::FailureEpoch;
 use spyre_hal::DeviceRange;
 
 use crate::batch::Batch;
@@ -26,22 +26,22 @@ pub(crate) struct Instance {
     scratch: Mutex<Scratch>,
 }
 
-/// What launches on a stream are put together in, one after the other.
+/// Buffers in which launches on a stream are put together, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) words: Words,
     pub(crate) batch: Batch,
-    /// What the program of a plan of one step was last corrected for, if that is known: the words.
+    /// Last correction of the program of a plan of one step, if it is known. Its input is in `words`.
     pub(crate) corrected: Option<Corrected>,
 }
 
-/// That a program was corrected, with the words that are in the scratch.
+/// Correction of a program, with the words that are in the scratch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Corrected {
-    /// By which rehearsal.
+    /// The cached launch that corrected it.
     pub(crate) by: u64,
-    /// From before that was queued.
-    pub(crate) calm: Calm,
+    /// Failure epoch from before the correction was queued.
+    pub(crate) epoch: FailureEpoch,
 }
 
 /// The entry image and the correction of one step.
@@ -61,7 +61,7 @@ pub(crate) struct Correction {
     pub(crate) input: DeviceRange,
 }
 
-/// What instances are made from.
+/// Parts that instances are made from.
 #[derive(Debug)]
 pub(crate) struct Parts {
     steps: Vec<StepParts>,
@@ -94,7 +94,7 @@ impl Instance {
     }
 }
 
-/// What its launches use and no block names is kept until they are done.
+/// Keeps memory that its launches use, and that no block names, until they are done.
 impl Drop for Instance {
     fn drop(&mut self) {
         let Scratch { words, batch, .. } = self.scratch.get_mut();
@@ -135,7 +135,8 @@ impl Parts {
             let code = codes.get(step.compute.0 as usize).and_then(Option::as_ref);
             let code = code.ok_or_else(|| Error::NotLoaded { operation: step.name.clone() })?;
             let correction = step.correction.and_then(|image| output.correction(image)).cloned();
-            let (table, scratch_bytes) = (recipe.table, step.scratch_bytes);
+            let table = recipe.table;
+            let scratch_bytes = step.scratch_bytes;
             Ok(StepParts { code: Arc::clone(code), table, scratch_bytes, correction })
         };
         let steps: Result<_, Error> =

@@ -40,13 +40,13 @@ impl JobPlan {
         Self::of(folder, &code, plan, stream)
     }
 
-    /// What was compiled in this process, copied to the stream's device. It has no folder.
+    /// The job of a plan that was compiled in this process, copied to the stream's device. It has no folder.
     pub fn of_output(output: CompilerOutput, stream: &SpyreStream) -> Result<Self, Error> {
         let code = SpyreCode::of_plan(&output)?;
         Self::of(Path::new(""), &code, Some(output), stream)
     }
 
-    /// How many steps a launch has.
+    /// Number of steps of a launch.
     pub fn num_steps(&self) -> usize {
         self.steps.len()
     }
@@ -56,7 +56,7 @@ impl JobPlan {
         self.job_bytes
     }
 
-    /// What a step is.
+    /// Type of a step.
     pub fn step_type(&self, index: usize) -> Result<StepType, Error> {
         let steps = self.steps.len();
         self.steps.get(index).copied().ok_or(Error::StepIndex { index, steps })
@@ -70,7 +70,7 @@ impl JobPlan {
         }
     }
 
-    /// Whether it is still on the device: a reset takes it away.
+    /// Returns true if it is still on the device: a reset takes it away.
     pub fn is_live(&self) -> bool {
         match &self.job {
             Job::Plan(plan) => plan.is_loaded(),

@@ -31,7 +31,7 @@ pub fn launch_kernel(
     launch_kernel_with(stream, plan, tensors, &[])
 }
 
-/// The same, with the scalars that the plan's programs are given, step by step.
+/// Like [`launch_kernel`], with the scalars that the plan's programs are given, step by step.
 pub fn launch_kernel_with(
     stream: &SpyreStream,
     plan: &ExecutionPlan,
@@ -41,19 +41,19 @@ pub fn launch_kernel_with(
     launch(stream, plan.operations(), Arguments { tensors, scalars }, Mode::Tiled)
 }
 
-/// What a launch is given.
+/// Tensors and scalars of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
     pub(crate) tensors: &'a [SpyreTensor],
     pub(crate) scalars: &'a [u64],
 }
 
-/// Which sizes of tensors a launch takes.
+/// Sizes of tensors that a launch takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// What was compiled for, and nothing else.
+    /// Only the sizes that it was compiled for.
     Strict,
-    /// Whatever tiles can cover.
+    /// All sizes that tiles can cover.
     Tiled,
 }
 
@@ -100,7 +100,7 @@ fn is_of_one_plan(left: &Operation, right: &Operation) -> bool {
     definition(left) == definition(right)
 }
 
-/// What is known of a group when it has been checked.
+/// Result of checking a group of Operations.
 struct Checked<'a> {
     definition: &'a Definition,
     fit: Fit,
@@ -124,7 +124,8 @@ fn check_group<'a>(
     if mode == Mode::Strict {
         fit.check_strict(definition)?;
     }
-    let (expected, given) = (definition.scalars(), arguments.scalars.len());
+    let expected = definition.scalars();
+    let given = arguments.scalars.len();
     if given != expected {
         return Err(Error::ScalarCount { expected, given });
     }
@@ -142,10 +143,7 @@ fn check_copies(operation: &Operation) -> Result<(), Error> {
     if operation.steps().is_empty() {
         return Err(Error::EmptyOperation);
     }
-    match operation.steps().iter().any(is_correction) {
-        true => Err(Error::NoCompute),
-        false => Ok(()),
-    }
+    if operation.steps().iter().any(is_correction) { Err(Error::NoCompute) } else { Ok(()) }
 }
 
 fn check_steps(operation: &Operation, compute: &SpyreCompute) -> Result<(), Error> {
@@ -224,7 +222,7 @@ fn launch_group(
     }
 }
 
-/// What a launch is given, in words.
+/// Data types and shapes of a launch's tensors, as text.
 fn shapes(tensors: &[SpyreTensor]) -> String {
     let shape = |tensor: &SpyreTensor| format!("{}{:?}", tensor.data_type(), tensor.shape());
     tensors.iter().map(shape).collect::<Vec<_>>().join(", ")
@@ -406,12 +404,14 @@ fn plain_block(step: &PreProcessCompute) -> Result<Option<ControlBlock>, Error> 
     Ok(Some(match step {
         PreProcessCompute::CopyToDevice { host_address, size, .. } => {
             let (buffer, nest) = parts(host_address)?;
-            let (source, target) = (buffer.lend_to_read()?, range(*size));
+            let source = buffer.lend_to_read()?;
+            let target = range(*size);
             ControlBlock::CopyToDevice(Box::new(CopyToDevice { source, target, nest }))
         }
         PreProcessCompute::CopyFromDevice { host_address, size, .. } => {
             let (buffer, nest) = parts(host_address)?;
-            let (source, target) = (range(*size), buffer.lend_to_write()?);
+            let source = range(*size);
+            let target = buffer.lend_to_write()?;
             ControlBlock::CopyFromDevice(Box::new(CopyFromDevice { source, target, nest }))
         }
         PreProcessCompute::DeviceLaunch { .. } => ControlBlock::launch(handle, Label::default()),

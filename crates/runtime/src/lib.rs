@@ -1,4 +1,4 @@
-//! What a framework asks of a card: tensors, plans, and streams that launch them.
+//! Interface of frameworks to a card: tensors, plans, and streams that launch them.
 //!
 //! Above [`spyre_flex`] and [`spyre_artifact`]; it knows no compiler, and no card but by
 //! [`spyre_hal::Hardware`]. A [`Device`] is an opened card. An [`ExecutionPlan`] is made from what a
@@ -40,6 +40,7 @@ mod aliasing;
 mod batch;
 mod binary;
 pub mod blocking;
+mod cached_launch;
 mod compute;
 mod cpu_tensor;
 mod custom_layouts;
@@ -60,7 +61,6 @@ mod operation;
 mod plan;
 mod preprocess;
 mod recipe;
-mod rehearsal;
 mod storage;
 mod storage_layout;
 mod stream;
@@ -71,6 +71,7 @@ mod tiles;
 mod words;
 
 pub use address_space::AddressSpace;
+pub use cached_launch::CachedLaunch;
 pub use compute::SpyreCompute;
 pub use cpu_tensor::CPUTensor;
 pub use custom_layouts::shared_custom_layout;
@@ -84,7 +85,6 @@ pub use memory_copy::{Return, copy_from_device, copy_on_device, copy_to_device, 
 pub use operation::Operation;
 pub use plan::ExecutionPlan;
 pub use preprocess::{DevicePlace, HostAddress, PreProcessCompute};
-pub use rehearsal::Rehearsal;
 pub use spyre_flex::{Event, FlexAllocator as SpyreAllocator, Priority, Process};
 pub use storage_layout::{SharedLayout, StorageLayout};
 pub use stream::SpyreStream;

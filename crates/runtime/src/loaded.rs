@@ -63,7 +63,7 @@ impl Loaded {
         Some(self.codes.get(image.0 as usize)?.as_ref()?.handle())
     }
 
-    /// Whether a reset has not taken it away.
+    /// Returns true if no reset has taken it away.
     pub(crate) fn is_live(&self) -> bool {
         self.codes.iter().flatten().all(|code| code.is_live()) && self.first().is_live()
     }

@@ -18,12 +18,12 @@ use crate::nest_cache::{End, nest};
 use crate::storage_layout::{SharedLayout, StorageLayout};
 use crate::{ElementsView, Error, MemoryView, SpyreStream, TensorMemory};
 
-/// Whether a copy returns when it is done, or when it is queued.
+/// Moment at which a copy returns: when it is done, or when it is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
     /// The caller carries it out if it can.
     WhenDone,
-    /// Nothing that the copy touches may go or change before it is done.
+    /// The caller keeps all that the copy touches, unchanged, until the copy is done.
     WhenQueued,
 }
 
@@ -43,7 +43,7 @@ pub fn copy_to_device(
         return Ok(());
     }
     let Some(target) = direct_end(to, from.dtype) else {
-        let mut image = Image::read(stream, to)?;
+        let mut image = HostCopy::read(stream, to)?;
         image.put(source.bytes(), from, to)?;
         return image.write(stream, to);
     };
@@ -65,7 +65,7 @@ pub fn copy_from_device(
         return Ok(());
     }
     let Some(source) = direct_end(from, to.dtype) else {
-        let image = Image::read(stream, from)?;
+        let image = HostCopy::read(stream, from)?;
         return image.take(from, target.bytes_mut(), to);
     };
     let nest = Some(nest(source, host_end(to))?);
@@ -89,7 +89,8 @@ pub fn copy_on_device(
         (Some(_), Some(_)) if is_same => by_way_of_memory(stream, from, to),
         (Some(source), Some(target)) if is_plain_pair(from, to) => {
             let nest = Some(nest(source, target)?);
-            let (source, target) = (from.memory.range(), to.memory.range());
+            let source = from.memory.range();
+            let target = to.memory.range();
             let is_small = source.bytes + target.bytes <= SMALL_BYTES;
             let copy = ControlBlock::CopyDevice(Box::new(CopyDevice { source, target, nest }));
             submit(stream, copy, Return::WhenQueued, is_small)
@@ -130,9 +131,10 @@ fn submit(
     if returns == Return::WhenDone {
         return Ok(flex.run(block)?);
     }
-    match is_small && flex.is_idle() {
-        true => Ok(flex.run_soon(block)?),
-        false => Ok(flex.submit([block]).map(drop)?),
+    if is_small && flex.is_idle() {
+        Ok(flex.run_soon(block)?)
+    } else {
+        Ok(flex.submit([block]).map(drop)?)
     }
 }
 
@@ -151,14 +153,15 @@ fn host_end<'a>(elements: &ElementsView<'a>) -> End<'a> {
     End::Host { elements: *elements, format: elements.dtype.host_format() }
 }
 
-/// Whether a nest between the two gives what the host's conversion gives: both keep one dtype in one
-/// format, or both have the host's.
+/// Returns true if a nest between the two gives what the host's conversion gives: both keep one dtype in
+/// one format, or both have the host's.
 fn is_plain_pair(from: &MemoryView<'_>, to: &MemoryView<'_>) -> bool {
     let format = |view: &MemoryView<'_>| {
         let layout = view.storage_layout();
         layout.seen_as(view.elements.dtype).map(SpyreTensorLayout::device_dtype)
     };
-    let (source, target) = (format(from), format(to));
+    let source = format(from);
+    let target = format(to);
     let is_host = |format: Option<DataFormat>, view: &MemoryView<'_>| {
         format == Some(view.elements.dtype.host_format())
     };
@@ -166,9 +169,10 @@ fn is_plain_pair(from: &MemoryView<'_>, to: &MemoryView<'_>) -> bool {
     is_one || (is_host(source, from) && is_host(target, to))
 }
 
-/// Whether the two are all of their storages, in the same order, and these lie alike.
+/// Returns true if the two are all of their storages, in the same order, and have one layout.
 fn is_whole_pair(from: &MemoryView<'_>, to: &MemoryView<'_>) -> bool {
-    let (a, b) = (&from.elements, &to.elements);
+    let a = &from.elements;
+    let b = &to.elements;
     let layouts = [from.storage_layout().layout(), to.storage_layout().layout()];
     let elements: usize = a.size.iter().product();
     a.dtype == b.dtype
@@ -189,7 +193,8 @@ fn by_way_of_memory(
     from: &MemoryView<'_>,
     to: &MemoryView<'_>,
 ) -> Result<(), Error> {
-    let (dtype, size) = (from.elements.dtype, from.elements.size);
+    let dtype = from.elements.dtype;
+    let size = from.elements.size;
     let profile = stream.device().profile();
     let elements: usize = size.iter().product();
     let layout = match StorageLayout::flat(profile, elements, dtype) {
@@ -226,7 +231,7 @@ fn by_way_of_host(
     copy_to_device(target, host.lend_to_read()?, &elements, to, Return::WhenQueued)
 }
 
-/// The same elements as another dtype.
+/// Elements converted to another dtype.
 fn converted(host: &HostBuffer, from: DType, to: DType) -> Result<HostBuffer, Error> {
     let source = host.read()?;
     let mut target = vec![0; source.len() / element_bytes(from) * element_bytes(to)];
@@ -236,23 +241,24 @@ fn converted(host: &HostBuffer, from: DType, to: DType) -> Result<HostBuffer, Er
 }
 
 /// The part of a storage that a view touches, as the host would have it.
-struct Image {
+struct HostCopy {
     buffer: HostBuffer,
     /// The storage's element that it starts with.
     first: usize,
     /// Elements of the storage.
     elements: usize,
-    /// From its start to the storage elements' first byte, in elements of the view.
+    /// Distance from its start to the view's first element, in elements of the view.
     offset: usize,
 }
 
-impl Image {
+impl HostCopy {
     /// Brings it to the host, when everything queued before has ended.
     fn read(stream: &SpyreStream, view: &MemoryView<'_>) -> Result<Self, Error> {
         let own = element_bytes(bits_of(view.storage_layout()));
         let width = element_bytes(view.elements.dtype);
         let last = view.elements.view()?.last_element().unwrap_or(view.elements.offset);
-        let (low, high) = (view.elements.offset * width, (last + 1) * width);
+        let low = view.elements.offset * width;
+        let high = (last + 1) * width;
         let first = low / own;
         let elements = high.div_ceil(own) - first;
         let buffer = HostBuffer::zeroed(elements * own);
@@ -293,7 +299,8 @@ impl Image {
     ) -> Result<(), Error> {
         let target = self.view_of(&view.elements)?;
         let source_view = from.view()?;
-        let (from, to) = (from.dtype.host_format(), view.elements.dtype.host_format());
+        let from = from.dtype.host_format();
+        let to = view.elements.dtype.host_format();
         let nest =
             DmaNest::derive(Endpoint::host(&source_view, from), Endpoint::host(&target, to))?;
         Ok(nest.copy(source, &mut self.buffer.write()?, &Solo)?)

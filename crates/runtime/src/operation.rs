@@ -10,7 +10,7 @@ use crate::{Error, PreProcessCompute, SpyreCompute, SpyreStream};
 pub struct Operation {
     compute: Option<SpyreCompute>,
     preprocessing: Vec<PreProcessCompute>,
-    /// Whether the steps are the compute's own correction, and nothing else.
+    /// True if the steps are the compute's own correction, and nothing else.
     is_corrected: bool,
 }
 
@@ -40,12 +40,12 @@ impl Operation {
         Self { compute: Some(compute), preprocessing, is_corrected }
     }
 
-    /// What it computes.
+    /// Its compute, if it has one.
     pub fn compute(&self) -> Option<&SpyreCompute> {
         self.compute.as_ref()
     }
 
-    /// What comes first.
+    /// Steps that run before the compute.
     pub fn steps(&self) -> &[PreProcessCompute] {
         &self.preprocessing
     }
@@ -54,7 +54,7 @@ impl Operation {
         self.is_corrected
     }
 
-    /// What people call it.
+    /// Name of its compute; `copies` if it has none.
     pub fn name(&self) -> &str {
         self.compute.as_ref().map_or("copies", SpyreCompute::name)
     }
@@ -65,7 +65,8 @@ impl Operation {
         self.compute.as_ref().map(SpyreCompute::device_handles).unwrap_or_default()
     }
 
-    /// The same, as another stream launches them. They are made there if need be.
+    /// Like [`device_handles`](Self::device_handles), as another stream launches them. They are made there if
+    /// need be.
     pub fn device_handles_on(&self, stream: &SpyreStream) -> Result<Vec<DeviceHandle>, Error> {
         match &self.compute {
             Some(compute) => compute.device_handles_on(stream),

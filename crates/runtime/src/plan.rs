@@ -34,7 +34,7 @@ impl ExecutionPlan {
         self.operations.push(operation);
     }
 
-    /// What is launched, in order.
+    /// Operations of a launch, in order.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
@@ -49,12 +49,12 @@ impl ExecutionPlan {
         self.computes().map(SpyreCompute::correction_metadata).collect()
     }
 
-    /// What is written when an instance is made.
+    /// Packets that are written when an instance is made.
     pub fn init_packets(&self) -> Vec<&InitPacket> {
         self.definitions().flat_map(|definition| &definition.output().init_packets).collect()
     }
 
-    /// How many scalars a launch is given.
+    /// Number of scalars that a launch is given.
     pub fn scalars(&self) -> usize {
         self.definitions().map(Definition::scalars).max().unwrap_or(0)
     }
@@ -65,18 +65,20 @@ impl ExecutionPlan {
         self.definitions().try_for_each(|definition| definition.load(stream))
     }
 
-    /// Whether all of it is on a device: it was loaded, and no reset took it away.
+    /// Returns true if all of it is on a device: it was loaded, and no reset took it away.
     pub fn is_loaded(&self) -> bool {
         self.definitions().all(Definition::is_loaded)
     }
 
-    /// The same, with the code at these places: one for each of [`code_bytes`](Self::code_bytes).
+    /// Like [`load`](Self::load), with the code at these places: one for each of
+    /// [`code_bytes`](Self::code_bytes).
     pub(crate) fn load_at(
         &self,
         stream: &SpyreStream,
         locations: Vec<LocationInSegment>,
     ) -> Result<(), Error> {
-        let (expected, given) = (self.code_bytes().len(), locations.len());
+        let expected = self.code_bytes().len();
+        let given = locations.len();
         if expected != given {
             return Err(Error::LocationCount { expected, given });
         }

@@ -8,25 +8,25 @@ use spyre_layout::DmaNest;
 pub enum PreProcessCompute {
     /// Host memory to device memory: tensors, binaries, correction inputs.
     CopyToDevice {
-        /// What is copied.
+        /// Source of the copy.
         host_address: HostAddress,
-        /// Where it goes.
+        /// Target of the copy.
         device_handle: DevicePlace,
         /// Device bytes.
         size: u64,
     },
     /// Device memory to host memory.
     CopyFromDevice {
-        /// Where it goes.
+        /// Target of the copy.
         host_address: HostAddress,
-        /// What is copied.
+        /// Source of the copy.
         device_handle: DevicePlace,
         /// Device bytes.
         size: u64,
     },
     /// A binary that lies in device memory, such as a correction program.
     DeviceLaunch {
-        /// Where it lies.
+        /// Place of the binary.
         device_handle: DevicePlace,
     },
 }
@@ -40,10 +40,10 @@ pub enum HostAddress {
     Nested {
         /// The bytes.
         buffer: HostBuffer,
-        /// How they go.
+        /// Order and conversion of the elements.
         nest: Arc<DmaNest>,
     },
-    /// What the Operation's correction is told of the tensors: assembled at each launch.
+    /// Words that describe the tensors to the Operation's correction: assembled at each launch.
     CorrectionInputs,
 }
 

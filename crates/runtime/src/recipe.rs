@@ -8,7 +8,7 @@ use spyre_artifact::{
 };
 use spyre_hal::Label;
 
-/// How a launch of one step is put together: all that does not depend on tensors.
+/// Recipe for a launch of one step: all that does not depend on tensors.
 #[derive(Debug)]
 pub(crate) struct StepRecipe {
     pub(crate) label: Label,
@@ -21,7 +21,7 @@ pub(crate) struct StepRecipe {
     pub(crate) operands: Vec<OperandRecipe>,
     pub(crate) input: Vec<InputRun>,
     pub(crate) input_words: usize,
-    /// Whether the input is the table as it is, flags in the place of scalars.
+    /// True if the input is the table as it is, with flags in the place of scalars.
     pub(crate) is_whole_table: bool,
     /// The scalars that launches are given, in this order, and where the step's begin.
     pub(crate) scalars: Vec<ScalarWord>,
@@ -31,17 +31,17 @@ pub(crate) struct StepRecipe {
 /// A dim that the step's program walks over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepDim {
-    /// Which dim of the plan.
+    /// Number of the dim in the plan.
     pub(crate) plan_dim: usize,
-    /// Whether results do not have it.
+    /// True if a result does not have it.
     pub(crate) is_reduction: bool,
-    /// Whether the program is told which tile is the first.
+    /// True if the program gets a flag for the first tile.
     pub(crate) has_flags: bool,
-    /// Whether its extent is patched at launch, so that any part of a tile will do.
+    /// True if its extent is patched at launch, so that any part of a tile will do.
     pub(crate) has_extent: bool,
 }
 
-/// What one of the program's operands is.
+/// Recipe for one of the program's operands.
 #[derive(Debug)]
 pub(crate) struct OperandRecipe {
     pub(crate) binding: Binding,
@@ -51,14 +51,14 @@ pub(crate) struct OperandRecipe {
     pub(crate) is_written: bool,
     /// Memory that lives within one tile, and does not move.
     pub(crate) is_local: bool,
-    /// Whether the program goes to coordinates of its own, anywhere in the tensor.
+    /// True if the program computes coordinates, which may be anywhere in the tensor.
     pub(crate) is_indexed: bool,
-    /// Whether the program stores every element of the tensor, whatever the data.
+    /// True if the program stores every element of the tensor, whatever the data.
     stores_all: bool,
 }
 
 impl OperandRecipe {
-    /// Which of the operand's words is the stride along one of its dims.
+    /// Number of the operand's word that is the stride along one of its dims.
     pub(crate) fn stride_word(&self, dim: u8) -> usize {
         OperandField::Stride(self.span.place(Dim(dim)) as u8).word()
     }
@@ -69,19 +69,20 @@ impl OperandRecipe {
 pub(crate) enum InputRun {
     /// Words of the table, from one place to another.
     Table { from: usize, to: usize, words: usize },
-    /// Where the tile is.
+    /// A flag for the tile's place along a dim.
     Flag { to: usize, dim: usize, flag: TileFlag },
 }
 
 impl StepRecipe {
-    /// Whether every element of a tensor is stored by the step, whatever the data.
+    /// Returns true if the step stores every element of a tensor, whatever the data.
     pub(crate) fn stores_all_of(&self, binding: Binding) -> bool {
         self.operands.iter().any(|operand| operand.binding == binding && operand.stores_all)
     }
 
     /// The recipes of all steps; `dims` says which dim of the plan a name is.
     pub(crate) fn all(output: &CompilerOutput, dims: &BTreeMap<&str, u32>) -> Vec<Self> {
-        let (mut first_scalar, steps) = (0, steps_of_intermediates(output));
+        let mut first_scalar = 0;
+        let steps = steps_of_intermediates(output);
         let recipe = |at| {
             let recipe = Self::new(output, dims, &steps, at, first_scalar);
             first_scalar += recipe.scalars.len();
@@ -97,7 +98,8 @@ impl StepRecipe {
         at: usize,
         first_scalar: usize,
     ) -> Self {
-        let (step, words) = (&output.steps[at], &output.correction_metadata[at].words);
+        let step = &output.steps[at];
+        let words = &output.correction_metadata[at].words;
         let program = output.program(step.compute).expect("a plan that was checked");
         let table = program.table_shape();
         let operands: Vec<_> = step
@@ -156,7 +158,7 @@ fn is_indexed(program: &Program, operand: Operand) -> bool {
     })
 }
 
-/// Whether a store of the operand's tiles is passed over for no data.
+/// Returns true if the program has a store of the operand's tiles that no data can skip.
 fn stores_all(program: &Program, operand: Operand) -> bool {
     let mut skipped = 0_u32;
     program.instructions().iter().any(|instruction| {

@@ -10,7 +10,7 @@ pub(crate) struct Storage {
     device: Device,
     range: DeviceRange,
     layout: SpyreTensorLayout,
-    /// What an operand's words are, but for offset and strides.
+    /// Words of an operand, except for offset and strides.
     words: [u64; OPERAND_WORDS],
     is_owned: bool,
 }
@@ -24,7 +24,7 @@ impl Storage {
         Self::of(stream.device(), handle, layout, true)
     }
 
-    /// Memory that is somebody else's.
+    /// Memory that another object owns.
     pub(crate) fn borrowed(
         device: &Device,
         handle: DeviceHandle,

@@ -6,7 +6,7 @@ use spyre_numerics::{DType, DataFormat, Profile};
 use crate::Error;
 use crate::cpu_tensor::element_bytes;
 
-/// How a storage's elements lie on the device, and what the host calls them.
+/// Layout of a storage's elements on the device, and their dtype on the host.
 ///
 /// Elements are known by their place in host memory. A view with elements of another width sees the
 /// same bytes: [`StorageLayout::seen_as`] says how these lie, where a layout can.
@@ -14,9 +14,9 @@ use crate::cpu_tensor::element_bytes;
 pub struct StorageLayout {
     layout: SpyreTensorLayout,
     dtype: DType,
-    /// Whether nobody said what the bytes are.
+    /// True if the dtype of the bytes is not known.
     is_raw: bool,
-    /// The same bytes as elements of each other dtype.
+    /// Layouts of the bytes as elements of each other dtype.
     seen: [OnceLock<Option<Box<SpyreTensorLayout>>>; DType::ALL.len()],
 }
 
@@ -49,39 +49,39 @@ impl StorageLayout {
         Ok(Self::new(layout, dtype))
     }
 
-    /// So many elements in a row.
+    /// Layout of `elements` elements in a row.
     pub fn flat(profile: Profile, elements: usize, dtype: DType) -> Result<Self, Error> {
         let layout = SpyreTensorLayout::for_dtype(profile, &[elements], dtype)?;
         Ok(Self::new(layout, dtype))
     }
 
-    /// Bytes of which nobody said what they are: as they are, on every profile.
+    /// Layout of bytes whose dtype is not known: as they are, on every profile.
     pub fn bytes(bytes: usize) -> Result<Self, Error> {
         let layout = SpyreTensorLayout::contiguous(&[bytes], DataFormat::UInt8)?;
         Ok(Self { is_raw: true, ..Self::new(layout, DType::UInt8) })
     }
 
-    /// Where elements are.
+    /// Places of the elements on the device.
     pub fn layout(&self) -> &SpyreTensorLayout {
         &self.layout
     }
 
-    /// What the host calls them.
+    /// Data type of the elements on the host.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Whether nobody said what the bytes are.
+    /// Returns true if the dtype of the bytes is not known.
     pub fn is_raw(&self) -> bool {
         self.is_raw
     }
 
-    /// Whether the device has the host's bits.
+    /// Returns true if the device has the host's bits.
     pub fn is_exact(&self) -> bool {
         self.layout.device_dtype() == self.dtype.host_format()
     }
 
-    /// Where a view of `dtype` finds its elements; `None` if they do not lie in one piece, or the
+    /// Layout of the elements that a view of `dtype` sees; `None` if they do not lie in one piece, or the
     /// device has other bits than the host. Such a view goes by way of host bytes.
     ///
     /// Where `dtype` is the storage's own, the format may be one that copies convert to; otherwise it
@@ -102,11 +102,13 @@ impl StorageLayout {
 /// A layout to be shared by all storages of a shape.
 pub type SharedLayout = Arc<StorageLayout>;
 
-/// The same bytes as elements of another dtype. Elements that are cut into more than two must be
-/// neighbours along the stick; elements that are joined must be so in every row.
+/// Layout of the same bytes as elements of another dtype. Elements that are cut into more than two must
+/// be neighbours along the stick; elements that are joined must be so in every row.
 fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreTensorLayout> {
-    let (from, to) = (element_bytes(own), element_bytes(dtype));
-    let (arrangement, format) = (layout.element_arrangement(), dtype.host_format());
+    let from = element_bytes(own);
+    let to = element_bytes(dtype);
+    let arrangement = layout.element_arrangement();
+    let format = dtype.host_format();
     let elements = layout.storage_elements()?;
     if from == to {
         let same = SpyreTensorLayout::explicit(layout.device_size(), layout.placing_map(), format);
@@ -128,10 +130,8 @@ fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreT
     let mut size = layout.device_size().to_vec();
     let last = size.len() - 1;
     let mut strides: Vec<i64> = map[..last].iter().map(|&s| scale(s)).collect::<Option<_>>()?;
-    let arrangement = match is_in_rows {
-        true => ElementArrangement::Standard,
-        false => ElementArrangement::Parts,
-    };
+    let arrangement =
+        if is_in_rows { ElementArrangement::Standard } else { ElementArrangement::Parts };
     strides.push(if is_in_rows { 1 } else { scale(map[last])? });
     size[last] = size[last] * from / to;
     let bytes = elements * from;
@@ -140,7 +140,7 @@ fn recast(layout: &SpyreTensorLayout, own: DType, dtype: DType) -> Option<SpyreT
     seen.with_element_arrangement(arrangement).for_host(&[elements], &[1]).ok()
 }
 
-/// Whether elements fill their reach, each place once.
+/// Returns true if elements fill their reach, each place once.
 fn is_dense(size: &[usize], stride: &[usize]) -> bool {
     if size.contains(&0) {
         return true;
@@ -183,7 +183,8 @@ mod tests {
                     continue;
                 }
                 for host_byte in 0..elements {
-                    let (mine, theirs) = (host_byte / 4, host_byte / bytes);
+                    let mine = host_byte / 4;
+                    let theirs = host_byte / bytes;
                     assert_eq!(
                         own.layout.device_byte(mine).map(|at| at + host_byte % 4),
                         host_byte_of(&own, dtype, theirs).map(|at| at + host_byte % bytes),

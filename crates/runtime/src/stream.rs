@@ -35,7 +35,7 @@ impl SpyreStream {
         &self.device
     }
 
-    /// What is below: copies and launches by handle, events.
+    /// The stream of the layer below: copies and launches by handle, events.
     pub fn flex(&self) -> &FlexStream {
         &self.flex
     }
@@ -103,8 +103,8 @@ impl SpyreStream {
         self.launch(operation, &tensors?)
     }
 
-    /// Waits until everything that is queued has ended, and tells the first fault that nobody was
-    /// told.
+    /// Waits until everything that is queued has ended, and reports the first fault that no call has
+    /// reported.
     pub fn synchronize(&self) -> Result<(), Error> {
         let ended = self.flex.synchronize();
         if ended.is_err() {
@@ -113,7 +113,8 @@ impl SpyreStream {
         Ok(ended?)
     }
 
-    /// Whether everything that is queued has ended. Tells the first fault that nobody was told.
+    /// Returns true if everything that is queued has ended. Reports the first fault that no call has
+    /// reported.
     pub fn query(&self) -> Result<bool, Error> {
         Ok(self.flex.query()?)
     }

@@ -6,7 +6,7 @@ use spyre_hal::StreamIndex;
 
 use crate::Error;
 
-/// Which stream of a device's pool: 0 is the default, 1 to 32 are low, 33 to 64 high.
+/// Number of a stream in a device's pool: 0 is the default, 1 to 32 are low, 33 to 64 high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u16);
 
@@ -14,7 +14,7 @@ pub struct StreamId(pub u16);
 const OF_A_PRIORITY: u16 = 32;
 
 impl StreamId {
-    /// The one that is used where nobody says which.
+    /// The one that is used where the caller names none.
     pub const DEFAULT: Self = Self(0);
 
     /// The one that programs are loaded through; it is in no pool.
@@ -23,10 +23,10 @@ impl StreamId {
     /// Added to a stream's number: the one that copies ahead for it. It is in no pool.
     pub const AHEAD: u16 = 128;
 
-    /// How many streams there are of each priority, beside the default.
+    /// Number of streams of each priority, beside the default.
     pub const OF_A_PRIORITY: u16 = OF_A_PRIORITY;
 
-    /// How urgent it is.
+    /// Priority of the stream.
     pub fn priority(self) -> Priority {
         if self.0 > OF_A_PRIORITY { Priority::High } else { Priority::Low }
     }
@@ -36,20 +36,20 @@ impl StreamId {
 #[derive(Debug)]
 pub(crate) struct StreamPool {
     streams: [OnceLock<Arc<FlexStream>>; 1 + 2 * OF_A_PRIORITY as usize],
-    /// On a device with several engines, those that copy what the next tile needs.
+    /// Streams that copy what the next tile needs, on a device with several engines.
     ahead: [OnceLock<Arc<FlexStream>>; 1 + 2 * OF_A_PRIORITY as usize],
     given: [AtomicU16; 2],
     loader: OnceLock<Arc<FlexStream>>,
 }
 
 impl StreamPool {
-    /// Whose turn it is.
+    /// Next stream of a priority, in turns.
     pub(crate) fn next(&self, priority: Priority) -> StreamId {
         let given = self.given[priority as usize].fetch_add(1, Ordering::Relaxed);
         StreamId(1 + priority as u16 * OF_A_PRIORITY + given % OF_A_PRIORITY)
     }
 
-    /// Which of them has this place in the scheduler: they take places in the order they are opened.
+    /// Number of the stream at this place in the scheduler: streams take places in the order they are opened.
     pub(crate) fn id_of(&self, index: StreamIndex) -> Option<StreamId> {
         let is_it =
             |stream: &OnceLock<Arc<FlexStream>>| stream.get().map(|s| s.index()) == Some(index);
@@ -73,14 +73,14 @@ impl StreamPool {
         }
     }
 
-    /// Lets the stream that copies ahead for another one go on, if it failed as that one did: who waits for
-    /// that one is told.
+    /// Lets the stream that copies ahead for another one go on, if it failed as that one did. The fault is
+    /// reported to the threads that wait for that one.
     pub(crate) fn settle_ahead(&self, id: StreamId) -> Result<(), Error> {
         let ahead = self.ahead.get(usize::from(id.0)).and_then(OnceLock::get);
         ahead.map_or(Ok(()), |stream| settle(stream))
     }
 
-    /// Whether any stream copies ahead for another one.
+    /// Returns true if any stream copies ahead for another one.
     pub(crate) fn copies_ahead(&self) -> bool {
         self.ahead.iter().any(|stream| stream.get().is_some())
     }

@@ -59,8 +59,8 @@ impl SpyreTensor {
         Ok(Self { storage, view, dtype })
     }
 
-    /// A tensor in memory that somebody else owns, and keeps. The handle is checked whenever the
-    /// tensor is used.
+    /// A tensor in memory that the caller owns, and keeps. The handle is checked whenever the tensor is
+    /// used.
     pub fn at(
         device: &Device,
         handle: DeviceHandle,
@@ -135,12 +135,12 @@ impl SpyreTensor {
         self.view.stride().iter().map(|stride| stride * bytes).collect()
     }
 
-    /// What its elements are.
+    /// Data type of its elements.
     pub fn data_type(&self) -> DType {
         self.dtype
     }
 
-    /// Where its storage begins.
+    /// Handle of its storage's start.
     pub fn device_handle(&self) -> DeviceHandle {
         self.storage.handle()
     }
@@ -150,7 +150,7 @@ impl SpyreTensor {
         self.storage.range().bytes
     }
 
-    /// How its storage lies in device memory.
+    /// Layout of its storage in device memory.
     pub fn layout(&self) -> &SpyreTensorLayout {
         self.storage.layout()
     }
@@ -160,7 +160,7 @@ impl SpyreTensor {
         &self.view
     }
 
-    /// Where it is.
+    /// Device that it is on.
     pub fn device(&self) -> &Device {
         self.storage.device()
     }
@@ -195,13 +195,14 @@ impl SpyreTensor {
         if last >= self.shape().len() {
             return Err(self.no_such(last));
         }
-        let (mut shape, mut stride) = (self.shape().to_vec(), self.view.stride().to_vec());
+        let mut shape = self.shape().to_vec();
+        let mut stride = self.view.stride().to_vec();
         shape.swap(first, second);
         stride.swap(first, second);
         self.as_strided(&shape, &stride, self.view.offset())
     }
 
-    /// Which device memory segment its storage is in; 0 in PF mode.
+    /// Number of the device memory segment of its storage; 0 in PF mode.
     pub fn segment_id(&self) -> u16 {
         segment_id(self.device_handle())
     }
@@ -239,7 +240,8 @@ impl SpyreTensor {
 
     fn check_copy(&self, stream: &SpyreStream, from: &[usize], to: &[usize]) -> Result<(), Error> {
         if !self.device().is(stream.device()) {
-            let (expected, given) = (stream.device().index(), self.device().index());
+            let expected = stream.device().index();
+            let given = self.device().index();
             return Err(Error::TensorDevice { tensor: "of the copy".into(), expected, given });
         }
         check_shapes(from, to)
@@ -271,6 +273,7 @@ fn check_reach(view: &View, layout: &SpyreTensorLayout) -> Result<(), Error> {
         return Ok(());
     }
     let elements = layout.storage_elements().unwrap_or_else(|| layout.device_elements());
-    let (shape, stride) = (view.size().to_vec(), view.stride().to_vec());
+    let shape = view.size().to_vec();
+    let stride = view.stride().to_vec();
     Err(Error::ViewReach { shape, stride, offset: view.offset(), last, elements })
 }

@@ -19,7 +19,7 @@ pub struct TensorMemory {
     range: DeviceRange,
     layout: SharedLayout,
     host_bytes: u64,
-    /// What tensors of it share, once there are some.
+    /// Storage that its tensors share, once there are some.
     storage: OnceLock<Arc<Storage>>,
 }
 
@@ -34,11 +34,12 @@ impl TensorMemory {
         let bytes = layout.layout().device_bytes() as u64;
         let handle = stream.flex().allocate(bytes)?;
         let range = DeviceRange::start_of(handle, bytes);
-        let (device, storage) = (stream.device().clone(), OnceLock::new());
+        let device = stream.device().clone();
+        let storage = OnceLock::new();
         Ok(Self { device, range, layout, host_bytes, storage })
     }
 
-    /// Where it is.
+    /// Device that it is on.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -48,7 +49,7 @@ impl TensorMemory {
         self.range
     }
 
-    /// How its elements lie.
+    /// Layout of its elements.
     pub fn layout(&self) -> &SharedLayout {
         &self.layout
     }
@@ -106,9 +107,9 @@ pub struct MemoryView<'a> {
 /// Elements by place, from the start of a storage or of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementsView<'a> {
-    /// What they are.
+    /// Data type of the elements.
     pub dtype: DType,
-    /// How many along each dimension.
+    /// Number of elements along each dimension.
     pub size: &'a [usize],
     /// Elements between neighbours along each dimension.
     pub stride: &'a [usize],
@@ -124,12 +125,12 @@ impl<'a> MemoryView<'a> {
 }
 
 impl ElementsView<'_> {
-    /// The same as a layout's view.
+    /// The elements as a layout's view.
     pub(crate) fn view(&self) -> Result<View, Error> {
         Ok(View::new(self.size, self.stride, self.offset)?)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.size.contains(&0)
     }

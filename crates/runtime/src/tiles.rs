@@ -21,8 +21,10 @@ pub(crate) struct Tiles<'a> {
 impl<'a> Tiles<'a> {
     #[inline]
     pub(crate) fn new(definition: &Definition, recipe: &'a StepRecipe, fit: &Fit) -> Self {
-        let (extents, at) = ([0; MAX_DIMS], [0; MAX_DIMS]);
-        let (tile, counts) = ([1; MAX_DIMS], [1; MAX_DIMS]);
+        let extents = [0; MAX_DIMS];
+        let at = [0; MAX_DIMS];
+        let tile = [1; MAX_DIMS];
+        let counts = [1; MAX_DIMS];
         let mut tiles = Self { recipe, extents, tile, counts, at, are_many: false };
         for (at, dim) in recipe.dims.iter().enumerate() {
             let extent = fit.extents[dim.plan_dim];
@@ -39,12 +41,12 @@ impl<'a> Tiles<'a> {
         tiles
     }
 
-    /// Whether there is more than one.
+    /// Returns true if there is more than one tile.
     pub(crate) fn are_many(&self) -> bool {
         self.are_many
     }
 
-    /// Whether a launch of a tile may take many milliseconds: its program goes over so many elements.
+    /// Returns true if a launch of a tile may take many milliseconds: its program goes over so many elements.
     pub(crate) fn lasts(&self) -> bool {
         let elements = (0..self.recipe.dims.len()).map(|dim| self.tile[dim]);
         elements.fold(1, u64::saturating_mul) > LONG_ELEMENTS
@@ -60,7 +62,7 @@ impl<'a> Tiles<'a> {
         self.tile[dim].min(self.extents[dim] - self.start(dim))
     }
 
-    /// Whether the tile is where a flag says.
+    /// Returns true if the tile is where a flag says.
     pub(crate) fn holds(&self, dim: usize, flag: TileFlag) -> bool {
         flag.holds(self.at[dim], self.counts[dim])
     }

@@ -1,4 +1,4 @@
-//! What a launch tells a correction program: the words of its input.
+//! Words that a launch gives a correction program as input.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,15 +34,15 @@ struct Held {
     storage: Storage,
 }
 
-/// Where the words of a tensor's handle go.
+/// OperandWords of a tensor's handle among the words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandlePlace {
     pub(crate) word: usize,
     pub(crate) tensor: usize,
 }
 
-/// Where an operand's elements are.
-struct Place<'a> {
+/// OperandWords of an operand's elements.
+struct OperandWords<'a> {
     words: &'a [u64; OPERAND_WORDS],
     view: &'a View,
 }
@@ -225,21 +225,25 @@ impl Words {
         Some(offset)
     }
 
-    fn place<'a>(&'a self, binding: Binding, tensors: &'a [SpyreTensor]) -> Option<Place<'a>> {
+    fn place<'a>(
+        &'a self,
+        binding: Binding,
+        tensors: &'a [SpyreTensor],
+    ) -> Option<OperandWords<'a>> {
         match binding {
             Binding::Tensor(at) => {
                 let tensor = tensors.get(at as usize)?;
-                Some(Place { words: tensor.storage().words(), view: tensor.view() })
+                Some(OperandWords { words: tensor.storage().words(), view: tensor.view() })
             }
             Binding::Intermediate(at) => {
                 let held = self.intermediates.get(at as usize)?.as_ref()?;
-                Some(Place { words: held.storage.words(), view: &held.view })
+                Some(OperandWords { words: held.storage.words(), view: &held.view })
             }
         }
     }
 }
 
-/// What an intermediate measures: one tile if only one step knows it.
+/// Sizes of an intermediate: one tile if only one step uses it.
 fn sizes(definition: &Definition, fit: &Fit, at: usize) -> SmallVec<[usize; 8]> {
     let binding = Binding::Intermediate(at as u32);
     let mut operands = definition.recipes().iter().flat_map(|recipe| &recipe.operands);

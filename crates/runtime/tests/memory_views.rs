@@ -9,7 +9,7 @@ use spyre_runtime::{
     TensorMemory, copy_from_device, copy_on_device, copy_to_device,
 };
 
-/// As many bytes as the storages of these tests have.
+/// Bytes of each storage in these tests.
 const BYTES: usize = 6 * 40 * 4;
 
 fn open(profile: Profile) -> Result<SpyreStream, Error> {

@@ -39,13 +39,14 @@ impl SimulatedCard {
         let fate = fault.map_or("fine", BlockFault::name);
         state.log.add(now, Step::Started { engine: engine.0, point, fate });
         let due = now + state.random.below(self.world.settings.watchdog_nanoseconds / 4);
-        let (is_abort_asked, is_given_up) = (false, false);
+        let is_abort_asked = false;
+        let is_given_up = false;
         let started_at = now;
         Pending { engine, token, block, point, started_at, due, fault, is_abort_asked, is_given_up }
     }
 
-    /// Other threads do not wait until a start is over: blocks of other engines end, this one may
-    /// end before anybody was told that it is under way, and the watchdog looks.
+    /// Lets other threads act before a start returns. Blocks of other engines end, this one may end
+    /// before the runtime knows that it is under way, and the watchdog looks.
     fn interrupt(&self, engine: EngineIndex) {
         let mut state = self.world.state();
         let what = state.random.below(32);
@@ -62,7 +63,7 @@ impl SimulatedCard {
         let now = self.world.now();
         let mut state = self.world.state();
         if let Some(pending) = state.pending.iter_mut().find(|p| p.engine == engine) {
-            // The runtime counts from when it was told.
+            // The runtime measures from when `start` returns to it.
             pending.started_at = now;
         }
     }
@@ -141,7 +142,8 @@ impl Regions for SimulatedCard {
 
 impl Hardware for SimulatedCard {
     fn description(&self) -> Description {
-        let (engines, is_prompt) = (self.world.settings.engines, self.world.settings.is_prompt);
+        let engines = self.world.settings.engines;
+        let is_prompt = self.world.settings.is_prompt;
         Description { name: "simulated".to_owned(), engines, is_prompt }
     }
 
@@ -171,7 +173,8 @@ impl Hardware for SimulatedCard {
     }
 
     fn abort(&self, engine: EngineIndex, token: Token) {
-        let (now, limit) = (self.world.now(), self.world.settings.watchdog_nanoseconds);
+        let now = self.world.now();
+        let limit = self.world.settings.watchdog_nanoseconds;
         let mut state = self.world.state();
         state.log.add(now, Step::Aborted { engine: engine.0 });
         let is_its = |p: &Pending| (p.engine, p.token) == (engine, token);
@@ -207,6 +210,6 @@ impl Hardware for SimulatedCard {
     }
 
     fn accept(&self, _: DeviceRange, _: &[u8]) -> Outcome {
-        Err(Fault::CopyFailed { why: "nobody copies here".into() })
+        Err(Fault::CopyFailed { why: "the simulated card takes no bytes of other cards".into() })
     }
 }

@@ -27,13 +27,13 @@ const UNVERIFIED: u64 = 2000;
 /// Tickets that are kept.
 const TICKETS: usize = 24;
 
-/// Whoever uses the runtime.
+/// Caller of the runtime: makes random calls, and compares their results with the oracle's.
 pub(crate) struct Driver {
     world: Arc<World>,
     context: Context,
     random: Random,
     streams: Vec<FlexStream>,
-    /// What is allocated, by the oracle's number.
+    /// Live allocations, by the oracle's number.
     live: Vec<usize>,
     stale: Vec<DeviceHandle>,
     tickets: Vec<(Ticket, u64)>,

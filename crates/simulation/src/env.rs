@@ -4,7 +4,7 @@ use spyre_flex::Env;
 
 use crate::world::World;
 
-/// Virtual time and no threads: whoever waits lets the world take a step.
+/// Virtual time and no threads: a caller that waits lets the world take a step.
 #[derive(Debug)]
 pub(crate) struct SimulatedEnv {
     world: Arc<World>,

@@ -1,6 +1,6 @@
 use crate::random::Random;
 
-/// How often things go wrong: blocks in a million, but for the last three.
+/// Rates of faults: blocks in a million, but for the last three.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// A block ends with a data fault and touches nothing.
@@ -23,7 +23,7 @@ pub struct FaultPlan {
     pub clock_jump: u64,
 }
 
-/// What goes wrong with a block.
+/// Fault that is planned for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BlockFault {
     Data,

@@ -1,14 +1,19 @@
-//! What the card recognises a block by: a block says nothing of its stream.
+//! Identity by which the card recognises a block: a block does not name its stream.
 
 use spyre_hal::{ControlBlock, DeviceRange};
 
 use crate::log::Fingerprint;
-use crate::oracle::Place;
+use crate::oracle::RegionAddress;
 
 /// A number that no block of another stream has at the same time.
 pub(crate) fn identity(block: &ControlBlock) -> u64 {
     let range = |range: &DeviceRange| {
-        (Place::of(range.handle).number(), range.handle.tag().generation, range.offset, range.bytes)
+        (
+            RegionAddress::of(range.handle).number(),
+            range.handle.tag().generation,
+            range.offset,
+            range.bytes,
+        )
     };
     match block {
         ControlBlock::CopyToDevice(copy) => first_word(copy.source.bytes()),
@@ -18,9 +23,12 @@ pub(crate) fn identity(block: &ControlBlock) -> u64 {
             Fingerprint::of(&(1, range(&copy.source), range(&copy.target)))
         }
         ControlBlock::Fill { pattern, target } => Fingerprint::of(&(2, pattern, range(target))),
-        ControlBlock::Launch { program, label, .. } => {
-            Fingerprint::of(&(3, Place::of(*program).number(), program.tag().generation, label))
-        }
+        ControlBlock::Launch { program, label, .. } => Fingerprint::of(&(
+            3,
+            RegionAddress::of(*program).number(),
+            program.tag().generation,
+            label,
+        )),
         _ => 0,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Above `flex`. A run is one thread: a driver makes random calls of allocators, streams, events
 //! and composed lists; a simulated card ends blocks in random order and lets some of them fail,
-//! hang or take the device with them; time passes when somebody waits. A plain model of streams,
+//! hang or take the device with them; time passes when the driver waits. A plain model of streams,
 //! memory and faults says what every call must return, and objects at the first that does not.
 //! Everything follows from a seed, so that what was found once is found again.
 //!

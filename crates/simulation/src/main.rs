@@ -10,7 +10,7 @@ use spyre_simulation::{Report, Settings, Violation, simulate};
 /// Runs the runtime under a seeded card and compares everything with a plain model.
 #[derive(Parser)]
 struct Arguments {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// Operations of each.
@@ -19,7 +19,7 @@ struct Arguments {
     /// The first of them.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// How many are run twice, to see that they are the same.
+    /// Number of seeds that are run twice, to see that both runs are the same.
     #[arg(long, default_value_t = 100)]
     replayed: u64,
 }

@@ -35,7 +35,7 @@ impl CardMemory {
         self.regions.fill(None);
     }
 
-    /// Nobody may want these bytes again: whoever does will notice.
+    /// Overwrites both ends of discarded bytes: the oracle notices a block that still reads them.
     pub(crate) fn discard(&mut self, region: RegionId, offset: u64, bytes: u64) {
         let Some(region) = &mut self.regions[usize::from(region.0)] else { return };
         let discarded = &mut region[offset as usize..(offset + bytes) as usize];

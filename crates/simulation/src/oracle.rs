@@ -1,4 +1,4 @@
-//! What must happen: a plain sequential model of streams, memory and faults.
+//! Expected behaviour of the runtime: a plain sequential model of streams, memory and faults.
 
 mod allocation;
 mod allocations;
@@ -17,7 +17,7 @@ use spyre_hal::{BlockKind, Outcome, Severity, StreamIndex, StreamPoint};
 
 use crate::log::Fingerprint;
 use crate::violation::{Promise, Violation};
-pub(crate) use allocation::{Allocation, Place};
+pub(crate) use allocation::{Allocation, RegionAddress};
 use allocations::Allocations;
 pub(crate) use block::{Block, Effect, Span, State, payload};
 pub(crate) use cause::{Cause, CauseId, GIVEN_UP};
@@ -27,7 +27,7 @@ use poison::Before;
 /// Failures that a stream is certain to remember, for tickets that are asked late.
 const REMEMBERED_FAILURES: u64 = 200;
 
-/// The model. It is told what was asked of the runtime and what the card saw, and objects.
+/// The model. It is given the calls of the runtime and what the card saw, and objects.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     lanes: Vec<Lane>,
@@ -76,7 +76,7 @@ impl Oracle {
         self.lost
     }
 
-    /// How far every stream has come.
+    /// Front of every stream: the last of its blocks that has ended.
     pub(crate) fn fronts(&self) -> Vec<u64> {
         self.lanes.iter().map(|lane| lane.front).collect()
     }
@@ -89,7 +89,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A stream was dropped, and with it a fault that nobody asked about.
+    /// A stream was dropped, and with it a fault that no caller asked about.
     pub(crate) fn close(&mut self, stream: StreamIndex) {
         if !self.is_lost() {
             self.clear(stream);
@@ -113,7 +113,8 @@ impl Oracle {
             self.lane(stream).push(block.clone());
         }
         let reserved = self.lane(stream).reserved;
-        let (blocks, before) = (blocks.len() as u64, self.before());
+        let blocks = blocks.len() as u64;
+        let before = self.before();
         self.submitting = Some(Submission { stream, blocks, before });
         Some(reserved)
     }
@@ -124,7 +125,8 @@ impl Oracle {
         let last = self.lane(stream).reserved;
         for sequence in last + 1 - blocks..=last {
             let Some(block) = self.lane(stream).get(sequence) else { continue };
-            let (allocations, effect) = (block.allocations(), block.effect);
+            let allocations = block.allocations();
+            let effect = block.effect;
             self.note_write((stream, sequence), effect, &before);
             for allocation in allocations.into_iter().flatten() {
                 self.allocations.get_mut(allocation).note_use(stream, sequence);
@@ -147,12 +149,13 @@ impl Oracle {
         Ok(())
     }
 
-    /// While somebody waits for room, what is to be submitted is not queued.
+    /// Blocks that are being submitted do not count as queued while their caller waits for room.
     pub(crate) fn set_waiting_for_room(&mut self, is_waiting: bool) {
         let before = self.before();
         let Some(submission) = &mut self.submitting else { return };
         submission.before = before;
-        let (stream, blocks) = (submission.stream, submission.blocks);
+        let stream = submission.stream;
+        let blocks = submission.blocks;
         let lane = self.lane(stream);
         if is_waiting {
             lane.reserved -= blocks;
@@ -206,13 +209,14 @@ impl Oracle {
         if block.state != State::Running {
             return broken(Promise::NoneDoubled, format!("{point:?} ended as {:?}", block.state));
         }
-        let (kind, label) = (block.kind, block.label);
+        let kind = block.kind;
+        let label = block.label;
         let identity = block.identity.take();
         block.state = State::Done;
         self.forget(identity);
         if let Err(fault) = outcome {
             let own = Cause { id: 0, point, kind, label, fault: fault.clone() };
-            // Of a device that was lost before, the first cause is told.
+            // If the device was lost before, the first cause is reported.
             let known = self.lost.filter(|_| fault.severity() == Severity::Lost);
             let cause = known.unwrap_or_else(|| self.add_cause(own));
             self.fail(point, cause);
@@ -248,7 +252,8 @@ impl Oracle {
         self.lost = None;
         for (at, lane) in self.lanes.iter_mut().enumerate() {
             if lane.front != lane.reserved {
-                let (front, reserved) = (lane.front, lane.reserved);
+                let front = lane.front;
+                let reserved = lane.reserved;
                 let message = format!("stream {at} is at {front} of {reserved} after a reset");
                 return broken(Promise::NoneLost, message);
             }
@@ -266,19 +271,19 @@ impl Oracle {
         open.filter(|doom| doom.severity > Severity::Data).map(|doom| lost.unwrap_or(doom.cause))
     }
 
-    /// What a block ended with; `None` if it is too long ago to know.
+    /// State of a block; `None` if it is too long ago to know.
     pub(crate) fn outcome(&mut self, point: StreamPoint) -> Option<State> {
         self.lane(point.stream).get(point.sequence).map(|block| block.state)
     }
 
-    /// Whether a stream is certain to remember how a block ended.
+    /// Returns true if a stream is certain to remember how a block ended.
     pub(crate) fn is_remembered(&mut self, point: StreamPoint, doomed_times: u64) -> bool {
         let lane = self.lane(point.stream);
         lane.doomed_times < doomed_times + REMEMBERED_FAILURES && lane.get(point.sequence).is_some()
     }
 
-    /// Somebody was told how the block at a point ended.
-    pub(crate) fn told_at(&mut self, point: StreamPoint) {
+    /// A call has reported how the block at a point ended.
+    pub(crate) fn note_reported(&mut self, point: StreamPoint) {
         let cause = self.outcome(point).and_then(State::cause);
         let lane = self.lane(point.stream);
         if lane.open_for_certain().is_some_and(|doom| Some(doom.cause) == cause) {
@@ -304,17 +309,17 @@ impl Oracle {
         Ok(())
     }
 
-    pub(crate) fn check_told(
+    pub(crate) fn check_reported(
         &self,
         expected: Option<CauseId>,
-        told: Option<&StreamFault>,
+        reported: Option<&StreamFault>,
     ) -> Checked {
-        match (expected, told) {
+        match (expected, reported) {
             (None, None) => Ok(()),
-            (Some(cause), Some(told)) if self.causes[cause].is(told) => Ok(()),
-            (expected, told) => {
+            (Some(cause), Some(reported)) if self.causes[cause].is(reported) => Ok(()),
+            (expected, reported) => {
                 let expected = expected.map(|cause| &self.causes[cause]);
-                broken(Promise::RightFault, format!("expected {expected:?}, was told {told:?}"))
+                broken(Promise::RightFault, format!("expected {expected:?}, not {reported:?}"))
             }
         }
     }
@@ -335,12 +340,9 @@ impl Oracle {
         Ok(())
     }
 
-    /// The same on one stream, and on those that wait.
+    /// Like [`settle_all`](Self::settle_all), on one stream and on those that wait for it.
     pub(crate) fn settle(&mut self, stream: StreamIndex) -> Checked {
-        match self.settle_one(stream) {
-            true => self.settle_all(),
-            false => Ok(()),
-        }
+        if self.settle_one(stream) { self.settle_all() } else { Ok(()) }
     }
 
     fn settle_one(&mut self, stream: StreamIndex) -> bool {
@@ -416,7 +418,7 @@ impl Oracle {
         }
     }
 
-    /// Memory that a block touches was nobody else's while others may still touch it.
+    /// Checks that no block of an older owner may still touch the memory of the block at a point.
     fn check_ownership(&mut self, point: StreamPoint) -> Checked {
         let Some(block) = self.lane(point.stream).get(point.sequence) else { return Ok(()) };
         let allocations = block.allocations();

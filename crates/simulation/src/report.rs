@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-/// What happened in one run, or in many.
+/// Counts of what happened in one run, or in many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Calls that the driver made.
@@ -12,8 +12,8 @@ pub struct Report {
     pub blocks: u64,
     /// Blocks that ended with a fault of their own.
     pub faults: u64,
-    /// Faults that a call told.
-    pub told: u64,
+    /// Faults that a call reported.
+    pub reported: u64,
     /// Blocks that hung and were ended.
     pub hangs: u64,
     /// Devices that were lost.
@@ -26,7 +26,7 @@ pub struct Report {
     pub poisoned: u64,
     /// Allocations that were given out.
     pub allocations: u64,
-    /// Of these, memory that another allocation had before.
+    /// Allocations in memory that blocks of a freed one still use, on the same stream.
     pub reused: u64,
     /// Bytes that were read and compared.
     pub compared_bytes: u64,
@@ -38,7 +38,7 @@ impl AddAssign for Report {
         self.seeds += other.seeds;
         self.blocks += other.blocks;
         self.faults += other.faults;
-        self.told += other.told;
+        self.reported += other.reported;
         self.hangs += other.hangs;
         self.losses += other.losses;
         self.resets += other.resets;

@@ -4,16 +4,16 @@ use spyre_hal::MemoryMode;
 use crate::FaultPlan;
 use crate::random::Random;
 
-/// What a simulated run is made of. Everything follows from the seed, unless a test says otherwise.
+/// Settings of a simulated run. Everything follows from the seed, unless a test says otherwise.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where all chance comes from.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How many operations the driver makes.
+    /// Number of operations that the driver makes.
     pub operations: u64,
-    /// What goes wrong.
+    /// Faults that occur.
     pub faults: FaultPlan,
-    /// What is broken on purpose, so that the oracle has something to find.
+    /// Defect that is put in on purpose, so that the oracle has something to find.
     pub sabotage: Option<Sabotage>,
     pub(crate) mode: MemoryMode,
     pub(crate) engines: u16,
@@ -82,13 +82,13 @@ impl Settings {
         }
     }
 
-    /// The same, with other faults.
+    /// Returns these settings with other faults.
     #[must_use]
     pub fn with_faults(self, faults: FaultPlan) -> Self {
         Self { faults, ..self }
     }
 
-    /// The same, with something broken.
+    /// Returns these settings with something broken.
     #[must_use]
     pub fn sabotaged(self, sabotage: Sabotage) -> Self {
         Self { sabotage: Some(sabotage), ..self }

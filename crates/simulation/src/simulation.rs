@@ -12,10 +12,10 @@ use crate::settings::Settings;
 use crate::violation::{Promise, Violation};
 use crate::world::World;
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What happened.
+    /// Counts of what happened.
     pub report: Report,
     /// A hash of everything that happened: the same seed gives the same.
     pub fingerprint: u64,

@@ -3,22 +3,22 @@ use std::fmt;
 /// A promise that was broken, with the seed that shows it and what happened before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which promise.
+    /// The promise that was broken.
     pub promise: Promise,
-    /// What was seen.
+    /// Description of what was seen.
     pub message: String,
     /// The seed; zero until the run is over.
     pub seed: u64,
-    /// How many operations were made.
+    /// Number of operations that were made.
     pub operations: u64,
     /// The end of the log.
     pub tail: Vec<String>,
 }
 
-/// What the runtime promises.
+/// Promise of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Promise {
-    /// Memory that a block may still touch is not given to somebody else.
+    /// Memory that a block may still touch is not given to another stream.
     NoUseAfterFree,
     /// Every block ends.
     NoneLost,
@@ -28,9 +28,9 @@ pub enum Promise {
     InOrder,
     /// Bytes are where they were written.
     RightBytes,
-    /// A fault is told to whom it concerns, with its first cause, and to nobody else.
+    /// A fault is reported to the callers whom it concerns, with its first cause, and to no others.
     RightFault,
-    /// What a caller gets wrong is refused, and nothing else is.
+    /// Calls that a caller gets wrong are refused, and no others are.
     RightRefusal,
     /// Memory that cancelled work was to write is refused to readers.
     NoSilentResult,
@@ -38,7 +38,7 @@ pub enum Promise {
     RightNumbers,
     /// Only blocks that hang are aborted.
     NoFalseAlarm,
-    /// Whoever waits is woken.
+    /// Every caller that waits is woken.
     NoDeadlock,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) state: Mutex<State>,
 }
 
-/// What changes.
+/// Mutable part of the world.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) random: Random,
@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) unverified: u64,
 }
 
-/// How a host callback goes.
+/// Behaviour of a host callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callback {
     Works,
@@ -80,8 +80,10 @@ impl World {
             next_look: 0,
             unverified: 0,
         };
-        let (completions, context) = (Mutex::default(), Mutex::default());
-        let (clock, state) = (AtomicU64::new(1), Mutex::new(state));
+        let completions = Mutex::default();
+        let context = Mutex::default();
+        let clock = AtomicU64::new(1);
+        let state = Mutex::new(state);
         Arc::new(Self { settings, clock, completions, context, state })
     }
 
@@ -101,7 +103,7 @@ impl World {
         *self.completions.lock() = Some(completions);
     }
 
-    /// From now on the watchdog looks, until it is taken away.
+    /// Sets the runtime whose watchdog looks from now on, or takes it away.
     pub(crate) fn set_context(&self, context: Option<Context>) {
         let old = std::mem::replace(&mut *self.context.lock(), context);
         drop(old);
@@ -142,7 +144,8 @@ impl World {
     pub(crate) fn look_for_hung_blocks(&self) {
         let context = self.context.lock().clone();
         let Some(context) = context else { return };
-        let (limit, now) = (self.settings.watchdog_nanoseconds, self.now());
+        let limit = self.settings.watchdog_nanoseconds;
+        let now = self.now();
         let elapsed = |pending: &Pending| now.saturating_sub(pending.started_at);
         let is_hopeless = |pending: &Pending| {
             pending.is_abort_asked && !pending.is_given_up && elapsed(pending) > 2 * limit
@@ -199,9 +202,10 @@ impl World {
         if self.settings.sabotage == Some(Sabotage::WrongByte) && state.random.one_in(50) {
             state.memory.spoil(&pending.block);
         }
-        let (engine, point) = (pending.engine.0, pending.point);
-        let told = name(&outcome);
-        state.log.add(self.now(), Step::Ended { engine, point, outcome: told });
+        let engine = pending.engine.0;
+        let point = pending.point;
+        let reported = name(&outcome);
+        state.log.add(self.now(), Step::Ended { engine, point, outcome: reported });
         state.report.faults += u64::from(outcome.is_err());
         if is_lost {
             state.lose(self.now(), outcome.clone());
@@ -302,7 +306,7 @@ impl State {
 }
 
 impl Pending {
-    /// What the plan says; the words are part of what must arrive at the caller.
+    /// Fault that the plan gives the block. Its message must arrive at the caller.
     fn planned_fault(&self) -> Option<Fault> {
         let StreamPoint { stream, sequence } = self.point;
         let why = || format!("planned for block {sequence} of stream {}", stream.0).into();
@@ -370,7 +374,7 @@ impl World {
         state.check(ended);
     }
 
-    /// Nobody can go on, though somebody waits.
+    /// Reports a deadlock: a caller waits, and nothing can happen any more.
     pub(crate) fn deadlock(&self) -> ! {
         let mut state = self.state();
         state.check(Err(Violation::new(

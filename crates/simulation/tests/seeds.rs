@@ -15,7 +15,7 @@ fn run(seeds: impl Iterator<Item = u64>, operations: u64) -> Result<Report, Box<
 fn no_promise_is_broken_in_the_first_hundred_seeds() -> Result<(), Box<Violation>> {
     let report = run(1..=100, 10_000)?;
     assert_eq!(report.operations, 1_000_000);
-    assert!(report.faults > 2000 && report.told > 2000, "{report:?}");
+    assert!(report.faults > 2000 && report.reported > 2000, "{report:?}");
     assert!(report.resets > 100 && report.losses > 20 && report.hangs > 100, "{report:?}");
     assert!(report.reused > 1000 && report.compared_bytes > 100_000, "{report:?}");
     assert!(report.poisoned > 10_000, "{report:?}");
@@ -55,7 +55,7 @@ fn seeds_differ() -> Result<(), Box<Violation>> {
     Ok(())
 }
 
-/// What the oracle finds in several runs with something broken.
+/// Promises that the oracle finds broken in several runs with a defect.
 fn found(sabotage: Sabotage) -> Vec<Promise> {
     let runs = (0..20).map(|seed| simulate(&Settings::of_seed(seed, 3000).sabotaged(sabotage)));
     runs.filter_map(|run| run.err().map(|violation| violation.promise)).collect()

@@ -12,7 +12,7 @@ use spyre::runtime::{
 
 use super::entry;
 use super::memory::shared;
-use super::view::{Place, RawView, Shape, bytes_of};
+use super::view::{MemoryKind, RawView, Shape, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, Kind};
 use crate::{pinned, recording, traffic};
@@ -30,7 +30,7 @@ entry! {
         let may_wait = non_blocking == 0 || waits()?;
         // SAFETY: as above.
         let copy = || unsafe { copy(source, &from, target, &to, may_wait) };
-        let on_device = if source.place() == Place::Device { source } else { target };
+        let on_device = if source.place() == MemoryKind::Device { source } else { target };
         match cards::card_of(on_device.data as u64).filter(|_| recording::is_on()) {
             Some(card) => {
                 let shapes = || format!("{} to {}{:?}", from.dtype, to.dtype, to.size);
@@ -67,16 +67,18 @@ unsafe fn copy(
 ) -> Result<(), Failure> {
     match (source.place(), target.place()) {
         // SAFETY: as promised.
-        (Place::Device, Place::Device) => unsafe { between(source, from, target, to, may_wait) },
+        (MemoryKind::Device, MemoryKind::Device) => unsafe {
+            between(source, from, target, to, may_wait)
+        },
         // SAFETY: as promised.
-        (_, Place::Device) => unsafe { inward(source, from, target, to, may_wait) },
+        (_, MemoryKind::Device) => unsafe { inward(source, from, target, to, may_wait) },
         // SAFETY: as promised.
-        (Place::Device, _) => unsafe { outward(source, from, target, to, may_wait) },
+        (MemoryKind::Device, _) => unsafe { outward(source, from, target, to, may_wait) },
         _ => Err(Failure::runtime("a copy between two host tensors")),
     }
 }
 
-/// Whether everything waits: `SPYRE_LAUNCH_BLOCKING`.
+/// Returns true if every copy waits for its end: `SPYRE_LAUNCH_BLOCKING`.
 fn waits() -> Result<bool, Failure> {
     static WAITS: OnceLock<bool> = OnceLock::new();
     if let Some(&waits) = WAITS.get() {
@@ -114,7 +116,8 @@ impl<'a> Found<'a> {
         Ok(Self { card, memory, layout, shape, before: (inside / width) as usize })
     }
 
-    /// Whether its elements lie in one piece each.
+    /// Returns true if the device can address its elements: each lies in one piece, in the host's bits or in
+    /// a format that copies convert.
     #[inline]
     fn is_seen(&self) -> bool {
         let layout = self.layout.as_ref().unwrap_or_else(|| self.memory.layout());
@@ -128,7 +131,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Where the card keeps other bits than the host, only bytes can be looked at.
+/// Refuses a view of another dtype if the card keeps other bits than the host. A view of bytes is allowed.
 #[inline]
 fn check_bits(
     memory: &TensorMemory,
@@ -145,7 +148,8 @@ fn check_bits(
 
 #[cold]
 fn other_bits(layout: &SharedLayout, seen_as: DType) -> Failure {
-    let (own, format) = (layout.dtype(), layout.layout().device_dtype().name());
+    let own = layout.dtype();
+    let format = layout.layout().device_dtype().name();
     Failure::runtime(format!(
         "the card stores {own} as {format}, whose bits are not the host's: a view as {seen_as} is \
          not supported"
@@ -163,7 +167,8 @@ unsafe fn inward(
 ) -> Result<(), Failure> {
     // SAFETY: as promised.
     let found = unsafe { Found::of(target, to)? };
-    let (data, bytes) = (source.data.cast::<u8>().cast_const(), from.reach_bytes());
+    let data = source.data.cast::<u8>().cast_const();
+    let bytes = from.reach_bytes();
     let stream = found.card.current_stream()?;
     traffic::TO_DEVICE.note();
     let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
@@ -193,7 +198,8 @@ unsafe fn outward(
 ) -> Result<(), Failure> {
     // SAFETY: as promised.
     let found = unsafe { Found::of(source, from)? };
-    let (data, bytes) = (target.data.cast::<u8>(), to.reach_bytes());
+    let data = target.data.cast::<u8>();
+    let bytes = to.reach_bytes();
     let stream = found.card.current_stream()?;
     let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
     let must_wait = may_wait || keep.is_none();
@@ -219,7 +225,7 @@ unsafe fn between(
     // SAFETY: as promised.
     let (from, to) = unsafe { (Found::of(source, from)?, Found::of(target, to)?) };
     if from.shape.dtype != to.shape.dtype && !is_plain_conversion(&from, &to) {
-        return Err(Failure::new(Kind::Elsewhere, "the host converts"));
+        return Err(Failure::new(Kind::Unsupported, "the host converts"));
     }
     let stream = from.card.current_stream()?;
     if from.card.index() != to.card.index() {
@@ -231,13 +237,10 @@ unsafe fn between(
         traffic::TO_HOST.note();
     }
     copy_on_device(stream, &from.view(), &to.view())?;
-    match may_wait && waits()? {
-        true => Ok(stream.synchronize()?),
-        false => Ok(()),
-    }
+    if may_wait && waits()? { Ok(stream.synchronize()?) } else { Ok(()) }
 }
 
-/// Whether a nest converts as PyTorch does: numbers that are not complex, in the host's formats.
+/// Returns true if a loop nest converts as PyTorch does: numbers that are not complex, in the host's formats.
 fn is_plain_conversion(from: &Found<'_>, to: &Found<'_>) -> bool {
     let is_complex =
         |dtype| matches!(dtype, DType::Complex32 | DType::Complex64 | DType::Complex128);

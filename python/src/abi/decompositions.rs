@@ -6,7 +6,7 @@ use super::entry;
 use crate::decompositions;
 
 entry! {
-    /// Whether there is a decomposition of an op.
+    /// Tells if an op has a decomposition.
     fn spyre_has_decomposition(op: *const c_char, has: *mut i32) {
         // SAFETY: the shim gives a text that ends.
         let op = unsafe { CStr::from_ptr(op) }.to_string_lossy();

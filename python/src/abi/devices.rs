@@ -33,7 +33,8 @@ extern "C" fn spyre_is_card_profile() -> i32 {
     i32::from(cards::profile() == Ok(Profile::Card))
 }
 
-/// Whether int64 that is narrowed is worth a word: -1 until somebody asks or says.
+/// 1 if int64 that is narrowed comes with a warning, 0 if not. -1 until the program sets it: the environment
+/// decides until then.
 static WARNS_OF_DOWNCASTS: AtomicI8 = AtomicI8::new(-1);
 
 pub(crate) fn warns_of_downcasts() -> bool {

@@ -19,7 +19,7 @@ use crate::kernels::{self, Launch, PreparedPlan};
 use crate::native::shapes;
 use crate::recording;
 
-/// What a launch is given: `SpyreLaunch` in `csrc/spyre.h`.
+/// Arguments of a launch: `SpyreLaunch` in `csrc/spyre.h`.
 #[repr(C)]
 pub(crate) struct RawLaunch {
     tensors: *const RawView,
@@ -97,7 +97,7 @@ entry! {
     }
 }
 
-/// What a plan is called; the text is the caller's, to give back to `spyre_text_drop`.
+/// Name of a plan. The caller owns the text and gives it back to `spyre_text_drop`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn spyre_plan_name(plan: *const PreparedPlan) -> *mut c_char {
     // SAFETY: the caller holds a count of it.
@@ -171,14 +171,15 @@ pub(crate) unsafe fn device_tensor(
     let Some(seen) = layout.seen_as(shape.dtype) else {
         return Err(shown_otherwise(layout.dtype(), shape.dtype));
     };
-    let (device, handle) = (memory.device(), memory.range().handle);
+    let device = memory.device();
+    let handle = memory.range().handle;
     Ok(SpyreTensor::at(device, handle, seen.clone(), shape.dtype, elements)?)
 }
 
 #[cold]
 fn shown_otherwise(stored: DType, seen_as: DType) -> Failure {
     Failure::new(
-        Kind::Elsewhere,
+        Kind::Unsupported,
         format!(
             "the tensor shows {stored} elements as {seen_as}: a kernel cannot see them so. clone() it \
              first"

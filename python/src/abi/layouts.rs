@@ -71,19 +71,17 @@ entry! {
         Ok(())
     }
 
-    /// Whether a tensor's memory can be seen through a layout: refused if it reaches further.
+    /// Checks that a tensor's memory can be seen through a layout: one that reaches further is refused.
     fn spyre_check_reach(data: *const c_void, layout: *const StorageLayout) {
         let (memory, _) = cards::memory_at(data as u64)?;
         // SAFETY: the shim holds a count of the layout.
         let layout = unsafe { shared(layout) };
-        let (needed, held) = (layout.layout().device_bytes() as u64, memory.range().bytes);
-        match needed <= held {
-            true => Ok(()),
-            false => Err(Failure::runtime(format!(
+        let needed = layout.layout().device_bytes() as u64;
+        let held = memory.range().bytes;
+        if needed <= held { Ok(()) } else { Err(Failure::runtime(format!(
                 "the layout {} needs {needed} bytes, and the tensor's memory holds {held}",
                 layout.layout()
-            ))),
-        }
+            ))) }
     }
 
     /// Moves all of a storage, as a tensor shows it, into memory with another layout. Its address
@@ -135,12 +133,13 @@ fn check_format(layout: &SpyreTensorLayout, dtype: DType, profile: Profile) -> R
     let expected = profile.supported_format(dtype)?;
     let given = layout.device_dtype();
     let is_cards = profile == Profile::Open && given == Profile::Card.device_format(dtype);
-    match given == expected || is_cards {
-        true => Ok(()),
-        false => Err(Failure::runtime(format!(
+    if given == expected || is_cards {
+        Ok(())
+    } else {
+        Err(Failure::runtime(format!(
             "a tensor of {} bytes per element and dtype {dtype} is stored as {expected}, and the \
              layout is for {given}: give dtype= or another layout",
             bytes_of(dtype)
-        ))),
+        )))
     }
 }

@@ -113,13 +113,10 @@ entry! {
     }
 
     fn spyre_stats(device: i32, stats: *mut Counts) {
-        let counts = match cards::is_started() {
-            true => {
+        let counts = if cards::is_started() {
                 let card = cards::card(device)?;
                 card.statistics.counts(&card.device)
-            }
-            false => Counts::default(),
-        };
+            } else { Counts::default() };
         // SAFETY: the shim gives the address of a `SpyreStats`.
         unsafe { *stats = counts };
         Ok(())
@@ -156,7 +153,7 @@ entry! {
     }
 }
 
-/// What is left of the budget, with what caches hold, and all of it.
+/// Free bytes of the budget, cached memory included, and all of its bytes.
 pub(crate) fn memory_info(card: &Card) -> (u64, u64) {
     let allocator = card.device.allocator();
     let budget = allocator.budget();
@@ -242,11 +239,13 @@ fn layout_for(
 
 /// A row of the same elements as `old` has, if they fill the bytes.
 fn longer(card: &Card, old: &TensorMemory, bytes: usize) -> Result<SharedLayout, Failure> {
-    let (layout, profile) = (old.layout(), card.device.profile());
+    let layout = old.layout();
+    let profile = card.device.profile();
     let width = bytes_of(layout.dtype());
-    match layout.is_raw() || !bytes.is_multiple_of(width) {
-        true => Ok(shared_bytes(profile, bytes)?),
-        false => Ok(shared_layout(profile, &[bytes / width], &[1], layout.dtype())?),
+    if layout.is_raw() || !bytes.is_multiple_of(width) {
+        Ok(shared_bytes(profile, bytes)?)
+    } else {
+        Ok(shared_layout(profile, &[bytes / width], &[1], layout.dtype())?)
     }
 }
 

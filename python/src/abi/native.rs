@@ -13,7 +13,7 @@ use super::launches::list;
 use super::view::{RawView, dtype_of, number_of};
 use crate::cards;
 use crate::failure::{Failure, Kind};
-use crate::native::{self, Key, Known, PENDING, Pending, REHEARSED, RawArgument, Rehearsed};
+use crate::native::{self, CACHED_CALL, CachedCall, Key, Known, PENDING, Pending, RawArgument};
 use crate::recording;
 
 /// `SpyreCall` in `csrc/spyre.h`.
@@ -57,20 +57,20 @@ entry! {
         // SAFETY: as above.
         let raw = unsafe { list(call.arguments, call.count) };
         if !native::is_on() {
-            return Err(elsewhere("EAGER_MODE is 0"));
+            return Err(unsupported("EAGER_MODE is 0"));
         }
         let mut key = Key::new();
         key.extend([call.op as u64, call.device as u64, call.default_dtype as u64]);
         // SAFETY: as above.
         let is_key = unsafe { native::add_to_key(raw, &mut key) };
-        // Whoever records wants to know of every tensor.
+        // A recording notes the tensors of every call.
         let may_be_known = is_key && !recording::is_on();
         let known = if may_be_known { native::known(&key) } else { Known::New };
         // One that was kept with memory that lies otherwise is kept anew.
         let is_seen = !matches!(known, Known::New);
-        if let Known::Rehearsed(rehearsed) = known {
+        if let Known::Cached(cached) = known {
             // SAFETY: the shim gives room for as many results as an op has.
-            if unsafe { again(call, rehearsed, results, count)? } {
+            if unsafe { again(call, cached, results, count)? } {
                 return Ok(());
             }
         }
@@ -81,11 +81,11 @@ entry! {
                 // SAFETY: as above.
                 return unsafe { resize(&size, &stride, results) };
             }
-            Err(decline) => return Err(elsewhere(decline)),
+            Err(decline) => return Err(unsupported(decline)),
         };
         if recipe.results.len() > MOST_RESULTS {
             let results = recipe.results.len();
-            return Err(elsewhere(format!("{results} results are more than {MOST_RESULTS}")));
+            return Err(unsupported(format!("{results} results are more than {MOST_RESULTS}")));
         }
         let key = is_seen.then_some(key);
         // SAFETY: the shim gives room for as many results as an op has.
@@ -106,15 +106,15 @@ entry! {
     fn spyre_call_with(call: *const RawCall, results: *const RawView, count: i64) {
         // SAFETY: the shim fills what it gives.
         let (call, results) = unsafe { (&*call, list(results, count)) };
-        if let Some(rehearsed) = REHEARSED.take() {
+        if let Some(cached) = CACHED_CALL.take() {
             // SAFETY: as above.
             let raw = unsafe { list(call.arguments, call.count) };
             // SAFETY: as above.
-            if unsafe { rehearsed.launch(cards::card(call.device)?, raw, results)? } {
+            if unsafe { cached.launch(cards::card(call.device)?, raw, results)? } {
                 return Ok(());
             }
             // SAFETY: as above.
-            let recipe = unsafe { recipe_of(call)? }.map_err(elsewhere)?;
+            let recipe = unsafe { recipe_of(call)? }.map_err(unsupported)?;
             // SAFETY: as above.
             return unsafe { carry_out(call, recipe, None, results) };
         }
@@ -124,7 +124,7 @@ entry! {
     }
 }
 
-/// How a call is carried out.
+/// Recipe for a call: the launches that carry it out.
 ///
 /// # Safety
 /// The call's pointers are good.
@@ -150,21 +150,21 @@ unsafe fn recipe_of(call: &RawCall) -> Result<Result<Recipe, Decline>, Failure> 
 /// The call's pointers are good, and there is room for as many results as an op has.
 unsafe fn again(
     call: &RawCall,
-    rehearsed: Rc<Rehearsed>,
+    cached: Rc<CachedCall>,
     results: *mut RawResult,
     count: *mut i64,
 ) -> Result<bool, Failure> {
     // SAFETY: as promised.
-    unsafe { *count = rehearsed.results.len() as i64 };
-    if rehearsed.results.is_empty() {
+    unsafe { *count = cached.results.len() as i64 };
+    if cached.results.is_empty() {
         // SAFETY: as promised.
         let raw = unsafe { list(call.arguments, call.count) };
         // SAFETY: as promised.
-        return unsafe { rehearsed.launch(cards::card(call.device)?, raw, &[]) };
+        return unsafe { cached.launch(cards::card(call.device)?, raw, &[]) };
     }
     // SAFETY: as promised; what is pointed to is kept until the thread's next call.
-    unsafe { ask_for(&rehearsed.results, results) };
-    REHEARSED.set(Some(rehearsed));
+    unsafe { ask_for(&cached.results, results) };
+    CACHED_CALL.set(Some(cached));
     Ok(true)
 }
 
@@ -215,7 +215,8 @@ impl RawResult {
 /// There is room for a result.
 unsafe fn resize(size: &[usize], stride: &[usize], results: *mut RawResult) -> Result<(), Failure> {
     PENDING.with_borrow_mut(|pending| {
-        let (size, stride) = (SmallVec::from(size), SmallVec::from(stride));
+        let size = SmallVec::from(size);
+        let stride = SmallVec::from(stride);
         let shape = ResultShape { dtype: DType::Bool, size, stride };
         pending.recipe.results = SmallVec::from_iter([shape]);
         // SAFETY: as promised.
@@ -224,6 +225,6 @@ unsafe fn resize(size: &[usize], stride: &[usize], results: *mut RawResult) -> R
     Err(Failure::new(Kind::Resize, "a result has another shape"))
 }
 
-fn elsewhere(why: impl std::fmt::Display) -> Failure {
-    Failure::new(Kind::Elsewhere, why)
+fn unsupported(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Kind::Unsupported, why)
 }

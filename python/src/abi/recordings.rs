@@ -24,7 +24,7 @@ pub(crate) struct RawBlock {
     shapes: *const c_char,
 }
 
-/// What a profiler is handed, and walks through.
+/// Recorded blocks that the profiler is given, and iterates over.
 pub(crate) struct Recorded {
     blocks: Vec<RecordedBlock>,
     /// A name and shapes for each.
@@ -87,7 +87,7 @@ extern "C" fn spyre_pop_correlation() {
 }
 
 impl Recorded {
-    /// Those that ran: kernels, copies and fills, but not how programs are told what to work on.
+    /// Keeps the blocks that ran: kernels, copies and fills, without program corrections.
     fn of(mut blocks: Vec<RecordedBlock>) -> Self {
         blocks.retain(|block| {
             kind(block).is_some() && block.record.started_at > 0 && !block.is_correction()

@@ -20,9 +20,9 @@ pub(crate) struct RawView {
     pub(crate) place: i32,
 }
 
-/// Where a tensor is; the numbers are `SpyrePlace` in `csrc/spyre.h`.
+/// Memory that a tensor is in; the numbers are `SpyreMemoryKind` in `csrc/spyre.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MemoryKind {
     Host,
     Pinned,
     Device,
@@ -37,15 +37,15 @@ pub(crate) struct Shape<'a> {
 }
 
 impl RawView {
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> MemoryKind {
         match self.place {
-            0 => Place::Host,
-            1 => Place::Pinned,
-            _ => Place::Device,
+            0 => MemoryKind::Host,
+            1 => MemoryKind::Pinned,
+            _ => MemoryKind::Device,
         }
     }
 
-    /// Whether it stands for a tensor that is not there.
+    /// Returns true if it stands for an undefined tensor.
     pub(crate) fn is_nothing(&self) -> bool {
         self.dim < 0
     }

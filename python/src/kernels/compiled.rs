@@ -24,7 +24,7 @@ pub(crate) struct CompiledKernel {
 
 #[pymethods]
 impl CompiledKernel {
-    /// What it is called.
+    /// Name of the kernel.
     #[getter]
     fn name(&self) -> &str {
         self.kernel.name()
@@ -57,8 +57,8 @@ impl CompiledKernel {
         scalars.map(|scalar| (scalar.name.as_str(), kind(scalar.lane))).collect()
     }
 
-    /// What the operation that launches it knows its plan on a card by. It is copied there when it is
-    /// first asked for, and again after a reset.
+    /// Number by which an op launches its plan on a card. The plan is copied there at the first call, and
+    /// again after a reset.
     fn _number(&self, py: Python<'_>, device: i32) -> Result<i64, Failure> {
         let known = self.find(device);
         known.map_or_else(|| py.detach(|| self.prepare(device)), Ok)
@@ -117,7 +117,7 @@ pub(super) fn _compile_kernel(
     })
 }
 
-/// What is wrong with a text, the line that it is in and a mark below the place.
+/// Error in a text, with the line that it is in and a mark below the place.
 fn unreadable(text: &str, why: &ParseError) -> Failure {
     let place = why.place;
     let line = text.lines().nth(place.line - 1).unwrap_or_default();

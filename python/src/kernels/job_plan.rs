@@ -16,7 +16,7 @@ pub(crate) struct JobPlan {
 
 #[pymethods]
 impl JobPlan {
-    /// How many steps a launch has.
+    /// Number of steps of a launch.
     fn num_steps(&self) -> usize {
         self.plan.job.num_steps()
     }
@@ -26,14 +26,14 @@ impl JobPlan {
         self.plan.job.job_allocation_size()
     }
 
-    /// What a step is: "H2D", "D2H", "Compute" or "HostCompute".
+    /// Type of a step: "H2D", "D2H", "Compute" or "HostCompute".
     fn get_step_type(&self, index: i64) -> Result<String, Failure> {
         let out_of_range = || Failure::runtime(format!("Step index out of range: {index}"));
         let index = usize::try_from(index).map_err(|_| out_of_range())?;
         Ok(self.plan.job.step_type(index)?.to_string())
     }
 
-    /// What a launch is given: name, dtype, sizes (None for any) and whether it is written, of each.
+    /// Tensors of a launch: name, dtype, sizes (None for any), and True if it is written.
     fn tensors(&self) -> Vec<(String, String, Vec<Option<u64>>, bool)> {
         use spyre::artifact::ExpectedSize;
         let tensors = self.plan.job.plan().map_or(&[][..], |plan| plan.tensor_input_metadata());
@@ -60,14 +60,15 @@ impl JobPlan {
         self.plan.device
     }
 
-    /// What the operation that launches it knows it by.
+    /// Number by which an op launches it.
     #[getter]
     fn _number(&self) -> i64 {
         self.plan.number
     }
 
     fn __repr__(&self) -> String {
-        let (name, device) = (self.plan.name(), self.plan.device);
+        let name = self.plan.name();
+        let device = self.plan.device;
         format!("<JobPlan {name:?} of {} steps on spyre:{device}>", self.num_steps())
     }
 }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use spyre::flex::StreamFault;
 use spyre::hal::{StreamIndex, StreamPoint};
 
-/// So many launches are remembered.
+/// Number of launches that the journal keeps.
 const REMEMBERED: usize = 4096;
 
 /// A launch, and the line of Python that asked for it.
@@ -44,7 +44,7 @@ pub(crate) fn kept(file: &CStr) -> &'static CStr {
     kept
 }
 
-/// Where the launch of a block that failed was asked for, if that is known.
+/// Line of Python that launched a failed block, if the journal has it.
 pub(crate) fn launched_at(fault: &StreamFault) -> Option<String> {
     let StreamPoint { stream, sequence } = fault.point;
     let journal = JOURNAL.lock();

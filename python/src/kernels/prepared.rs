@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// A plan that lies on a card.
 #[derive(Debug)]
 pub(crate) struct PreparedPlan {
-    /// What the dispatcher knows it by.
+    /// Number by which ops of the dispatcher name it.
     pub(crate) number: i64,
     /// The card's number.
     pub(crate) device: i32,
@@ -24,10 +24,10 @@ pub(crate) struct PreparedPlan {
     pub(crate) job: JobPlan,
 }
 
-/// When a folder's file was written, how long it is, and its number: another plan has another.
+/// Time of writing, length and inode number of a folder's file: another plan has another stamp.
 type Stamp = (Option<SystemTime>, u64, u64);
 
-/// What was prepared from folders, for a card each.
+/// Plans that were prepared from folders, by folder and card.
 type Folders = HashMap<(PathBuf, i32), (Stamp, Arc<PreparedPlan>)>;
 
 static PLANS: LazyLock<Mutex<HashMap<i64, Weak<PreparedPlan>>>> = LazyLock::new(Mutex::default);
@@ -58,7 +58,7 @@ impl PreparedPlan {
         plan
     }
 
-    /// What it is called: by its first step.
+    /// Name of the plan: that of its first Operation, or else the folder's.
     pub(crate) fn name(&self) -> String {
         let plan = self.job.plan();
         let first = plan.and_then(|plan| plan.operations().first());

@@ -43,7 +43,8 @@ pub(super) fn layout(
 }
 
 fn by_size(size: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<SpyreTensorLayout> {
-    let (size, profile) = (counts("host_size", size)?, cards::profile()?);
+    let size = counts("host_size", size)?;
+    let profile = cards::profile()?;
     let format = dtype.extract::<TorchDType>()?.supported(profile)?;
     SpyreTensorLayout::check_rank(profile, size.len()).map_err(refused)?;
     SpyreTensorLayout::contiguous(&size, format).map_err(refused)
@@ -55,8 +56,10 @@ fn by_order(
     dtype: &Bound<'_, PyAny>,
     order: &Bound<'_, PyAny>,
 ) -> PyResult<SpyreTensorLayout> {
-    let (size, strides) = (counts("host_size", size)?, counts("host_strides", strides)?);
-    let (order, profile) = (order.extract::<Vec<i64>>()?, cards::profile()?);
+    let size = counts("host_size", size)?;
+    let strides = counts("host_strides", strides)?;
+    let order = order.extract::<Vec<i64>>()?;
+    let profile = cards::profile()?;
     let format = dtype.extract::<TorchDType>()?.supported(profile)?;
     SpyreTensorLayout::check_rank(profile, size.len()).map_err(refused)?;
     SpyreTensorLayout::with_dim_order(&size, &strides, format, &order).map_err(refused)
@@ -69,7 +72,8 @@ pub(super) fn by_stick_dims(
     dtype: &TorchDType,
     dims: &[i64],
 ) -> PyResult<SpyreTensorLayout> {
-    let (size, strides) = (counts("host_size", size)?, counts("host_strides", strides)?);
+    let size = counts("host_size", size)?;
+    let strides = counts("host_strides", strides)?;
     let place = |&dim: &i64| own_dim(dim, size.len());
     let dims: Vec<usize> = dims.iter().map(place).collect::<Result<_, _>>()?;
     let profile = cards::profile()?;
@@ -83,7 +87,8 @@ fn explicit(
     map: &Bound<'_, PyAny>,
     format: &Bound<'_, PyAny>,
 ) -> PyResult<SpyreTensorLayout> {
-    let (size, map) = (counts("device_size", size)?, map.extract::<Vec<i64>>()?);
+    let size = counts("device_size", size)?;
+    let map = map.extract::<Vec<i64>>()?;
     let DataFormats(format) = format.extract()?;
     SpyreTensorLayout::explicit(&size, &map, format).map_err(refused)
 }
@@ -114,9 +119,9 @@ fn some<'py>(argument: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>>
 /// One way to call it.
 struct Form {
     names: &'static [&'static str],
-    /// How many must be given.
+    /// Number of arguments that must be given.
     required: usize,
-    /// Which of them is the dtype, that tells one form from another.
+    /// Index of the dtype, which distinguishes the forms.
     dtype: usize,
 }
 

@@ -13,12 +13,12 @@ pub(crate) enum TorchDType {
 }
 
 impl TorchDType {
-    /// Whether an object is a `torch.dtype` at all.
+    /// Returns true if an object is a `torch.dtype`.
     pub(crate) fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         object.is_instance(&object.py().import("torch")?.getattr("dtype")?)
     }
 
-    /// How the device keeps it; `INVALID` if it does not.
+    /// Format in which the device keeps it; `INVALID` if it does not.
     pub(crate) fn format(&self, profile: Profile) -> DataFormat {
         match self {
             Self::Known(dtype) => profile.device_format(*dtype),
@@ -26,7 +26,7 @@ impl TorchDType {
         }
     }
 
-    /// The same, refused where the device does not keep it.
+    /// Format in which the device keeps it; an error if it does not.
     pub(crate) fn supported(&self, profile: Profile) -> PyResult<DataFormat> {
         match self {
             Self::Known(dtype) => profile.supported_format(*dtype).map_err(refused),
@@ -57,14 +57,14 @@ pub(crate) fn get_device_dtype(py: Python<'_>, dtype: TorchDType) -> PyResult<Bo
     DataFormats::member(py, dtype.format(cards::profile()?))
 }
 
-/// How many elements of a dtype fill a stick of 128 bytes on the device.
+/// Number of elements of a dtype that fill a stick of 128 bytes on the device.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
 pub(crate) fn get_elem_in_stick(dtype: TorchDType) -> PyResult<usize> {
     Ok(dtype.format(cards::profile()?).elements_per_stick())
 }
 
-/// Whether the device keeps what the card keeps, and nothing else.
+/// Returns True if the profile is `card`: the device keeps the formats of a real card, and no others.
 #[pyfunction]
 pub(crate) fn _is_card_profile() -> PyResult<bool> {
     Ok(cards::profile()? == Profile::Card)

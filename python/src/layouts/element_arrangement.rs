@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use spyre::layout;
 
-/// How the card's own casts permute elements inside sticks.
+/// Order of elements inside sticks, as the card's own casts permute them.
 #[pyclass(frozen, eq, hash, from_py_object, module = "torch_spyre._C")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ElementArrangement(pub(crate) layout::ElementArrangement);

@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use spyre::numerics::{Converter, DataFormat};
 
-/// How one element lies in memory: the card's formats, and ours where it has none.
+/// Format of one element in memory: the card's formats, and ours where it has none.
 ///
 /// Values 0 to 18 are the card's own; from 32 on they are ours.
 #[pyclass(frozen, eq, hash, from_py_object, module = "torch_spyre._C")]
@@ -38,7 +38,7 @@ impl DataFormats {
         format.map(Self).ok_or_else(|| PyValueError::new_err(format!("{value} is no DataFormats")))
     }
 
-    /// How many elements fill a stick of 128 bytes; 0 where elements have no published packing.
+    /// Number of elements that fill a stick of 128 bytes; 0 where elements have no published packing.
     fn elems_per_stick(&self) -> usize {
         self.0.elements_per_stick()
     }

@@ -1,4 +1,4 @@
-//! What a pickled layout is: a tuple that begins with its version.
+//! Pickled layouts: tuples that begin with a version.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use spyre::layout;
 
 use super::{DataFormats, ElementArrangement, SpyreTensorLayout, refused};
 
-/// What is written. Older ones are read:
+/// Version that is written. Older ones are read:
 ///
 /// | version | behind it |
 /// |---|---|
@@ -71,9 +71,10 @@ fn with_host(
     sizes: &[usize],
     strides: &[usize],
 ) -> PyResult<layout::SpyreTensorLayout> {
-    match sizes.is_empty() && strides.is_empty() && !is_scalar(&layout) {
-        true => Ok(layout),
-        false => layout.for_host(sizes, strides).map_err(refused),
+    if sizes.is_empty() && strides.is_empty() && !is_scalar(&layout) {
+        Ok(layout)
+    } else {
+        layout.for_host(sizes, strides).map_err(refused)
     }
 }
 

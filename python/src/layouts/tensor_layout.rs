@@ -9,7 +9,7 @@ use super::{DataFormats, ElementArrangement, TorchDType, arguments, refused, sta
 use crate::failure::Failure;
 use crate::handed;
 
-/// How a storage lies in device memory, in sticks of 128 bytes.
+/// Layout of a storage in device memory, in sticks of 128 bytes.
 ///
 /// - `SpyreTensorLayout(host_size, dtype)`: a row-major tensor, its last dimension along the sticks
 /// - `SpyreTensorLayout(host_size, host_strides, dtype, dim_order, element_arrangement=STANDARD)`:
@@ -108,7 +108,7 @@ impl SpyreTensorLayout {
         self.0.padding().map_err(refused)
     }
 
-    /// How many elements fill a stick.
+    /// Number of elements that fill a stick.
     fn elems_per_stick(&self) -> usize {
         self.0.elements_per_stick()
     }
@@ -123,7 +123,7 @@ impl SpyreTensorLayout {
         self.0.stick_dims().map_err(refused)
     }
 
-    /// The same layout for a storage of this host shape.
+    /// A copy of this layout for a storage of this host shape.
     fn for_host(
         &self,
         host_size: &Bound<'_, PyAny>,
@@ -135,7 +135,7 @@ impl SpyreTensorLayout {
         layout.map(Self::from).map_err(refused)
     }
 
-    /// The same layout with another order of elements inside sticks.
+    /// A copy of this layout with another order of elements inside sticks.
     fn with_element_arrangement(&self, element_arrangement: ElementArrangement) -> Self {
         (*self.0).clone().with_element_arrangement(element_arrangement.0).into()
     }

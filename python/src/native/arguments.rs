@@ -15,10 +15,10 @@ use crate::failure::Failure;
 #[repr(C)]
 pub(crate) struct RawArgument {
     kind: i32,
-    /// Of a tensor of the host that is taken for a number; -1 for a mere number.
+    /// Dtype of a host tensor that is taken for a number; -1 for a mere number.
     dtype: i32,
     count: i64,
-    whole: i64,
+    integer: i64,
     real: f64,
     imaginary: f64,
     list: *const std::ffi::c_void,
@@ -27,13 +27,13 @@ pub(crate) struct RawArgument {
 const NONE: i32 = 0;
 const TENSOR: i32 = 1;
 const TENSORS: i32 = 2;
-const WHOLE: i32 = 3;
+const INT: i32 = 3;
 const FLOAT: i32 = 4;
-const TRUTH: i32 = 5;
-const WHOLES: i32 = 6;
+const BOOL: i32 = 5;
+const INTS: i32 = 6;
 const FLOATS: i32 = 7;
-const TRUTHS: i32 = 8;
-const TEXT: i32 = 9;
+const BOOLS: i32 = 8;
+const STRING: i32 = 9;
 const RANDOM: i32 = 10;
 
 /// Tensors of lists, which arguments borrow from.
@@ -79,17 +79,17 @@ impl RawArgument {
                     key.push(self.count as u64);
                     return self.items::<RawView>().iter().all(|view| view.add_to_key(key));
                 }
-                WHOLE | TRUTH => key.push(self.whole as u64),
+                INT | BOOL => key.push(self.integer as u64),
                 FLOAT => key.extend([self.real.to_bits(), self.imaginary.to_bits()]),
-                WHOLES | FLOATS => {
+                INTS | FLOATS => {
                     key.push(self.count as u64);
                     key.extend_from_slice(self.items());
                 }
-                TRUTHS => {
+                BOOLS => {
                     key.push(self.count as u64);
-                    key.extend(self.items::<u8>().iter().map(|&truth| u64::from(truth)));
+                    key.extend(self.items::<u8>().iter().map(|&flag| u64::from(flag)));
                 }
-                TEXT => {
+                STRING => {
                     let text = CStr::from_ptr(self.list.cast()).to_bytes();
                     key.push(text.len() as u64);
                     key.extend(text.iter().map(|&byte| u64::from(byte)));
@@ -127,8 +127,8 @@ pub(crate) unsafe fn add_to_key(raw: &[RawArgument], key: &mut Key) -> bool {
     true
 }
 
-/// Which of a call's tensors are in the same place, a bit for each of the first pairs: what is written in
-/// place is another call than what is not.
+/// Pairs of a call's tensors that are in the same memory, one bit for each of the first pairs. A call that
+/// writes in place thus has another key than one that does not.
 ///
 /// # Safety
 /// Their pointers are good.
@@ -138,7 +138,8 @@ unsafe fn same_memory(raw: &[RawArgument]) -> u64 {
     // SAFETY: as promised.
     let places = tensors.filter_map(|argument| unsafe { argument.view(0) }.map(|view| view.data));
     let places: SmallVec<[_; 8]> = places.collect();
-    let (mut same, mut bit) = (0, 1_u64);
+    let mut same = 0;
+    let mut bit = 1_u64;
     for (at, place) in places.iter().enumerate() {
         for other in &places[..at] {
             same |= if place == other { bit } else { 0 };
@@ -181,15 +182,15 @@ pub(crate) unsafe fn arguments_of<'a, 'b: 'a>(
                     None => Argument::None,
                 },
                 TENSORS => lists.next().map_or(Argument::None, |list| Argument::Tensors(list)),
-                WHOLE => argument.number(Constant::Int(argument.whole))?,
+                INT => argument.number(Constant::Int(argument.integer))?,
                 FLOAT => argument.number(Constant::Float(argument.real))?,
-                TRUTH => argument.number(Constant::Bool(argument.whole != 0))?,
-                WHOLES => Argument::Wholes(argument.items()),
+                BOOL => argument.number(Constant::Bool(argument.integer != 0))?,
+                INTS => Argument::Ints(argument.items()),
                 FLOATS => Argument::Floats(argument.items()),
-                TRUTHS => Argument::Truths(argument.items()),
-                TEXT => text(argument.list.cast()),
+                BOOLS => Argument::Bools(argument.items()),
+                STRING => text(argument.list.cast()),
                 RANDOM => Argument::Random {
-                    seed: argument.whole.cast_unsigned(),
+                    seed: argument.integer.cast_unsigned(),
                     offset: argument.count.cast_unsigned(),
                 },
                 NONE => Argument::None,
@@ -207,7 +208,7 @@ pub(crate) unsafe fn arguments_of<'a, 'b: 'a>(
 unsafe fn text<'a>(text: *const c_char) -> Argument<'a> {
     // SAFETY: as promised.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_or(Argument::None, Argument::Text)
+    text.to_str().map_or(Argument::None, Argument::String)
 }
 
 /// # Safety

@@ -9,7 +9,9 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use spyre::aten::{KernelSource, Launch, OperandView};
-use spyre::compiler::{CardNote, Kernel, Layouts, OperandId, Restickify, Role, Stick, Turned};
+use spyre::compiler::{
+    CardNote, Kernel, Layouts, OperandId, Restickified, Restickify, Role, Stick,
+};
 use spyre::layout::{SpyreTensorLayout, View, ViewStick};
 use spyre::numerics::{DType, Profile};
 use spyre::runtime::{
@@ -17,7 +19,7 @@ use spyre::runtime::{
     shared_layout,
 };
 
-use super::rehearsals::view_at;
+use super::cached_calls::view_at;
 use super::{RawArgument, Tensors, reports};
 use crate::abi::{RawView, bytes_of, shared};
 use crate::cards::{self, Card};
@@ -34,17 +36,17 @@ pub(super) struct CardLayouts<'a> {
     results: &'a [RawView],
     /// Tensors that were restickified for a launch.
     turned: Vec<Arc<TensorMemory>>,
-    /// Where a launch's results are to lie from then on.
+    /// New memory of a launch's results, by address: it takes effect when the launch is queued.
     laid_out: SmallVec<[(u64, Arc<TensorMemory>); 1]>,
 }
 
-/// What a kernel makes of the layouts that it is given.
+/// Layouts that a kernel derives from those of its operands.
 struct Analysis {
     kernel: Arc<Kernel>,
     layouts: Layouts,
 }
 
-/// How each tensor lies, by its dims; `None` where the kernel decides.
+/// Sticks of each tensor, by its dims; `None` where the kernel decides.
 type Given = SmallVec<[Option<Lies>; 4]>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +106,8 @@ impl<'a> CardLayouts<'a> {
     /// Has results be where the launch, which is queued, puts them.
     pub(super) fn commit(&mut self) {
         for (address, new) in self.laid_out.drain(..) {
-            let (bytes, host_bytes) = (new.device_bytes(), new.host_bytes());
+            let bytes = new.device_bytes();
+            let host_bytes = new.host_bytes();
             if let Some(old) = self.card.memory.replace(address, new) {
                 self.card.statistics.free(old.device_bytes(), old.host_bytes());
                 self.card.statistics.allocate(bytes, host_bytes);
@@ -142,8 +145,8 @@ impl<'a> CardLayouts<'a> {
         Some((apart, given))
     }
 
-    /// Whether a tensor that is written wholly may lie in any way: it is all of its storage, for which no
-    /// layout was chosen, and the launch does not read it.
+    /// Returns true if a tensor that is written wholly may have any layout: it is all of its storage, no
+    /// layout was chosen for it, and the launch does not read it.
     fn is_free(&self, at: usize, launch: &Launch, tensors: &Tensors) -> bool {
         let operand = &launch.operands[at];
         let handle = tensors[at].device_handle();
@@ -181,7 +184,7 @@ impl<'a> CardLayouts<'a> {
         launch: &Launch,
         tensors: &mut Tensors,
     ) -> Result<bool, Failure> {
-        let Turned::Operand(OperandId(at)) = turn.what else {
+        let Restickified::Operand(OperandId(at)) = turn.what else {
             reports::note(kernel, &kernel.note_of(turn));
             return Ok(false);
         };
@@ -231,7 +234,8 @@ impl<'a> CardLayouts<'a> {
         let is_own = |dim: &usize| operand.stride[*dim] != 0 && operand.size[*dim] != 1;
         let dims: SmallVec<[usize; 6]> = (0..operand.size.len()).filter(is_own).collect();
         let of = |numbers: &[usize]| dims.iter().map(|&dim| numbers[dim]).collect::<Vec<_>>();
-        let (size, stride) = (of(&operand.size), of(&operand.stride));
+        let size = of(&operand.size);
+        let stride = of(&operand.stride);
         let to = match to {
             Lies::Along(dim) => dims.iter().position(|&own| own == dim).map(Lies::Along),
             Lies::Sparse => Some(Lies::Sparse),
@@ -291,7 +295,7 @@ impl<'a> CardLayouts<'a> {
     }
 }
 
-/// What is kept by a key, or else is made and kept.
+/// The value that is kept by a key; it is made and kept if there is none.
 fn kept<K: Clone + Eq + Hash, V: Clone>(all: &Kept<K, V>, key: &K, make: impl FnOnce() -> V) -> V {
     if let Some(known) = all.lock().get(key) {
         return known.clone();
@@ -309,7 +313,7 @@ fn kernel(source: &KernelSource) -> Option<Arc<Kernel>> {
     kept(&KERNELS, source, || source.text().parse().ok().map(Arc::new))
 }
 
-/// What a kernel makes of layouts; `None` if that cannot be told of it.
+/// Layouts that a kernel derives from `given`; `None` if they cannot be derived.
 fn analysis(source: &KernelSource, given: &Given) -> Option<Arc<Analysis>> {
     kept(&ANALYSES, &(source.clone(), given.clone()), || {
         let kernel = kernel(source)?;

@@ -1,4 +1,4 @@
-//! Which ops have kernels, and what a real card would make of those of this process.
+//! Ops that have kernels, and how a real card would handle the kernels of this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use spyre::compiler::{CardNote, Kernel};
 
 use super::plans;
 
-/// What launches found, by the names of their kernels.
+/// Notes of launches, by the names of their kernels.
 static FOUND: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
 
 /// Reports something that a launch of a kernel has found.
@@ -17,8 +17,8 @@ pub(super) fn note(kernel: &Kernel, note: &CardNote) {
     FOUND.lock().entry(kernel.name().to_owned()).or_default().insert(note.to_string());
 }
 
-/// For each kernel that was launched: its name, and what a real card would refuse, leave to the host,
-/// or do in another way; under the profile `card` also what its launches found.
+/// Name and notes of each kernel that was launched: what a real card would refuse, leave to the host, or do
+/// in another way. The profile `card` adds the notes of its launches.
 #[pyfunction]
 fn card_reports(py: Python<'_>) -> Vec<(String, Vec<String>)> {
     py.detach(|| plans::texts().iter().filter_map(|text| report(text)).collect())

@@ -18,11 +18,11 @@ pub(crate) struct CallNote {
     before: u64,
     /// The number of its own last block.
     last: u64,
-    /// What the profiler calls the op that asked for it; zero if nobody said.
+    /// The profiler's number of the op that made the call; zero if it gave none.
     pub(crate) correlation: u64,
-    /// What it was given.
+    /// Shapes of its tensors.
     pub(crate) shapes: String,
-    /// Whether it launches kernels: what it copies tells them what to work on.
+    /// True if it launches kernels: its copies to the device are part of program corrections.
     pub(crate) is_launch: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn pop_correlation() {
     CORRELATIONS.with_borrow_mut(Vec::pop);
 }
 
-/// Does what queues blocks on a stream, and notes them as one call if somebody records.
+/// Runs `body`, which queues blocks on a stream. A recording notes them as one call.
 #[inline]
 pub(crate) fn noted<T>(
     stream: &SpyreStream,

@@ -1,4 +1,4 @@
-//! What was recorded, as Operations: the blocks of a call, in the order in which they were queued.
+//! Recorded blocks as Operations: the blocks of a call, in the order in which they were queued.
 
 use std::collections::HashMap;
 

@@ -72,7 +72,7 @@ fn traces(recording: &Recording) -> Vec<Trace> {
 }
 
 impl RecordedBlock {
-    /// Whether it is part of how a program is told what to work on.
+    /// Returns true if it is part of a program correction.
     pub(crate) fn is_correction(&self) -> bool {
         let is_launch = || self.call.as_ref().is_some_and(|call| call.is_launch);
         match self.record.kind {

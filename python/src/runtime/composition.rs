@@ -19,7 +19,7 @@ pub(crate) struct Composition(Mutex<Arc<runtime::Composition>>);
 
 #[pymethods]
 impl Composition {
-    /// Nothing yet, for a stream.
+    /// Makes an empty composition for a stream.
     #[new]
     fn new(device: i32, stream: i64) -> Result<Self, Failure> {
         let composition = runtime::Composition::new(cards::card(device)?.stream(stream)?);

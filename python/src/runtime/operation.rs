@@ -16,13 +16,13 @@ pub(crate) struct SpyreCompute(pub(super) runtime::SpyreCompute);
 
 #[pymethods]
 impl SpyreCompute {
-    /// What it is called.
+    /// Name of the program.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// What each tensor is expected to measure: the tile, or `None` for any size.
+    /// Expected sizes of each tensor: the tile, or `None` for any size.
     #[getter]
     fn expected_input_shapes(&self) -> Vec<Vec<Option<u64>>> {
         let size = |size: ExpectedSize| match size {
@@ -45,7 +45,7 @@ impl SpyreCompute {
         self.0.correction().map_or(0, |_| self.0.correction_metadata().input_bytes)
     }
 
-    /// Whether it writes each tensor.
+    /// True for each tensor that it writes.
     fn _written(&self) -> Vec<bool> {
         self.0.tensor_metadata().iter().map(|tensor| tensor.role.is_written()).collect()
     }

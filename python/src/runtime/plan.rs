@@ -62,8 +62,7 @@ impl RawPlan {
         plan.operations().iter().map(|one| RawOperation(Arc::new(one.clone()))).collect()
     }
 
-    /// What a launch is given: name, dtype, names and sizes (None for any) of dims, and whether it is
-    /// written, of each.
+    /// Tensors of a launch: name, dtype, names and sizes (None for any) of dims, and True if it is written.
     fn tensors(&self) -> Vec<Tensor> {
         let size = |size: ExpectedSize| match size {
             ExpectedSize::Fixed(elements) => Some(elements.get()),
@@ -81,13 +80,13 @@ impl RawPlan {
         self.0.lock().correction_metadata().iter().map(|of| of.input_bytes).collect()
     }
 
-    /// What is written when a stream's part is made: the offset in its image, and how many bytes.
+    /// Bytes that are written when a stream's part is made: their offset in its image, and their number.
     fn init_packets(&self) -> Vec<(u64, usize)> {
         let plan = self.0.lock();
         plan.init_packets().iter().map(|packet| (packet.offset, packet.bytes.len())).collect()
     }
 
-    /// How many scalars a launch is given.
+    /// Number of scalars of a launch.
     #[getter]
     fn scalars(&self) -> usize {
         self.0.lock().scalars()
@@ -111,7 +110,7 @@ impl RawPlan {
         Ok(Self(Mutex::new(plan)))
     }
 
-    /// What it is now: its Operations are shared.
+    /// A copy of its present state, which shares the Operations.
     pub(super) fn snapshot(&self) -> ExecutionPlan {
         self.0.lock().clone()
     }

@@ -33,7 +33,7 @@ impl SpyreTensor {
         self.0.data_type().to_string()
     }
 
-    /// Where its storage begins.
+    /// Start of its storage.
     #[getter]
     fn device_handle(&self) -> DeviceHandle {
         DeviceHandle(self.0.device_handle())
@@ -45,7 +45,7 @@ impl SpyreTensor {
         self.0.size_bytes()
     }
 
-    /// How its storage lies in device memory.
+    /// Layout of its storage in device memory.
     #[getter]
     fn layout(&self) -> SpyreTensorLayout {
         self.0.layout().clone().into()
@@ -58,7 +58,8 @@ impl SpyreTensor {
     }
 
     fn __repr__(&self) -> String {
-        let (shape, dtype) = (self.0.shape(), self.0.data_type());
+        let shape = self.0.shape();
+        let dtype = self.0.data_type();
         format!("<SpyreTensor {dtype}{shape:?} at {}>", self.0.device_handle())
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn tell_observers(device: u16, bytes: u64, total_bytes: u64, free_byt
     });
 }
 
-/// What is counted of pinned host memory.
+/// Statistics of pinned host memory.
 #[pyfunction]
 fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let counts = pinned::counts();

@@ -21,7 +21,7 @@ fn start_runtime(py: Python<'_>) -> PyResult<()> {
     Ok(py.detach(|| cards::card(-1)).map(drop)?)
 }
 
-/// A rank that has no device is told so, rather than to share another's.
+/// Refuses a rank that has no device: it would share another rank's.
 fn check_rank() -> Result<(), Failure> {
     let count = num_devices()?;
     if count == 0 {
@@ -49,19 +49,19 @@ fn free_runtime(py: Python<'_>) -> PyResult<()> {
         .map_err(Failure::from)?)
 }
 
-/// Whether a device was opened, by this process.
+/// Returns True if this process has opened a device.
 #[pyfunction]
 fn is_initialized() -> bool {
     cards::is_started()
 }
 
-/// Whether this is a forked child of a process that had opened a device.
+/// Returns True in a forked child of a process that had opened a device.
 #[pyfunction]
 fn _is_in_bad_fork() -> bool {
     cards::is_forked()
 }
 
-/// How many devices this process sees.
+/// Number of devices that this process sees.
 #[pyfunction]
 fn device_count() -> PyResult<usize> {
     if cards::is_started() {
@@ -70,7 +70,7 @@ fn device_count() -> PyResult<usize> {
     Ok(num_devices().map_err(Failure::from)?)
 }
 
-/// What of `SPYRE_DEVICES` was not understood.
+/// Warning of the parts of `SPYRE_DEVICES` that were not understood.
 #[pyfunction]
 fn devices_warning() -> PyResult<Option<String>> {
     Ok(cards::settings()?.devices.warning())
@@ -89,7 +89,7 @@ fn set_device(device: i32) -> PyResult<()> {
     Ok(cards::set_current_device(device)?)
 }
 
-/// What a device is: the fields of `DeviceProperties`.
+/// Properties of a device: the fields of `DeviceProperties`.
 #[pyfunction]
 fn device_properties(py: Python<'_>, device: i32) -> PyResult<Bound<'_, PyDict>> {
     let card = py.detach(|| cards::card(device))?;
@@ -116,7 +116,7 @@ fn device_properties(py: Python<'_>, device: i32) -> PyResult<Bound<'_, PyDict>>
     Ok(properties)
 }
 
-/// Whether any stream of an opened device has work.
+/// Returns True if a stream of a device has work, or failed.
 #[pyfunction]
 fn is_busy(device: i32) -> PyResult<bool> {
     Ok(cards::card(device)?.is_busy())
@@ -129,7 +129,8 @@ fn reset_device(py: Python<'_>, device: i32) -> PyResult<()> {
     Ok(py.detach(reset)?)
 }
 
-/// Waits until everything on every stream of a card has ended; what went wrong is told by others.
+/// Waits until everything on every stream of a card has ended. Faults are left to other calls, which raise
+/// them.
 #[pyfunction]
 fn _drain(py: Python<'_>, device: i32) -> PyResult<()> {
     let drain = || Ok::<(), Failure>(cards::card(device)?.device.drain()?);
@@ -143,7 +144,7 @@ fn stream_reset(py: Python<'_>, device: i32, stream: i64) -> PyResult<()> {
     Ok(py.detach(reset)?)
 }
 
-/// Whether int64 that is kept as int32 comes with a warning.
+/// Returns True if int64 that is kept as int32 comes with a warning.
 #[pyfunction]
 fn get_downcast_warning() -> bool {
     warns_of_downcasts()

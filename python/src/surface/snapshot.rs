@@ -55,7 +55,8 @@ fn record_memory_history(
 #[pyfunction]
 fn memory_snapshot(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     cards::check_process()?;
-    let (segments, traces) = (PyList::empty(py), PyList::empty(py));
+    let segments = PyList::empty(py);
+    let traces = PyList::empty(py);
     for device in 0..cards::count() as u16 {
         let (events, held) = history::noted(device);
         traces.append(events_of(py, device, &events)?)?;
@@ -103,9 +104,9 @@ struct Writer<'py, 'a> {
     py: Python<'py>,
     device: u16,
     events: &'a [Event],
-    /// Who holds what is at a place, and since which line.
+    /// Holder of the memory at a place, and the traceback of its allocation.
     held: BTreeMap<u64, (&'a Held, Bound<'py, PyList>)>,
-    /// Where tensors are. What plans hold is none of PyTorch's memory.
+    /// Places of tensors. Memory of plans is none of PyTorch's.
     tensors: HashSet<u64>,
 }
 
@@ -116,7 +117,7 @@ fn tensors_of(card: &Card) -> HashSet<u64> {
     blocks.map(|block| history::place_of(card.index().0, &block)).collect()
 }
 
-/// What a segment's blocks come to.
+/// Sums over a segment's blocks.
 #[derive(Default)]
 struct Sums {
     allocated_bytes: u64,
@@ -132,7 +133,8 @@ impl<'py> Writer<'py, '_> {
             if start == end {
                 continue;
             }
-            let (mut sums, list) = (Sums::default(), PyList::empty(self.py));
+            let mut sums = Sums::default();
+            let list = PyList::empty(self.py);
             for block in region {
                 self.write_block(block, end, &mut sums, &list)?;
             }
@@ -141,7 +143,7 @@ impl<'py> Writer<'py, '_> {
         Ok(())
     }
 
-    /// From a region's start to the last byte that is in use, or was when something was noted: the
+    /// Range from a region's start to the last byte that is in use, or was in use at a noted event. The
     /// rest, most of 12 GB, was never touched.
     fn extent(&self, region: &[BlockInfo]) -> (u64, u64) {
         let start = history::place_of(self.device, &region[0]);

@@ -35,7 +35,7 @@ WAITS = {
     "event.synchronize": "event.synchronize()",
     "full queue": "[tiny.add_(1) for _ in range(1 << 20)]",
 }
-"""What waits."""
+"""Calls that wait, by name."""
 PAIRS = 25
 """Exits with and without work that are compared: PyTorch's own take between 0.5 and 1.2 s."""
 

@@ -1,4 +1,4 @@
-"""What a model would give if nothing were rounded."""
+"""Results of a model in float64, as if nothing were rounded."""
 
 from __future__ import annotations
 

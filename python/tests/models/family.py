@@ -58,7 +58,7 @@ class Family:
         return model.to(dtype).eval()
 
     def call(self, dtype: torch.dtype = torch.float32) -> dict[str, torch.Tensor]:
-        """What it is called with, on the CPU: two rows, the second of them padded."""
+        """Arguments of a call, on the CPU: two rows, the second of them padded."""
         return {name: value.to(dtype) if value.is_floating_point() else value for name, value in self._call().items()}
 
     def _call(self) -> dict[str, torch.Tensor]:

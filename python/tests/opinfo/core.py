@@ -113,7 +113,7 @@ def calls() -> dict[str, tuple]:
 
 
 MAKE = {"arange.start_step", "empty.memory_format", "empty_strided", "full", "rand", "randn", "randperm", "scalar_tensor"}
-"""Overloads that make a tensor from nothing: they are told the device."""
+"""Overloads that make a tensor from nothing: they are given the device."""
 
 FIRST_ONLY = {"_embedding_bag"}
 """Overloads whose further results are for their own gradient, and differ by device."""
@@ -122,7 +122,7 @@ UNCOMPARED = {"empty.memory_format", "empty_strided", "native_dropout", "rand", 
 
 
 def core_verdicts(device: torch.device) -> dict:
-    """Which core overloads are called here, and which of them went wrong."""
+    """Calls the core overloads; counts the calls and the failures of each."""
     overloads, first = Overloads(), {}
     torch.manual_seed(42)
     for name, arguments in calls().items():

@@ -45,12 +45,12 @@ CARD_TOLERANCE = 1e-2
 
 @dataclass
 class Verdict:
-    """What came of the samples of one operator and dtype."""
+    """Results of the samples of one operator and dtype."""
 
     passed: int = 0
     by_shape_only: int = 0
     by_float64: int = 0
-    """Of those that passed: not as the CPU has it, but as the CPU has it in float64."""
+    """Passed samples that differ from the CPU's result, but agree with its result in float64."""
     failed: int = 0
     refused: int = 0
     """Samples with a dtype, memory format or bit view that the card does not have."""
@@ -127,10 +127,10 @@ def count_failure(error: Exception, card: bool, verdict: Verdict) -> None:
 
 
 def default_device(arguments, device: torch.device):
-    """For calls that name no device and hold no tensor: where else should their results go?"""
+    """Makes `device` the default for calls that name no device and hold no tensor."""
     leaves = tree_flatten(arguments)[0]
-    told = any(isinstance(leaf, (torch.Tensor, torch.device)) or leaf == "cpu" for leaf in leaves)
-    return contextlib.nullcontext() if told else device
+    names_device = any(isinstance(leaf, (torch.Tensor, torch.device)) or leaf == "cpu" for leaf in leaves)
+    return contextlib.nullcontext() if names_device else device
 
 
 def dtypes_of(result) -> list[torch.dtype]:
@@ -176,7 +176,7 @@ def copied(leaf):
 
 
 def reference_inputs(arguments, there, device, card: bool):
-    """What the CPU computes from: the samples, or under `card` what the card stores, as float64."""
+    """Inputs of the CPU's computation: the samples, or under `card` the values that the card stores, as float64."""
     if not card:
         return arguments
 
@@ -226,8 +226,8 @@ def places_checked(op, sample, whole: torch.Tensor, given) -> torch.Tensor:
 
 
 def compare_twice(given, expected, exact, tolerances, device, card: bool, loose: bool) -> bool:
-    """With the CPU's results. Those have errors of their own, so what differs may be as float64 has it:
-    says whether that was so."""
+    """Compares with the CPU's results. These have errors of their own, so a result that differs may agree with float64
+    instead: returns true if only that comparison held."""
     try:
         compare(given, expected, tolerances, device, card, loose)
         return False
@@ -244,14 +244,14 @@ WIDER |= {narrow: torch.float64 for narrow in (torch.float32, torch.float16, tor
 
 
 def wider(leaf):
-    """What the CPU computes from in float64."""
+    """Casts an input for the CPU's computation in float64."""
     if isinstance(leaf, torch.Tensor):
         return copied(leaf).to(WIDER.get(leaf.dtype, leaf.dtype))
     return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
 
 
 def narrower(exact, expected):
-    """What came of it, in the dtypes that are expected."""
+    """Casts the results of float64 to the dtypes that are expected."""
     return tree_map(lambda e, w: e.to(w.dtype) if isinstance(w, torch.Tensor) else e, exact, expected)
 
 

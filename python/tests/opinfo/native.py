@@ -1,4 +1,4 @@
-"""How much of PyTorch runs on the device alone: python -m opinfo.native (from python/tests).
+"""Measures how much of PyTorch runs on the device alone: python -m opinfo.native (from python/tests).
 
 An operator of `op_db` is native when all of its float32 samples pass with fallbacks forbidden, at PyTorch's
 tolerances from the CPU's result or from that of float64, and the device's counters say that nothing was copied to

@@ -37,14 +37,14 @@ PREFERRED = (torch.float32, torch.int64, torch.bool, torch.complex64)
 
 @dataclass
 class Native:
-    """What came of the samples of one operator, forward or backward."""
+    """Results of the samples of one operator, forward or backward."""
 
     passed: int = 0
     failed: int = 0
     unmeasured: int = 0
     launches: int = 0
     first: str = ""
-    """What was wrong with the first sample that failed."""
+    """Error of the first sample that failed."""
 
     @property
     def is_native(self) -> bool:
@@ -58,7 +58,7 @@ class Native:
 
 @dataclass
 class Overloads:
-    """How often each overload was called, and how often that went wrong."""
+    """Calls and failures of each overload."""
 
     called: Counter = field(default_factory=Counter)
     failed: Counter = field(default_factory=Counter)
@@ -150,8 +150,8 @@ def on_the_device_only(native: Native, watch: Watch):
     after = _C.traffic()
     native.launches += after["launches"] - before["launches"]
     copies = after["copies_to_host"] - before["copies_to_host"]
-    told = {name.partition(".")[0] for name in watch.seen} & READ_BACK
-    assert not copies or told, f"{copies} copies to the host, by {', '.join(sorted(watch.seen))}"
+    read_back = {name.partition(".")[0] for name in watch.seen} & READ_BACK
+    assert not copies or read_back, f"{copies} copies to the host, by {', '.join(sorted(watch.seen))}"
 
 
 def backward(op, dtype, device) -> Native:
@@ -217,7 +217,7 @@ def detached(leaf):
 
 
 def with_gradients(arguments, there):
-    """The same tensors of the device, each asking for a gradient where the host's does."""
+    """Detached tensors of the device that require a gradient where the host's do."""
     asks = [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_flatten(arguments)[0]]
     flat, shape = tree_flatten(there)
     flat = [leaf.detach().requires_grad_() if asked else leaf for leaf, asked in zip(flat, asks, strict=True)]

@@ -1,7 +1,7 @@
 """Writes docs/operators.md: python -m opinfo.page [table] (from python/tests).
 
 The table is what `python -m opinfo.native` wrote; without one, only the list of overloads is written anew, from what
-is installed: kernels come more often than anybody measures.
+is installed: kernels are added more often than the table is measured.
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ SIGNS = {"kernels": "kernel", "parts": "parts", "views": "view"}
 HEAD = """# Operators
 
 Measured by `python -m opinfo.native`, with fallbacks forbidden, and written by `python -m opinfo.page`. For each
-operator of PyTorch's `op_db`, all float32 samples (of those that have none, of the dtype that is named) run and are
-compared with the CPU: **kernel**, by kernels of the device; **parts**, as other operators that have kernels, forward or
-backward; **view**, without moving anything; **CPU**, with its help for at least one sample. Gradients likewise; `-`
-where there are none, or the operator itself needs the CPU. An operator with `-` has no samples that the CPU takes.
+operator of PyTorch's `op_db`, all float32 samples (or, if there are none, all samples of the dtype that is named) run
+and are compared with the CPU. The column `forward` says how the operator runs:
+
+- **kernel**: by kernels of the device.
+- **parts**: as other operators that have kernels, forward or backward.
+- **view**: without moving data.
+- **CPU**: with a fallback to the CPU for at least one sample.
+- **-**: there are no samples that the CPU takes.
+
+The column `gradient` says the same of gradients; `-` means that there are none, or that the operator itself needs the
+CPU.
 """
 
 

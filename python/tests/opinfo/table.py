@@ -1,4 +1,4 @@
-"""What came of all samples: the sums, and a table that names every class of failure."""
+"""Results of all samples: the sums, and a table that names every class of failure."""
 
 from __future__ import annotations
 

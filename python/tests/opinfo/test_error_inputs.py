@@ -18,7 +18,7 @@ OPS = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def outcome(op, error_input) -> Exception | None:
-    """What a call raises. Faults of the device come when a result is read."""
+    """Exception that a call raises. Faults of the device are raised when a result is read."""
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)

@@ -36,7 +36,7 @@ def main() -> None:
 def verdict(op, dtype, device, card) -> dict:
     try:
         return judge(op, dtype, device, card).as_json()
-    except Exception:  # noqa: BLE001 (a fault of a generator is told, not fatal)
+    except Exception:  # noqa: BLE001 (an error of a generator is reported, not fatal)
         last = traceback.format_exc().strip().splitlines()[-1]
         return Verdict(failed=1, messages={f"generator: {last}": 1}).as_json()
 

@@ -1,4 +1,4 @@
-"""How operands lie in device memory: the same numbers, reached in different ways, with poison around them."""
+"""Arrangements of operands in device memory: the same numbers, in different layouts, with poison around them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def is_repeated(values: torch.Tensor) -> bool:
 
 
 def poison(sizes: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """What shows in every result that it gets into."""
+    """Values that show in every result that is computed from them."""
     if dtype == torch.bool:
         return torch.ones(sizes, dtype=dtype)
     if dtype.is_floating_point or dtype.is_complex:

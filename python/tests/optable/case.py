@@ -19,7 +19,7 @@ DTYPES = (torch.bool, *WHOLE, *UNSIGNED, *EIGHT_BITS, *FLOAT, *COMPLEX)
 """The columns of the table. What the CPU does not have of them is not measured."""
 
 SMALL = (0, 1, 63, 64, 65, 129)
-"""For operators whose work grows faster than their operands."""
+"""Sizes for operators whose work grows faster than their operands."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Case:
     """Gives the operands for a `Make` and a size."""
     sizes: tuple[int, ...] = SIZES
     expands: bool = True
-    """Whether operands may be repeated: not where two writes would meet in one place."""
+    """True if operands may be expanded: not where two writes would meet in one place."""
     reads: bool = False
-    """Whether its meaning is that the host learns something: how large a result is, say."""
+    """True if the operator has to read something back to the host, such as the size of its result."""
     random: bool = False
-    """Whether results are drawn: of those, shapes, dtypes and what a seed says are compared."""
+    """True if results are random numbers: only their devices, shapes and dtypes are compared."""
     grows: bool = False
-    """Whether results are sums of many terms, whose order is free."""
+    """True if results are sums of many terms, whose order is free."""
     off: float = 0.0
-    """How far PyTorch's own results are off, in float64: some of its polynomials are no better."""
+    """Error of PyTorch's own results in float64: some of its polynomials are no better."""
 
 
 class Make:
@@ -63,7 +63,7 @@ class Make:
         return torch.randint(int(least), int(high) + 1, shape, generator=self.generator).to(dtype)
 
     def edges(self, *shape: int, low: float = -3, high: float = 3) -> torch.Tensor:
-        """The same, and among them what ends ranges: zeros, infinities, NaN, the largest."""
+        """Random operands with the ends of ranges among them: zeros, infinities, NaN, the largest number."""
         values = self(*shape, low=low, high=high)
         if values.numel() < 32 or self.dtype == torch.bool or self.dtype.is_complex:
             return values

@@ -1,4 +1,4 @@
-"""Which operators that have kernels no case reaches: python -m optable.coverage (from python/tests)."""
+"""Lists operators that have kernels and that no case reaches: python -m optable.coverage (from python/tests)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPELLED = {
 }
 """Operators that are reached by another name: a step inside it, or a spelling of Python's."""
 
-ELSEWHERE = {
+NOT_IN_THE_TABLE = {
     "_amp_foreach_non_finite_check_and_unscale_",
     "_amp_update_scale_",
 }
@@ -59,12 +59,12 @@ def unreached(device: torch.device) -> list[str]:
         for case in (case for cases in catalogue().values() for case in cases):
             call(case, device)
     named = {name.removeprefix("spyre::").strip("_") for name in seen.names}
-    known = {name.partition(".")[0] for name in _C.native_ops()} - ELSEWHERE
+    known = {name.partition(".")[0] for name in _C.native_ops()} - NOT_IN_THE_TABLE
     return sorted(name for name in known if SPELLED.get(name, name).removeprefix("spyre::").strip("_") not in named)
 
 
 def call(case: Case, device: torch.device) -> None:
-    """In the first dtype that it takes."""
+    """Calls a case in the first dtype that it takes."""
     size = 65 if 65 in case.sizes else case.sizes[-1]
     for dtype in DTYPES:
         try:

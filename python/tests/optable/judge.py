@@ -36,7 +36,7 @@ class OnTheCpu(Exception):
 
 @dataclass
 class Verdict:
-    """What came of the calls of one operator in one dtype."""
+    """Results of the calls of one operator in one dtype."""
 
     passed: int = 0
     failed: int = 0
@@ -78,7 +78,7 @@ def is_measured(verdict: Verdict) -> bool:
 
 
 def is_there(case: Case, number: int, dtype: torch.dtype, size: int) -> bool:
-    """Whether the CPU has it: what it refuses is not the device's to do."""
+    """Returns true if the CPU takes the call: the device need not do what the CPU refuses."""
     try:
         called(case, case.operands(Make(dtype, seed_of(case.name, number, size)), size))
         return True
@@ -142,8 +142,8 @@ def on_the_device_only(reads: bool):
 
 
 def compare(case: Case, given, expected, values, device, card: bool) -> None:
-    """With the CPU's results; what differs from them may be as the same in float64 has it, and where an operator is
-    made of several, as float64 has it with the dtype's rounding after each."""
+    """Compares with the CPU's results. A result that differs may agree with float64 instead; that of an operator made
+    of several may agree with float64 that is rounded to the dtype after each of them."""
     left, right = tree_flatten(given)[0], tree_flatten(expected)[0]
     assert len(left) == len(right), f"{len(left)} results in place of {len(right)}"
     for actual, reference in zip(left, right):
@@ -206,13 +206,13 @@ def close(actual: torch.Tensor, reference: torch.Tensor, case: Case, dtype, valu
 
 
 def largest(values: list[torch.Tensor]) -> float:
-    """Of all numbers: the order of a long sum is free, so its error is relative to its terms, not to what is left."""
+    """Largest finite magnitude: the order of a long sum is free, so its error is relative to its terms."""
     found = [value.to(torch.complex128).abs() for value in values if value.numel()]
     return max((value[value.isfinite()].max().item() for value in found if value.isfinite().any()), default=0.0)
 
 
 def held(value: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-    """What the card holds of an operand; the host sees what can be shown of it."""
+    """Values that the card holds of an operand; checks that the host reads back what its format can show of them."""
     numbers = arrived(value)
     shown = returned(numbers) if is_wide(numbers) else numbers
     torch.testing.assert_close(seen(there.cpu()) if is_wide(numbers) else there.cpu(), shown, rtol=0, atol=0)
@@ -225,7 +225,7 @@ def seen(value: torch.Tensor) -> torch.Tensor:
 
 
 def compare_card(case: Case, given, expected, values) -> None:
-    """What the card's float gives, next to float64 on what it had stored."""
+    """Compares results in the card's float with float64 on the values that the card stored."""
     for actual, reference in zip(given, expected):
         if not actual.is_floating_point():
             torch.testing.assert_close(actual, reference, check_dtype=False, equal_nan=True)

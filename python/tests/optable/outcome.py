@@ -1,4 +1,4 @@
-"""What came of all cases: the sums, the words of each cell, and a file that keeps them."""
+"""Results of all cases: the sums, the words of each cell, and a file that keeps them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outcome:
             self.rows.setdefault(name, {})[dtype] = verdict
 
     def cells(self) -> Counter:
-        """How many cells have which word; those that differ in their numbers count as one."""
+        """Number of cells by their word; all cells with failures count as `fails`."""
         words = (word(verdict) for row in self.rows.values() for verdict in row.values())
         return Counter("fails" if "/" in said else said for said in words)
 
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def word(verdict: dict) -> str:
-    """What a cell of the table says."""
+    """Text of a cell of the table."""
     if not verdict:
         return "?"
     counts = {count: verdict.get(count, 0) for count in COUNTS}

@@ -26,23 +26,23 @@ Measured by `python -m optable.run` and written by `python -m optable.page`. Eve
 fallbacks forbidden, in each dtype, at the sizes 0, 1, 63, 64, 65, 129 and 4000 (4000 where the work does not grow with
 its square), on operands that are plain, transposed, every other element of a larger tensor, the middle of one,
 expanded, in sticks of the first dimension, and in sticks whose padding is NaN; larger tensors are NaN around the
-operands, too. Whole numbers have a large number as poison. Results are compared with PyTorch's CPU, or with float64,
-at PyTorch's tolerance for the dtype; long sums relative to the largest of their terms and results. `card` is float16
-under `SPYRE_PROFILE=card`: the card's own 16-bit float, compared with float64 on what it had stored, to one unit of its
-last place. Infinities arrive there as 65536 and NaN as 98304, poison is both, and no NaN comes back: see
-[pytorch.md](pytorch.md).
+operands, too. For integers, a large number takes the place of NaN. Results are compared with PyTorch's CPU, or with
+float64, at PyTorch's tolerance for the dtype; long sums relative to the largest of their terms and results. `card` is
+float16 under `SPYRE_PROFILE=card`: the card's own 16-bit float, compared with float64 on the values that it stored, to
+one unit of the last place. There, an infinity becomes 65536 and NaN becomes 98304; the padding has both, and no NaN
+comes back: see [pytorch.md](pytorch.md).
 
-What PyTorch makes of several operators, such as `ndtr`, `tanhshrink` or two steps of an optimiser, is stored after each
-of them. In 16-bit formats such a result may also be what float64 gives with the format's rounding after each operator:
-the difference of two rounded numbers knows nothing of what their roundings lost. Gradients of norms are those for a
-gradient of their own: for a norm's own result, all of it is such differences. Sorts that are not stable are judged by
-the elements at the places that they name.
+PyTorch computes some operators in several steps, such as `ndtr`, `tanhshrink` or two steps of an optimiser, and stores
+the result of each. In 16-bit formats such a result may also agree with float64 that is rounded to the format after each
+step: a difference of two rounded numbers cannot recover what the rounding lost. Gradients of norms are computed for
+another random output gradient: for a norm's own result, all of the gradient would be such differences. Sorts that are
+not stable are judged by the elements at the indices that they return.
 
-- **ok**: by the device alone, and right, in all calls.
+- **ok**: all calls run on the device alone, and are right.
 - **3/49**: wrong in 3 of 49 calls.
-- **CPU**: right, as far as it is the device's; at least one call needs the CPU.
-- **-**: PyTorch's CPU does not have it.
-- **?**: not measured since the row is there.
+- **CPU**: all calls that run on the device are right; at least one call falls back to the CPU.
+- **-**: PyTorch's CPU does not have the operator in this dtype.
+- **?**: not measured since the row was added.
 """
 
 

@@ -41,8 +41,8 @@ def is_wide(value) -> bool:
 
 
 def as_card(value: torch.Tensor) -> torch.Tensor:
-    """To the nearest number of the card's float, from the middle away from zero. Past the end is one special for
-    infinity and NaN: it keeps an infinity's sign, and NaN has none."""
+    """Rounds to the nearest number of the card's float, ties away from zero. Past the end is one special for infinity
+    and NaN: it keeps an infinity's sign, and NaN has none."""
     fraction, exponent = torch.frexp(value)
     scaled = fraction * 2.0**CARD_BITS
     whole = torch.copysign((scaled.abs() + 0.5).floor(), scaled)
@@ -54,8 +54,8 @@ def as_card(value: torch.Tensor) -> torch.Tensor:
 
 
 def arrived(value: torch.Tensor) -> torch.Tensor:
-    """What the card holds of a host's tensor. Of float16 the largest exponent is one more binade: infinity is 65536,
-    NaN 98304."""
+    """Values that the card holds of a host's tensor. The largest exponent of float16 is one more binade: infinity is
+    65536, NaN 98304."""
     if value.dtype != torch.float16:
         return value
     bits = value.contiguous().view(torch.int16).to(torch.int32)
@@ -65,8 +65,8 @@ def arrived(value: torch.Tensor) -> torch.Tensor:
 
 
 def returned(value: torch.Tensor) -> torch.Tensor:
-    """What the host's float16 shows of the card's, but for rounding: infinity is the next number after its last, and
-    NaN is the special, without a sign."""
+    """Values that the host's float16 shows of the card's, but for rounding: infinity is the next number after its last,
+    and NaN is the special, without a sign."""
     return value.nan_to_num(torch.inf, torch.inf, -torch.inf).clamp(-HOST_END, HOST_END)
 
 

@@ -1,4 +1,4 @@
-"""How far the functions that have a bound of their own are off, in units of the last place."""
+"""Errors of the functions that have a bound of their own, in units of the last place."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FUNCTIONS = {
     "rsqrt": torch.rsqrt,
 }
 SAMPLE = 1 << 20
-"""How many numbers of float32 are tried; of the 16-bit formats, all are."""
+"""Numbers of float32 that are tried; of the 16-bit formats, all are."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How far numbers lie apart: bits of fraction, the least and the largest exponent."""
+    """Spacing of a format's numbers: bits of fraction, the least and the largest exponent."""
 
     fraction: int
     least: int
@@ -62,7 +62,7 @@ def worst(name: str, dtype: torch.dtype, device: torch.device, card: bool) -> tu
 
 
 def distances(given: torch.Tensor, exact: torch.Tensor, form: Format) -> torch.Tensor:
-    """Of each result, in units of the last place; infinite where only one of the two is a number."""
+    """Error of each result, in units of the last place; infinite where only one of the two is a number."""
     end = 2.0 ** (form.largest + 1)
     errors = (ended(given, end) - ended(exact, end)).abs() / form.spacing(ended(exact, end))
     errors = errors.masked_fill(given.isnan() & exact.isnan(), 0)

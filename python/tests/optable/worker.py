@@ -42,7 +42,7 @@ def verdict(name: str, cases, dtype, device, card: bool) -> dict:
         if name in FUNCTIONS and dtype in BOUNDS:
             measure(name, dtype, device, card, found)
         return found.as_json()
-    except Exception:  # noqa: BLE001 (a fault of the catalogue is told, not fatal)
+    except Exception:  # noqa: BLE001 (an error of the catalogue is reported, not fatal)
         return Verdict(failed=1, messages={traceback.format_exc().strip()[-600:]: 1}).as_json()
 
 

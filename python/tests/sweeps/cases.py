@@ -60,7 +60,7 @@ def call(op: Any, arguments: tuple, **named: Any) -> Any:
 
 
 def expected(op: Any, arguments: tuple) -> list[Tensor] | None:
-    """What the CPU makes of it; nothing, where that is no list of tensors."""
+    """Results on the CPU; None where they are no list of tensors."""
     try:
         made = call(op, tree_map(copied, arguments))
     except Exception:  # noqa: BLE001 (what the CPU refuses is not the device's to do)
@@ -75,7 +75,7 @@ def given(outs: list[Tensor]) -> Any:
 
 
 def plain(arguments: tuple) -> bool:
-    """Whether all tensors are strided ones: others have no views."""
+    """Returns true if all tensors are strided ones: others have no views."""
     return all(one.layout == torch.strided and not one.is_nested for one in tensors(arguments))
 
 

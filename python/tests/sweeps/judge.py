@@ -18,7 +18,7 @@ from opinfo.judge import Verdict, is_random, samples, tolerance
 
 from .cases import KINDS, Case
 from .known import reason
-from .places import told_as_first
+from .places import with_first_places
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.complex64)
 
@@ -30,7 +30,7 @@ LOOSER = {
 
 @dataclass
 class Swept(Verdict):
-    """What came of the cases of one kind."""
+    """Results of the cases of one kind."""
 
     known: Counter = field(default_factory=Counter)
     """Differences that the table of known ones has, by their reason."""
@@ -51,7 +51,7 @@ def judge(op: Any, dtype: torch.dtype, kind: str, device: torch.device, most: in
         for sample in itertools.islice(samples(op, dtype), most):
             arguments = (sample.input, sample.args, sample.kwargs)
             loose = is_random(op.name, sample.kwargs)
-            for case in KINDS[kind](told_as_first(op), arguments, dtype):
+            for case in KINDS[kind](with_first_places(op), arguments, dtype):
                 one(op, case, kind, dtype, device, verdict, loose)
     return verdict
 
@@ -72,7 +72,7 @@ def one(op, case: Case, kind: str, dtype: torch.dtype, device, verdict: Swept, l
 
 
 def seen(case: Case, device: torch.device) -> Any:
-    """What a case gives back, or the error that it raises."""
+    """Result of a case, or the error that it raises."""
     try:
         made = case.run(device)
         if device.type != "cpu":
@@ -83,7 +83,7 @@ def seen(case: Case, device: torch.device) -> Any:
 
 
 def difference(there: Any, here: Any, has_strides: bool, bounds: tuple, loose: bool) -> str | None:
-    """What one side has that the other has not; nothing, if they agree."""
+    """Difference between the two sides; None if they agree."""
     if isinstance(here, Exception) or isinstance(there, Exception):
         return refusals(there, here)
     left, shape = tree_flatten(there)
@@ -140,7 +140,7 @@ def values(actual: Tensor, reference: Tensor, bounds: tuple) -> str | None:
 
 
 def sorts(actual: Tensor, reference: Tensor, relative: float, absolute: float) -> str:
-    """What stands for what where they differ, such as `inf for nan`."""
+    """Kinds of elements that differ, such as `inf for nan`."""
     if actual.layout != torch.strided:
         return "values"
     is_other = ~torch.isclose(actual, reference, relative, absolute, equal_nan=True)

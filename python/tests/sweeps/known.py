@@ -82,17 +82,17 @@ KNOWN: tuple[Known, ...] = (
     Known(r"native_group_norm", r"empties", r"^is accepted against RuntimeError: Expected X.numel",
           "the CPU's kernel does not take images that have nothing in them"),
     Known(r"native_batch_norm", r"empties|out_dtypes|out_shapes|out_views", r"against|Mismatched",
-          "the CPU leaves statistics that nobody trains without elements"),
+          "the CPU leaves statistics that are not trained without elements"),
     # What is not looked at before it is waited for.
     Known(r"nn\.functional\.(cross_entropy|embedding|nll_loss)", r"empties",
           r"^raises (IndexError|RuntimeError): stream \d+, block \d+ .* against",
-          "an index that is out of range is told when it is waited for, by its own name"),
-    Known(r"resize_|resize_as_|empty.*|new_empty.*", r".*", only(r".*"), "memory that nobody has written"),
+          "an index that is out of range is reported when it is waited for, by its own name"),
+    Known(r"resize_|resize_as_|empty.*|new_empty.*", r".*", only(r".*"), "memory that was never written"),
 )  # fmt: skip
 
 
 def reason(name: str, kind: str, label: str, dtype: torch.dtype, why: str) -> str | None:
-    """Why a difference stays; nothing, if the table does not have it."""
+    """Reason why a difference stays; None if the table does not have it."""
     for known in KNOWN:
         if re.fullmatch(known.names, name) and re.fullmatch(known.kinds, kind) and re.search(known.says, why):
             return known.reason

@@ -1,4 +1,5 @@
-"""Operators that tell where they found an element: of equal ones any may be told, and all are told as the first."""
+"""Operators that return the index of an element. Any of several equal elements is right, so the index of the first
+one stands for all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from torch import Tensor
 DIMS = {"argsort": 0, "kthvalue": 1, "median": 0, "mode": 0, "nanmedian": 0, "sort": 0, "topk": 1}
 """Operators whose second or only result is places, and which of their arguments is the dim."""
 APART = ("argsort", "sort", "topk")
-"""Those of them that tell several places along a dim, each of which is another one."""
+"""Operators that return several places along a dim, no two of them equal."""
 
 
 class OfEquals:
@@ -40,16 +41,16 @@ class OfEquals:
             return
         if values.dim() < source.dim():
             values, places = values.unsqueeze(dim), places.unsqueeze(dim)
-        assert torch.equal(values.isnan(), source.gather(dim, places).isnan()), "a value is not where it is told to be"
+        assert torch.equal(values.isnan(), source.gather(dim, places).isnan()), "a value is not at its reported place"
         found = source.gather(dim, places).nan_to_num().to(values.dtype)
-        assert torch.equal(values.nan_to_num(), found), "a value is not where it is told to be"
+        assert torch.equal(values.nan_to_num(), found), "a value is not at its reported place"
         if self._op.name in APART:
-            assert (places.sort(dim)[0].diff(dim=dim) > 0).all(), "a place is told twice"
+            assert (places.sort(dim)[0].diff(dim=dim) > 0).all(), "a place is reported twice"
         made[1].copy_(first_equal(source, places, dim).reshape(made[1].shape))
 
 
 def first_equal(source: Tensor, places: Tensor, dim: int) -> Tensor:
-    """Where the first element is that equals the one at each place."""
+    """Place of the first element that equals the one at each place."""
     values, order = source.movedim(dim, -1).sort(-1, stable=True)
     nan = values.isnan()
     is_other = (values[..., 1:] != values[..., :-1]) & ~(nan[..., 1:] & nan[..., :-1])
@@ -59,6 +60,6 @@ def first_equal(source: Tensor, places: Tensor, dim: int) -> Tensor:
     return firsts.gather(-1, places.movedim(dim, -1)).movedim(-1, dim)
 
 
-def told_as_first(op: Any) -> Callable[..., Any]:
-    """An operator itself, or with its places told so."""
+def with_first_places(op: Any) -> Callable[..., Any]:
+    """Wraps an operator of `DIMS` so that it returns the first of equal places; returns any other operator as it is."""
     return OfEquals(op) if op.name in DIMS else op

@@ -1,7 +1,7 @@
 """Sweeps over PyTorch's `op_db`: python -m sweeps.run --all (from python/tests).
 
 Results in views, of other dtypes and shapes, with shared memory; strides; empty tensors; NaN and infinities: each
-call is made on the CPU and on the device, and what differs is told, unless `known.py` has a reason for it.
+call is made on the CPU and on the device, and differences are printed, unless `known.py` has a reason for it.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ def main() -> int:
     def start() -> Worker:
         return Worker(options.device, False, "sweeps.worker")
 
-    # Whoever has no more time is told what was found so far.
+    # A run that is ended early prints what it has found so far.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run_into(outcome, start, share, options.jobs, options.seconds, options.only)
     except KeyboardInterrupt:
         print("interrupted")
-    told(outcome, options.names)
+    print_differences(outcome, options.names)
     if options.all and not options.kinds:
-        told_needless(outcome)
+        print_needless(outcome)
     sys.stdout.flush()
     return 1 if outcome.failed else 0
 
 
-def told(outcome: Differences, names: int) -> None:
-    """Prints what differs, by what is most often so, and the sums."""
+def print_differences(outcome: Differences, names: int) -> None:
+    """Prints the differences, the most frequent first, and the sums."""
     for message, where in sorted(outcome.messages.items(), key=lambda item: -len(item[1])):
         some = ", ".join(sorted(where)[:names])
         print(f"{sum(where.values())}: {message}\n    {some}")
@@ -70,7 +70,7 @@ def told(outcome: Differences, names: int) -> None:
     print(f"{len(outcome.rows)} operators")
 
 
-def told_needless(outcome: Differences) -> None:
+def print_needless(outcome: Differences) -> None:
     """Prints the reasons of the table that no difference had."""
     for known in KNOWN:
         if known.reason not in outcome.known:

@@ -41,7 +41,7 @@ def main() -> None:
 def verdict(op, dtype, kind, device, most) -> dict:
     try:
         return judge(op, dtype, kind, device, most).as_json()
-    except Exception:  # noqa: BLE001 (a fault of a case is told, not fatal)
+    except Exception:  # noqa: BLE001 (an error of a case is reported, not fatal)
         last = traceback.format_exc().strip().splitlines()[-1]
         return Verdict(failed=1, messages={f"{kind}, the case itself: {last}": 1}).as_json()
 

@@ -17,7 +17,7 @@ FEW = [op for op in op_db if op.name in ("add", "cat", "index_select", "sum", "s
 
 
 class TestDevice(TestCase):
-    """What a device must do before anything else is worth measuring."""
+    """Basic properties of a device, without which nothing else is worth measuring."""
 
     @dtypes(*EVERY)
     def test_a_tensor_comes_back_as_it_went(self, device, dtype):

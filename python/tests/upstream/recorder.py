@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def is_of_a_device(item) -> bool:
-    """Whether PyTorch made a test for the device that was asked for."""
+    """Returns true if PyTorch made a test for the device that was asked for."""
     return getattr(getattr(item, "cls", None), "device_type", None) is not None
 
 
@@ -73,7 +73,7 @@ def worst(outcomes) -> str:
 
 
 def fallbacks() -> int:
-    """How many operator calls went to the CPU so far, in this process."""
+    """Operator calls that fell back to the CPU so far, in this process."""
     spyre = getattr(torch, "spyre", None)
     return sum(spyre.fallback_stats().values()) if spyre else 0
 

@@ -27,7 +27,7 @@ class Beyond(Exception):
 
 @dataclass(frozen=True)
 class Chain:
-    """What a seed stands for. `steps` are (kind, seed) pairs: any part of them is a chain too."""
+    """Test case of a seed. `steps` are (kind, seed) pairs: any part of them is a chain too."""
 
     card: bool
     size: tuple[int, ...]
@@ -118,7 +118,7 @@ class Run:
             self.keep(result, given, self.text.pop())
 
     def is_card_format(self, error: RuntimeError) -> bool:
-        """Whether the CPU would have given a result in a memory format that the card has not."""
+        """Returns true if the CPU would have given a result in a memory format that the card lacks."""
         return self.chain.card and "only supports contiguous memory format" in str(error)
 
     def attempt(self, step, side: Side, tensor: torch.Tensor):

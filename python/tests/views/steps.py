@@ -26,7 +26,7 @@ COMPLEX = [torch.complex32, torch.complex64, torch.complex128]
 ALL = FLOATS + SMALL_FLOATS + SIGNED + UNSIGNED + COMPLEX + [torch.bool]
 
 CARD = [torch.float16, torch.bfloat16, torch.float32, torch.bool, torch.uint8] + SIGNED
-"""What the `card` profile stores."""
+"""Dtypes that the `card` profile stores."""
 
 CARD_CASTS = {
     (torch.float16, torch.bool),
@@ -54,7 +54,7 @@ class Step:
 
 @dataclass
 class Side:
-    """Where a step is carried out: the CPU, or the device under test."""
+    """One side of a comparison: the CPU, or the device under test."""
 
     device: torch.device
     others: list[torch.Tensor]
@@ -111,9 +111,9 @@ def host_values(draw: Draw, size, dtype: torch.dtype) -> torch.Tensor:
 
 
 def has_windows(tensor: torch.Tensor) -> bool:
-    """Whether two indices are one element of the storage, other than by being repeated.
+    """Returns true if two indices share an element of the storage, other than by a stride of zero.
 
-    What a write through such a tensor leaves there depends on the order of its loops.
+    The result of a write through such a tensor depends on the order of its loops.
     """
     for dim, stride in enumerate(tensor.stride()):
         tensor = tensor.narrow(dim, 0, min(1, tensor.size(dim))) if stride == 0 else tensor
@@ -139,14 +139,14 @@ def byte_numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two host tensors touch one byte in common."""
+    """Returns true if two host tensors have a byte in common."""
     if left.untyped_storage().data_ptr() != right.untyped_storage().data_ptr():
         return False
     return bool(torch.isin(byte_numbers(left), byte_numbers(right)).any())
 
 
 def can_become(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Whether CPU PyTorch defines the cast, whatever loop it takes: no overflow, no NaN to int."""
+    """Returns true if CPU PyTorch defines the cast, whatever loop it takes: no overflow, no NaN to int."""
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         return True
     if not tensor.numel():
@@ -542,7 +542,7 @@ def write_host(host, draw):
 
 
 def write_other(host, draw):
-    """From another tensor of the chain, which may share its storage."""
+    """Writes from another tensor of the chain, which may share its storage."""
     fitting = []
     for number, other in enumerate(draw.others):
         try:

@@ -1,7 +1,7 @@
 """DLPack: a copy for the host, if it is asked for; PyTorch itself shares the memory.
 
-A capsule with an address of the device is of use to PyTorch alone. Other packages are told so when they ask for one:
-their own words for it name neither the device nor the remedy.
+A capsule with an address of the device is of use to PyTorch alone. An export to another package raises an
+error that says so: the package's own error would name neither the device nor the remedy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Operations that are done as other operations.
 
-An operation that the device has no kernel for is first looked for here: in :mod:`.parts`, then among PyTorch's
+An operation that the device has no kernel for is first looked for here: in :mod:`.composites`, then among PyTorch's
 own decompositions. What it is made of runs on the device, so ``SPYRE_FALLBACK=error`` refuses a decomposition
 only if some part of it would need the CPU. Operations are looked up when they are first called, and ``EAGER_MODE=0``
 leaves all of them to the CPU.
@@ -26,8 +26,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .composites.table import Declined
 from .fallbacks import Op, _overloads, _refuse_views, _tensors, fallback_mode
-from .parts.table import Declined
 
 __all__ = [
     "decomposition_stats",
@@ -39,7 +39,7 @@ __all__ = [
 Function = Callable[..., Any]
 
 spyre_decompositions: dict[str, Function] = {}
-"""What was registered here, by the overload's name, such as ``"aten::frac.out"``."""
+"""Registered functions, by the overload's name, such as ``"aten::frac.out"``."""
 
 _KEY = "PrivateUse3"
 """Functions of :func:`install` are kernels of a key that no tensor has: ``csrc/decompositions.cpp`` calls them."""
@@ -64,7 +64,7 @@ _running = threading.local()
 
 
 def decomposition_stats() -> dict[str, int]:
-    """How often each operation was done as others, by the overload's name."""
+    """Returns how often each operation was done as others, by the overload's name."""
     return dict(_counts)
 
 
@@ -111,7 +111,7 @@ def _register(overload: OpOverload, function: Function) -> None:
 
 
 def _once(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) -> Any:
-    """Calls a function that somebody registered, unless it is at work already: nothing is a part of itself."""
+    """Calls a registered function. Raises if it is running already: an operation is not a part of itself."""
     running: set[str] = _running.__dict__.setdefault("names", set())
     name = overload.name()
     if name in running:
@@ -125,7 +125,7 @@ def _once(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) -
 
 
 def install(name: str) -> bool:
-    """Whether there is a decomposition of this overload. If so it is a kernel from now on."""
+    """Returns True if this overload has a decomposition, which is a kernel from now on."""
     overload = _named(name)
     function = None if overload is None else _decomposition_of(overload)
     if overload is None or function is None:
@@ -175,7 +175,7 @@ def _ask_the_cpu(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, 
 def _refusal(
     overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], on_the_host: Callable[[Any], Any]
 ) -> RuntimeError | None:
-    """What the CPU has against arguments; that a matrix has no inverse, or a number no quotient, does not count."""
+    """Returns the CPU's error for arguments. A singular matrix and a division by zero are none."""
     args, kwargs = torch.utils._pytree.tree_map(on_the_host, (args, kwargs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -189,13 +189,13 @@ def _refusal(
 
 
 def _is_repeatable(overload: OpOverload) -> bool:
-    """Whether the CPU can do an operation, and nothing is changed when it does it once more."""
+    """Returns True if the CPU can do an operation, and to do it once more changes no random state."""
     is_random = torch.Tag.nondeterministic_seeded in overload.tags
     return not is_random and torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU")
 
 
 def _zeros(value: Any) -> Any:
-    """As many zeros of the host as a tensor has elements; anything else as the host has it."""
+    """Returns zeros on the host in a tensor's shape; any other value as the host has it."""
     return torch.zeros(value.shape, dtype=value.dtype) if isinstance(value, torch.Tensor) else _copy(value)
 
 
@@ -222,12 +222,12 @@ def _decomposition_of(overload: OpOverload) -> Function | None:
 
 
 def _known(overload: OpOverload) -> Function | None:
-    from . import parts
+    from . import composites
 
     name = overload.name()
-    if name in parts.FUNCTIONS:
-        return parts.FUNCTIONS[name]
-    if name in parts.LEFT_TO_THE_CPU or _written(overload):
+    if name in composites.FUNCTIONS:
+        return composites.FUNCTIONS[name]
+    if name in composites.CPU_ONLY or _written(overload):
         return None
     from torch._decomp import decomposition_table
 
@@ -250,7 +250,7 @@ def _functional(overload: OpOverload) -> OpOverload | None:
 
 
 def _signature(overload: OpOverload) -> list[tuple[str, str]]:
-    """What an overload is given, apart from what it is to write to."""
+    """Returns the names and types of an overload's arguments, without its ``out`` ones."""
     return [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
 
 

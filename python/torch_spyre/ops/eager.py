@@ -27,7 +27,7 @@ _libraries: dict[str, torch.library.Library] = {}
 
 
 def eager_mode() -> bool:
-    """Whether the device's own kernels are used: what ``EAGER_MODE`` said when this was first asked."""
+    """Returns True if the device's own kernels are used: ``EAGER_MODE``, as it was at the import."""
     return _MODE
 
 

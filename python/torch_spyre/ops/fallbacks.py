@@ -58,7 +58,7 @@ _kernels: dict[str, Callable[..., Any]] = {}
 
 
 def fallback_stats() -> dict[str, int]:
-    """How often each operation was done by the CPU."""
+    """Returns how often each operation was done by the CPU."""
     return _C.fallback_stats()
 
 
@@ -276,7 +276,7 @@ def _on_the_host(generator: torch.Generator) -> torch.Generator:
 
 
 def _callers_level() -> int:
-    """How many frames lie between ``warn_fallback`` and the first one outside of PyTorch and this package."""
+    """Returns the number of frames from ``warn_fallback`` to the first outside PyTorch and this package."""
     level = 0
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "torch_spyre"):

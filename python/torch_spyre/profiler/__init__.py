@@ -14,5 +14,5 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Whether the card's own activity appears in profiles."""
+    """Returns True: the card's own activity appears in profiles."""
     return True

@@ -51,17 +51,17 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the Operation."""
         return self._raw.name
 
     @property
     def compute(self) -> SpyreCompute | None:
-        """What it computes."""
+        """Computes of the Operation; ``None`` if it has only steps."""
         return self._raw.compute()
 
     @property
     def preprocessing(self) -> list[PreProcessCompute]:
-        """What comes first."""
+        """Steps that come before the compute."""
         return list(self._steps)
 
     @property

@@ -13,7 +13,7 @@ from .operations import Operation
 
 
 class TensorMetadata(NamedTuple):
-    """What a plan expects of a tensor."""
+    """Expected properties of a plan's tensor."""
 
     name: str
     dtype: torch.dtype
@@ -25,7 +25,7 @@ class TensorMetadata(NamedTuple):
 
 
 class InitPacket(NamedTuple):
-    """What is written when a stream's part of a plan is made."""
+    """Bytes that are written when a stream's part of a plan is made."""
 
     offset: int
     size: int
@@ -60,7 +60,7 @@ class ExecutionPlan:
 
     @property
     def operations(self) -> list[Operation]:
-        """What is launched, in order."""
+        """Operations that are launched, in order."""
         return [Operation._of(raw) for raw in self._raw.operations()]
 
     @property
@@ -84,12 +84,12 @@ class ExecutionPlan:
 
     @property
     def init_packets(self) -> list[InitPacket]:
-        """What is written when a stream's part of the plan is made."""
+        """Packets that are written when a stream's part of the plan is made."""
         return [InitPacket(*packet) for packet in self._raw.init_packets()]
 
     @property
     def scalars(self) -> int:
-        """How many scalars a launch is given."""
+        """Number of scalars of a launch."""
         return self._raw.scalars
 
     def load(self, stream: torch.Stream | None = None) -> None:
@@ -99,7 +99,7 @@ class ExecutionPlan:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether all of it is on a device, and no reset took it away."""
+        """True if all of it is on a device, and no reset took it away."""
         return self._raw.is_loaded
 
     def __repr__(self) -> str:

@@ -66,7 +66,7 @@ class ControlBlockStream:
 
     @property
     def is_final(self) -> bool:
-        """Whether it can be replayed."""
+        """True if it can be replayed."""
         return self._raw.is_final
 
     def append(

@@ -25,5 +25,5 @@ def spyre_tensors(tensors: Sequence[torch.Tensor]) -> list[SpyreTensor]:
 
 
 def device_handle(tensor: torch.Tensor) -> DeviceHandle:
-    """Where the storage of a tensor begins in device memory."""
+    """Returns the start of a tensor's storage in device memory."""
     return spyre_tensor(tensor).device_handle

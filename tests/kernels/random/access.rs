@@ -16,10 +16,7 @@ impl Maker<'_> {
         };
         let is_inside = self.choices.below(2) == 0 && !self.is_empty(&dims);
         let axes = self.coordinates(&dims, is_inside)?;
-        let otherwise = match is_inside {
-            true => None,
-            false => Some(self.otherwise(lane)?),
-        };
+        let otherwise = if is_inside { None } else { Some(self.otherwise(lane)?) };
         let made = self.builder.load_at(operand, axes, otherwise)?;
         self.know(made, 5.0)
     }

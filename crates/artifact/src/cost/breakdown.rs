@@ -3,7 +3,7 @@ use std::ops::AddAssign;
 
 use super::launch;
 
-/// What work takes on a real card, in nanoseconds, by what it goes for.
+/// Time of work on a real card, in nanoseconds, divided into kernels, copies and launches.
 ///
 /// Kernels follow the model that was fitted to measured ones. Copies between host and card, fills and
 /// launches are [assumed](super::ASSUMPTIONS).
@@ -19,11 +19,11 @@ use super::launch;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostBreakdown {
-    /// Of kernels.
+    /// Time of kernels.
     pub kernels: u64,
-    /// Of copies and fills.
+    /// Time of copies and fills.
     pub copies: u64,
-    /// Of what comes before kernels run: each launch takes the same.
+    /// Time before kernels run: each launch takes the same.
     pub launches: u64,
 }
 

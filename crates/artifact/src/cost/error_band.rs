@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// How far measured times were from predicted ones, in parts of the predicted ones.
+/// Distance of measured times from predicted ones, as a fraction of the predicted ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorBand {
@@ -8,15 +8,15 @@ pub enum ErrorBand {
     Around(f64),
     /// Never shorter: longer by about as much as this.
     Above {
-        /// At the least.
+        /// Smallest excess.
         least: f64,
-        /// At the most.
+        /// Largest excess.
         most: f64,
     },
 }
 
 impl ErrorBand {
-    /// Whether a predicted time is the least that there is.
+    /// Returns true if a predicted time is a lower bound.
     pub fn is_lower_bound(self) -> bool {
         matches!(self, Self::Above { .. })
     }

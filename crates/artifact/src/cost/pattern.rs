@@ -1,6 +1,6 @@
 use super::{CORES, ErrorBand, MEMORY_RATE};
 
-/// How a kernel goes over memory: what its speed depends on beside its bytes.
+/// Access pattern of a kernel in memory: what its speed depends on beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pattern {
@@ -18,14 +18,14 @@ pub enum Pattern {
     Restickify,
     /// Sums, or the like, along the sticks.
     RowReduction {
-        /// How many there are.
+        /// Number of rows.
         rows: u64,
         /// Sticks of each.
         sticks: u64,
     },
     /// Sums, or the like, across the sticks.
     ColumnReduction {
-        /// How many elements each is of.
+        /// Elements in each reduction.
         rows: u64,
         /// Sticks of the result.
         sticks: u64,
@@ -36,14 +36,14 @@ pub enum Pattern {
     Product(Batch),
 }
 
-/// How many products there are at once.
+/// Number of products at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Batch {
     /// One.
     #[default]
     One,
-    /// So many left sides, and one right side.
+    /// This many left sides, and one right side.
     Left(u64),
     /// Both sides are many.
     Both,
@@ -58,7 +58,7 @@ const FEW_CORES: [(u64, f64); 6] =
     [(32, 1.0), (16, 0.54), (8, 0.54), (4, 0.43), (2, 0.22), (1, 0.11)];
 
 impl Pattern {
-    /// What people call it.
+    /// Human-readable name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pointwise => "pointwise",
@@ -72,8 +72,8 @@ impl Pattern {
         }
     }
 
-    /// How far the model is off for kernels of this kind. Of products, memory and arithmetic overlap
-    /// less than it says.
+    /// Error of the model for kernels of this kind. For products, memory and arithmetic overlap less
+    /// than it says.
     pub fn error(self) -> ErrorBand {
         match self {
             Self::Pointwise => ErrorBand::Around(0.085),
@@ -117,8 +117,8 @@ fn log2(count: u64) -> f64 {
     (count.max(1) as f64).log2()
 }
 
-/// How slow it is that not all cores have a part: they take even ones, of the first dim and then of
-/// the second.
+/// Fraction of the full speed when not all cores have a part: they take even ones, of the first dim
+/// and then of the second.
 fn few_cores(dims: [u64; 2]) -> f64 {
     let cores = dims.iter().fold(1, |cores, &dim| cores * largest_divisor(dim, CORES / cores));
     FEW_CORES.iter().find(|(least, _)| cores >= *least).map_or(1.0, |(_, part)| *part)

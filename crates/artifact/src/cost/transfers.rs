@@ -1,18 +1,18 @@
-//! Times that no one has published: an assumption, and told as such.
+//! Times that no one has published: an assumption, and marked as such.
 
 use super::{MEMORY_RATE, whole};
 
-/// What is assumed, for people.
+/// Human-readable list of the assumptions.
 pub const ASSUMPTIONS: &str = "25 GB/s between host and card, 10 us before a transfer's first byte, \
      20 us before a fill's, 20 us for a launch, its correction included; programs are there already";
 
 /// Bytes per nanosecond between host and card.
 const TRANSFER_RATE: f64 = 25.0;
-/// What a transfer takes before its first byte.
+/// Time of a transfer before its first byte.
 const TRANSFER_NANOSECONDS: f64 = 10_000.0;
-/// The same of a fill.
+/// Time of a fill before its first byte.
 const FILL_NANOSECONDS: f64 = 20_000.0;
-/// What a launch takes before its program runs: the control blocks of its correction's inputs and of its
+/// Time of a launch before its program runs: the control blocks of its correction's inputs and of its
 /// program. It is the same for one that needs no correction, which a real card's runtime would not leave out.
 const LAUNCH_NANOSECONDS: u64 = 20_000;
 /// Copies from device memory to device memory: bytes per nanosecond, both ways counted. Measured.

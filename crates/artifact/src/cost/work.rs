@@ -1,40 +1,41 @@
 use super::{CORES, MEMORY_RATE, Pattern, whole};
 
-/// What a byte costs more that is read and one that is written for it: the bus turns around.
+/// Extra nanoseconds for each byte read that has a byte written for it: the bus turns around.
 const TURNAROUND: f64 = 0.00574;
-/// What it takes to add one partial sum of another core.
+/// Nanoseconds to add one partial sum of another core.
 const PARTIAL_SUM: f64 = 0.14;
 
-/// What a kernel moves and multiplies.
+/// Bytes and products of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Bytes of device memory, in whole sticks, each tensor once.
+    /// Bytes read from device memory, in whole sticks, each tensor once.
     pub read_bytes: u64,
-    /// The same of what is written.
+    /// Bytes written to device memory, in whole sticks, each tensor once.
     pub written_bytes: u64,
     /// Multiplications of matrix products.
     pub products: u64,
     /// Sums that go over the ring, where a product's depth is divided among cores.
     pub partial_sums: u64,
-    /// How it goes over memory.
+    /// Access pattern in memory.
     pub pattern: Pattern,
 }
 
-/// What work takes on a card, in nanoseconds.
+/// Time of work on a card, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CardTime {
-    /// Of device memory.
+    /// Time of device memory.
     pub memory: f64,
-    /// Of the arrays of multipliers.
+    /// Time of the arrays of multipliers.
     pub products: f64,
-    /// Of the ring between cores.
+    /// Time of the ring between cores.
     pub ring: f64,
 }
 
 impl Work {
-    /// What it takes, part by part.
+    /// Time of each part.
     pub fn time(self) -> CardTime {
-        let (read, written) = (self.read_bytes as f64, self.written_bytes as f64);
+        let read = self.read_bytes as f64;
+        let written = self.written_bytes as f64;
         let memory = match self.pattern.memory_rate() {
             Some(rate) => (read + written) / rate,
             None => (read + written) / MEMORY_RATE + TURNAROUND * read.min(written),
@@ -43,7 +44,7 @@ impl Work {
         CardTime { memory, products, ring: self.partial_sums as f64 * PARTIAL_SUM }
     }
 
-    /// What it takes, in whole nanoseconds.
+    /// Total time, in whole nanoseconds.
     pub fn nanoseconds(self) -> u64 {
         whole(self.time().total())
     }
@@ -61,7 +62,7 @@ mod tests {
     use super::super::Batch;
     use super::*;
 
-    /// As the published numbers are given: rounded up.
+    /// Microseconds, rounded up as the published numbers are.
     fn us(nanoseconds: f64) -> f64 {
         (nanoseconds / 1000.0).ceil()
     }
@@ -75,7 +76,9 @@ mod tests {
     #[test]
     fn softmax_takes_as_long_as_published() {
         let bytes = 4096 * 2048 * 2;
-        let (read_bytes, written_bytes, pattern) = (bytes, bytes, Pattern::Fused);
+        let read_bytes = bytes;
+        let written_bytes = bytes;
+        let pattern = Pattern::Fused;
         let softmax = Work { read_bytes, written_bytes, pattern, ..Work::default() };
         assert_eq!(format!("{:.1}", softmax.time().total() / 1000.0), "320.0");
     }
@@ -88,7 +91,8 @@ mod tests {
             (512, 4096, 12800, 736.0, 890.0),
             (4, 4096, 12800, 6.0, 701.0),
         ] {
-            let (read_bytes, written_bytes) = (2 * (m * k + k * n), 2 * m * n);
+            let read_bytes = 2 * (m * k + k * n);
+            let written_bytes = 2 * m * n;
             let products_done = m * k * n;
             let work = Work {
                 read_bytes,

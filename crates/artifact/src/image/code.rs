@@ -31,7 +31,7 @@ pub struct CodeImage {
     constants: Vec<u8>,
 }
 
-/// What a code image holds.
+/// Program that a code image holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
     /// It computes.
@@ -45,7 +45,8 @@ impl CodeImage {
     pub fn new(code: Code, constants: Vec<u8>) -> Result<Self, Error> {
         let most = MAX_IMAGE_BYTES - 2 * (HEADER_BYTES + MAX_INSTRUCTIONS * 16);
         if constants.len() > most {
-            let (found, expected) = (constants.len() as u64, Expected::AtMost(most as u64));
+            let found = constants.len() as u64;
+            let expected = Expected::AtMost(most as u64);
             let field = "constants bytes";
             return Err(Error::Unexpected { part: PART, offset: 36, field, found, expected });
         }
@@ -143,7 +144,7 @@ impl Code {
         }
     }
 
-    /// What the header repeats, so that memory can be planned without decoding.
+    /// Counts that the header repeats, so that memory can be planned without decoding.
     fn counts(&self) -> [u32; 5] {
         let counts = match self {
             Self::Compute(program) => [

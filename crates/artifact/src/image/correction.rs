@@ -37,7 +37,7 @@ impl CorrectionImage {
         self.target
     }
 
-    /// What it does.
+    /// Correction program that it holds.
     pub fn program(&self) -> &CorrectionProgram {
         &self.program
     }
@@ -52,7 +52,7 @@ impl CorrectionImage {
         &mut self.input
     }
 
-    /// Where the input area begins: what each launch copies to.
+    /// Byte offset of the input area, which each launch copies to.
     pub fn input_offset(&self) -> usize {
         HEADER_BYTES
     }
@@ -80,7 +80,8 @@ impl CorrectionImage {
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let (mut reader, kind, image_bytes) = header::open(PART, bytes, header::CORRECTION)?;
         if kind != KIND {
-            let (found, expected) = (kind.into(), Expected::Exactly(KIND.into()));
+            let found = kind.into();
+            let expected = Expected::Exactly(KIND.into());
             return Err(Error::Unexpected {
                 part: PART,
                 offset: 12,
@@ -115,9 +116,11 @@ fn program_offset(input_words: usize) -> usize {
 }
 
 fn check_input(input_words: usize, program: &CorrectionProgram) -> Result<(), Error> {
-    let (found, expected) = (input_words as u64, program.input_words().into());
-    match found == expected {
-        true => Ok(()),
-        false => Err(Error::Mismatch { what: "words of the input area", found, expected }),
+    let found = input_words as u64;
+    let expected = program.input_words().into();
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Error::Mismatch { what: "words of the input area", found, expected })
     }
 }

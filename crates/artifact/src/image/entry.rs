@@ -39,9 +39,9 @@ pub struct EntryImage {
 /// The part of an entry image that no correction changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryHeader {
-    /// Where the code image is.
+    /// Handle of the code image.
     pub code: HandleWords,
-    /// How the word table is divided.
+    /// Shape of the word table.
     pub shape: TableShape,
     /// Memory behind the image that belongs to the instance.
     pub scratch_bytes: u64,
@@ -53,7 +53,7 @@ impl EntryHeader {
         HEADER_BYTES + header::padded(self.shape.bytes())
     }
 
-    /// Where the table begins.
+    /// Byte offset of the table.
     pub fn table_offset(&self) -> usize {
         HEADER_BYTES
     }
@@ -65,7 +65,8 @@ impl EntryHeader {
 
     /// Refuses a program that needs another table.
     pub fn check_program(&self, program: &Program) -> Result<(), Error> {
-        let (found, expected) = (self.shape, program.table_shape());
+        let found = self.shape;
+        let expected = program.table_shape();
         let pairs = [
             ("operands of the word table", found.operands, expected.operands),
             ("scalars of the word table", found.scalars, expected.scalars),
@@ -107,13 +108,13 @@ impl EntryHeader {
         header::check(PART, bytes, 0..0)?;
         let header = Self { code, shape, scratch_bytes };
         let needed = header.image_bytes();
-        match image_bytes == needed {
-            true => Ok(header),
-            false => {
-                let (found, expected) = (image_bytes as u64, Expected::Exactly(needed as u64));
-                let field = "image bytes";
-                Err(Error::Unexpected { part: PART, offset: 16, field, found, expected })
-            }
+        if image_bytes == needed {
+            Ok(header)
+        } else {
+            let found = image_bytes as u64;
+            let expected = Expected::Exactly(needed as u64);
+            let field = "image bytes";
+            Err(Error::Unexpected { part: PART, offset: 16, field, found, expected })
         }
     }
 
@@ -133,7 +134,7 @@ impl EntryHeader {
 }
 
 impl EntryImage {
-    /// An instance whose table nobody has filled.
+    /// An instance whose table is not filled yet.
     pub fn new(code: HandleWords, shape: TableShape, scratch_bytes: u64) -> Result<Self, Error> {
         let limits = [
             ("operands", 48, shape.operands as u64, MAX_OPERANDS as u64),
@@ -176,9 +177,10 @@ impl EntryImage {
 
     /// The extent of a dim; 0 for dims that no program can have.
     pub fn extent(&self, dim: Dim) -> u64 {
-        match dim.index() < crate::isa::MAX_DIMS {
-            true => self.table[self.header.shape.extent_word(dim)],
-            false => 0,
+        if dim.index() < crate::isa::MAX_DIMS {
+            self.table[self.header.shape.extent_word(dim)]
+        } else {
+            0
         }
     }
 

@@ -3,7 +3,7 @@ use std::fmt;
 use crate::Error;
 use crate::wire::Reader;
 
-/// A device handle as three words, opaque here: whoever makes handles says what they mean.
+/// A device handle as three words, opaque here: the layer that makes handles defines them.
 ///
 /// All zeros names nothing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ impl HandleWords {
 }
 
 impl fmt::Debug for HandleWords {
-    /// No address is shown: on a shared card it is nobody's business.
+    /// Shows no address: on a shared card it is private.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::NONE { "HandleWords(none)" } else { "HandleWords(..)" })
     }

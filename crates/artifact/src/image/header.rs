@@ -1,4 +1,4 @@
-//! What the headers of all images have in common.
+//! Fields that the headers of all images have in common.
 
 use crate::wire::{ALIGN_BYTES, Reader};
 use crate::{Error, Expected, MAX_IMAGE_BYTES};

@@ -22,7 +22,7 @@ const MAX_DEVICE_RANK: usize = 8;
 /// | 3 | `limit_bytes`: no access reaches this far from the handle |
 /// | 4 | `offset`, in host elements |
 /// | 5 to 12 | `strides`: host elements per step along each dim that the operand spans, lowest dim first; 0 repeats |
-/// | 13 | the layout word: device rank (bits 0 to 7, 1 to 8; 0 is an operand that nobody has filled), format (8 to 15), element arrangement (16 to 23) |
+/// | 13 | the layout word: device rank (bits 0 to 7, 1 to 8; 0 is an operand that is not filled yet), format (8 to 15), element arrangement (16 to 23) |
 /// | 14 to 17 | `device_size`, two 32-bit numbers per word, the even one low |
 /// | 18 to 25 | `stride_map`; 0 past the device rank |
 ///
@@ -51,7 +51,7 @@ pub struct OperandWords {
     pub offset: i64,
     /// Host elements per step along each dim that the operand spans, lowest first.
     pub strides: [i64; MAX_OPERAND_DIMS],
-    /// How elements lie in memory.
+    /// Format of elements in memory.
     pub format: DataFormat,
     /// The order of elements inside sticks.
     pub arrangement: ElementArrangement,
@@ -89,7 +89,8 @@ impl OperandWords {
         limit_bytes: u64,
         layout: &SpyreTensorLayout,
     ) -> Result<Self, Error> {
-        let (mut device_size, mut stride_map) = ([0; MAX_DEVICE_RANK], [0; MAX_DEVICE_RANK]);
+        let mut device_size = [0; MAX_DEVICE_RANK];
+        let mut stride_map = [0; MAX_DEVICE_RANK];
         for (dim, &elements) in layout.device_size().iter().enumerate() {
             device_size[dim] = u32::try_from(elements)
                 .map_err(|_| flaw(OperandFlaw::DeviceSize { dim, elements }))?;
@@ -113,7 +114,8 @@ impl OperandWords {
     /// The storage's layout, for a program that declares `format`.
     pub fn layout(&self, format: DataFormat) -> Result<SpyreTensorLayout, Error> {
         if self.format != format {
-            let (found, expected) = (self.format, format);
+            let found = self.format;
+            let expected = format;
             return Err(flaw(OperandFlaw::FormatMismatch { found, expected }));
         }
         let rank = self.device_rank.min(MAX_DEVICE_RANK);
@@ -174,7 +176,7 @@ impl OperandField {
             .chain((0..8).map(Self::StrideMap))
     }
 
-    /// Which of the operand's words it is.
+    /// Index of the field among the operand's words.
     pub fn word(self) -> usize {
         match self {
             Self::Handle(at) => usize::from(at),

@@ -4,8 +4,8 @@ use crate::isa::{Dim, MAX_DIMS, MAX_OPERANDS, MAX_SCALARS, Operand, ScalarWord};
 /// The most words of a table.
 pub const MAX_TABLE_WORDS: usize = MAX_OPERANDS * OPERAND_WORDS + MAX_DIMS + MAX_SCALARS;
 
-/// Where things are in an instance's word table: each operand's words, then the extents of all 16
-/// dims, then scalars.
+/// Shape of an instance's word table: each operand's words, then the extents of all 16 dims, then
+/// scalars.
 ///
 /// ```
 /// use spyre_artifact::{Dim, Operand, OperandField, ScalarWord, TableShape};
@@ -18,9 +18,9 @@ pub const MAX_TABLE_WORDS: usize = MAX_OPERANDS * OPERAND_WORDS + MAX_DIMS + MAX
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableShape {
-    /// How many tensors.
+    /// Number of tensors.
     pub operands: usize,
-    /// How many patched words besides addresses and extents.
+    /// Number of patched words besides addresses and extents.
     pub scalars: usize,
 }
 

@@ -15,7 +15,9 @@ impl Instruction {
     /// assert_eq!(Instruction::blocks(&program), [0..2, 3..4, 4..6]);
     /// ```
     pub fn blocks(program: &[Self]) -> Vec<Range<usize>> {
-        let (mut blocks, mut start, mut landings) = (Vec::new(), 0, Vec::new());
+        let mut blocks = Vec::new();
+        let mut start = 0;
+        let mut landings = Vec::new();
         for (at, instruction) in program.iter().enumerate() {
             let lands = landings.contains(&at);
             if (lands || instruction.is_border()) && start < at {
@@ -38,7 +40,7 @@ impl Instruction {
         blocks
     }
 
-    /// Whether it begins or ends a loop, or skips.
+    /// Returns true if it begins or ends a loop, or skips.
     pub fn is_border(&self) -> bool {
         matches!(
             self,

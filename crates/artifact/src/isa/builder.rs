@@ -78,7 +78,7 @@ pub struct ProgramBuilder {
     owned: Vec<Vec<Register>>,
     /// The first thing that could not be written down.
     refusal: Option<Refusal>,
-    /// Whether every register is one of its own.
+    /// True if no buffer is reused: a later pass lets registers share them.
     shares_later: bool,
 }
 
@@ -187,7 +187,8 @@ impl ProgramBuilder {
         self.emit(Instruction::Gather { target, source, at, keeps_outside: false });
     }
 
-    /// The same, where coordinates are inside; elsewhere the register stays as it is.
+    /// Like [`gather_into`](Self::gather_into), where coordinates are inside; elsewhere the register
+    /// stays as it is.
     pub fn gather_inside(&mut self, target: Register, source: Operand, at: Coordinates) {
         self.emit(Instruction::Gather { target, source, at, keeps_outside: true });
     }
@@ -204,7 +205,7 @@ impl ProgramBuilder {
         self.emit(Instruction::Scatter { op, target, source, at, mask });
     }
 
-    /// The same value everywhere.
+    /// A register with one value everywhere.
     pub fn constant(
         &mut self,
         lane: Lane,
@@ -292,7 +293,7 @@ impl ProgramBuilder {
         target
     }
 
-    /// The same values in another lane.
+    /// Values of `source`, converted to another lane.
     pub fn convert(&mut self, lane: Lane, source: Register) -> Register {
         let target = self.register(lane, self.type_or_default(source).span);
         self.copy(target, source);
@@ -304,7 +305,7 @@ impl ProgramBuilder {
         self.emit(Instruction::Convert { target, source });
     }
 
-    /// What a store to `format` and a load would give.
+    /// Values of `source`, rounded as by a store to `format` and a load.
     pub fn round(&mut self, source: Register, format: DataFormat) -> Register {
         let RegisterType { lane, span } = self.type_or_default(source);
         let target = self.register(lane, span);
@@ -322,7 +323,7 @@ impl ProgramBuilder {
         self.emit(Instruction::Dot { target, left, right, k });
     }
 
-    /// What all elements up to each one along `dim` give, with what `carry` holds.
+    /// Prefix scan along `dim`: for each element, the result of all up to it and of what `carry` holds.
     pub fn scan(&mut self, op: ScanOp, source: Register, carry: Register, dim: Dim) -> Register {
         let RegisterType { lane, span } = self.type_or_default(source);
         let target = self.register(lane, span);
@@ -345,7 +346,8 @@ impl ProgramBuilder {
     /// The places of all elements along `dim` in their order, and the elements.
     pub fn order(&mut self, op: OrderOp, source: Register, dim: Dim) -> [Register; 2] {
         let RegisterType { lane, span } = self.type_or_default(source);
-        let (places, values) = (self.register(Lane::I64, span), self.register(lane, span));
+        let places = self.register(Lane::I64, span);
+        let values = self.register(lane, span);
         self.emit(Instruction::Order { op, places, values, source, dim });
         [places, values]
     }
@@ -366,7 +368,7 @@ impl ProgramBuilder {
         self.draft()?.verify()
     }
 
-    /// What was written down, to be worked on before it is verified.
+    /// Draft of the program, to be worked on before it is verified.
     pub fn draft(self) -> Result<Draft, Error> {
         match self.refusal {
             Some(refusal) => Err(Error::Program(refusal)),
@@ -399,7 +401,8 @@ impl ProgramBuilder {
 
     fn new_register(&mut self, wanted: RegisterType) -> Register {
         self.draft.registers.push(wanted);
-        let (count, most) = (self.draft.registers.len(), self.most_registers());
+        let count = self.draft.registers.len();
+        let most = self.most_registers();
         if count > most {
             self.refuse("registers", count, most);
         }
@@ -433,7 +436,8 @@ impl ProgramBuilder {
     }
 
     fn joined(&self, left: Register, right: Register) -> RegisterType {
-        let (left, right) = (self.type_or_default(left), self.type_or_default(right));
+        let left = self.type_or_default(left);
+        let right = self.type_or_default(right);
         RegisterType { lane: left.lane, span: left.span | right.span }
     }
 }

@@ -9,16 +9,16 @@ use super::Lane;
 /// so that NaN equals itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Constant {
-    /// For `f32` and `f64`.
+    /// Value for `f32` and `f64`.
     Float(f64),
-    /// For `i64`.
+    /// Value for `i64`.
     Int(i64),
-    /// For `bool`.
+    /// Value for `bool`.
     Bool(bool),
 }
 
 impl Constant {
-    /// What the word holds for a register of this lane; `None` for a truth value beyond one.
+    /// Constant that the word holds for a register of this lane; `None` for a truth value beyond one.
     pub fn from_word(lane: Lane, word: u64) -> Option<Self> {
         Self::from_code(Self::code_for(lane), word)
     }
@@ -32,7 +32,7 @@ impl Constant {
         }
     }
 
-    /// Whether a register of this lane takes it.
+    /// Returns true if a register of this lane takes it.
     pub fn fits(self, lane: Lane) -> bool {
         self.code() == Self::code_for(lane)
     }

@@ -23,10 +23,10 @@ pub struct Coordinates {
     registers: [u16; MAX_COORDINATES],
 }
 
-/// Where along one axis.
+/// Coordinates along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinate {
-    /// Which of the tensor's axes, 0 to 7: what a fault calls it.
+    /// Index of the tensor's axis, 0 to 7, by which a fault names it.
     pub axis: u8,
     /// The dim that moves the operand along it, and is as long.
     pub dim: Dim,

@@ -15,7 +15,7 @@ pub struct Patch {
     pub source_word: u32,
     /// The first word in the table.
     pub target_word: u32,
-    /// How many.
+    /// Number of words.
     pub words: u32,
 }
 
@@ -74,7 +74,7 @@ impl CorrectionProgram {
         self.table_words
     }
 
-    /// What it copies, in order.
+    /// Patches that it copies, in order.
     pub fn patches(&self) -> &[Patch] {
         &self.patches
     }
@@ -85,7 +85,8 @@ impl CorrectionProgram {
     /// If a slice is shorter than the words that this program was made for.
     pub fn apply(&self, input: &[u64], table: &mut [u64]) {
         for patch in &self.patches {
-            let (source, target) = (patch.source_word as usize, patch.target_word as usize);
+            let source = patch.source_word as usize;
+            let target = patch.target_word as usize;
             let words = patch.words as usize;
             table[target..target + words].copy_from_slice(&input[source..source + words]);
         }

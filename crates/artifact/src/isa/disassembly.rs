@@ -7,7 +7,8 @@ use super::{Draft, Instruction};
 pub(super) fn write(draft: &Draft, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "dims {}, scalars {}", draft.dims, draft.scalars)?;
     for (at, operand) in draft.operands.iter().enumerate() {
-        let (access, format) = (operand.access.name(), operand.format.name());
+        let access = operand.access.name();
+        let format = operand.format.name();
         writeln!(f, "o{at}: {access} {format} {}", operand.span)?;
     }
     for (at, register) in draft.registers.iter().enumerate() {

@@ -237,7 +237,8 @@ impl Fields {
     fn instruction(self, offset: usize) -> Result<Instruction, Error> {
         let Self { opcode, a, b, c, d, e } = self;
         let [target, source, third] = [a, b, c].map(|code| Register(code.into()));
-        let (left, right) = (source, third);
+        let left = source;
+        let right = third;
         Ok(match opcode {
             BEGIN => Instruction::Begin {
                 dim: Dim(a),
@@ -313,7 +314,9 @@ impl Fields {
             }
             ORDER => {
                 let op = self.code("order", OrderOp::from_code, offset)?;
-                let (places, values, dim) = (target, source, Dim(self.last("dim", offset)?));
+                let places = target;
+                let values = source;
+                let dim = Dim(self.last("dim", offset)?);
                 Instruction::Order { op, places, values, source: third, dim }
             }
             MULTIPLY => Instruction::Multiply { target, left, right },
@@ -333,9 +336,10 @@ impl Fields {
         }
     }
 
-    /// Where registers say, and how.
+    /// Coordinates that registers give, and the mode of the gather or scatter.
     fn coordinates(self, offset: usize) -> Result<(Coordinates, u8), Error> {
-        let (dims, registers) = (self.d & ((1 << HOW_BIT) - 1), self.e & ((1 << MASK_BIT) - 1));
+        let dims = self.d & ((1 << HOW_BIT) - 1);
+        let registers = self.e & ((1 << MASK_BIT) - 1);
         let at = Coordinates::from_fields(self.c, dims, registers);
         let at = at.ok_or_else(|| refuse("axes", offset + 3, self.c.into(), "at most 7 axes"))?;
         Ok((at, (self.d >> HOW_BIT) as u8))
@@ -365,7 +369,8 @@ impl Fields {
 
     /// Refuses bits that the instruction does not use.
     fn check_spare(self, used: Self, offset: usize) -> Result<(), Error> {
-        let (found, used) = (self.bytes(), used.bytes());
+        let found = self.bytes();
+        let used = used.bytes();
         match (0..INSTRUCTION_BYTES).find(|&at| found[at] != used[at]) {
             None => Ok(()),
             Some(at) => Err(Error::Unexpected {

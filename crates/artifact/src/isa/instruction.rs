@@ -11,7 +11,7 @@ use super::{
 /// Bytes of one encoded instruction.
 pub const INSTRUCTION_BYTES: usize = 16;
 
-/// How a loop cuts its dim.
+/// Tiling of a loop's dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tile {
     /// One tile, as long as the dim.
@@ -37,7 +37,7 @@ impl Tile {
     }
 }
 
-/// What a device does with whole tiles. [`Program`](super::Program) has the rules.
+/// Instruction of a device, on whole tiles. [`Program`](super::Program) has the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields' types say what they are")]
@@ -64,7 +64,7 @@ pub enum Instruction {
         at: Coordinates,
         mask: Option<Register>,
     },
-    /// The same value everywhere.
+    /// One value everywhere.
     Constant { target: Register, value: Constant },
     /// A patched word everywhere, read as a [`Constant`] of the register's lane.
     Scalar { target: Register, scalar: ScalarWord },
@@ -82,19 +82,19 @@ pub enum Instruction {
     Compare { op: CompareOp, target: Register, left: Register, right: Register },
     /// `yes` where the condition is true, `no` elsewhere.
     Select { target: Register, condition: Register, yes: Register, no: Register },
-    /// From lane to lane, as CPU PyTorch casts; within one lane it is a copy.
+    /// Converts from lane to lane, as CPU PyTorch casts; within one lane it is a copy.
     Convert { target: Register, source: Register },
-    /// To a storage format and back: what a store and a load would give.
+    /// Rounds to a storage format and back, as a store and a load would.
     Round { target: Register, source: Register, format: DataFormat },
     /// Reduces the dims that `source` spans and `target` does not, combined with what it holds.
     Reduce { op: ReduceOp, target: Register, source: Register },
     /// Adds the matrix product of two operands' current tiles over `k` to what `target` holds.
     Dot { target: Register, left: Operand, right: Operand, k: Dim },
-    /// What all elements up to each one along `dim` give, with what `carry` holds before them: it
-    /// then holds what the last ones gave.
+    /// Prefix scan along `dim`: for each element, the result of all up to it and of what `carry` held
+    /// before them. `carry` then holds the last results.
     Scan { op: ScanOp, target: Register, source: Register, carry: Register, dim: Dim },
-    /// Where along `dim` the sought element is: `value` and `place` hold the one that was found
-    /// before (none if the place is negative), and then the better of the two.
+    /// Finds the sought element along `dim`: `value` and `place` hold the one that was found before
+    /// (none if the place is negative), and then the better of the two.
     Seek { op: SeekOp, value: Register, place: Register, source: Register, dim: Dim },
     /// All elements along `dim` sorted, and the places that they had.
     Order { op: OrderOp, places: Register, values: Register, source: Register, dim: Dim },

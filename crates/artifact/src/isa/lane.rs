@@ -2,7 +2,7 @@ use std::fmt;
 
 use spyre_numerics::DataFormat;
 
-/// What one element of a register is.
+/// Type of one element of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -56,7 +56,7 @@ impl Lane {
         }
     }
 
-    /// Whether a register of this lane loads, stores and rounds to `format`.
+    /// Returns true if a register of this lane loads, stores and rounds to `format`.
     ///
     /// Beside a format's own lane: doubles take every float, integers take truth values, and truth
     /// values take every number (loaded as "is not zero", stored as one or zero), because the card
@@ -71,7 +71,7 @@ impl Lane {
         }
     }
 
-    /// Whether products in this lane are of elements of `format`: those that it
+    /// Returns true if products in this lane take elements of `format`: those that it
     /// [fits](Self::fits), and whole numbers all of which it holds exactly.
     ///
     /// ```
@@ -93,7 +93,7 @@ impl Lane {
         self.is_float() && (is_exact || self.fits(format))
     }
 
-    /// Whether it holds floating-point numbers.
+    /// Returns true if it holds floating-point numbers.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }

@@ -1,4 +1,4 @@
-//! What instructions do to elements: lists that grow at their ends, since codes are in files.
+//! Element-wise functions of instructions: lists that grow at their ends, since codes are in files.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ ops! {
         Floor = 11 "floor",
         /// Up to a whole number.
         Ceil = 12 "ceil",
-        /// To the nearest whole number, ties to even.
+        /// Rounded to the nearest whole number, ties to even.
         Round = 13 "round",
         /// Towards zero to a whole number.
         Trunc = 14 "trunc",
@@ -76,7 +76,7 @@ ops! {
         Not = 16 "not",
         /// Every bit turned.
         BitNot = 17 "bit_not",
-        /// Whether it is NaN.
+        /// True if it is NaN.
         IsNan = 18 "is_nan",
         /// Negative numbers to zero; NaN stays.
         Relu = 19 "relu",
@@ -104,7 +104,7 @@ ops! {
         Cosh = 30 "cosh",
         /// One over one plus e to the minus.
         Sigmoid = 31 "sigmoid",
-        /// Whether it is an infinity.
+        /// True if it is an infinity.
         IsInf = 32 "is_inf",
         /// Inverse hyperbolic sine.
         Asinh = 33 "asinh",
@@ -124,11 +124,11 @@ ops! {
         Digamma = 40 "digamma",
         /// Modified Bessel function I of order 0.
         BesselI0 = 41 "bessel_i0",
-        /// The same, times e to the minus magnitude.
+        /// Modified Bessel function I of order 0, times e to the minus magnitude.
         BesselI0e = 42 "bessel_i0e",
         /// Modified Bessel function I of order 1.
         BesselI1 = 43 "bessel_i1",
-        /// The same, times e to the minus magnitude.
+        /// Modified Bessel function I of order 1, times e to the minus magnitude.
         BesselI1e = 44 "bessel_i1e",
         /// Bessel function J of order 0.
         BesselJ0 = 45 "bessel_j0",
@@ -140,11 +140,11 @@ ops! {
         BesselY1 = 48 "bessel_y1",
         /// Modified Bessel function K of order 0.
         BesselK0 = 49 "bessel_k0",
-        /// The same, times e to the power.
+        /// Modified Bessel function K of order 0, times e to the power.
         BesselK0e = 50 "bessel_k0e",
         /// Modified Bessel function K of order 1.
         BesselK1 = 51 "bessel_k1",
-        /// The same, times e to the power.
+        /// Modified Bessel function K of order 1, times e to the power.
         BesselK1e = 52 "bessel_k1e",
         /// The Airy function Ai.
         AiryAi = 53 "airy_ai",
@@ -152,13 +152,13 @@ ops! {
         Ndtri = 54 "ndtri",
         /// Logarithm of the normal distribution's cumulative function.
         LogNdtr = 55 "log_ndtr",
-        /// Whether its sign is minus, zeros and NaN too.
+        /// True if its sign is minus, zeros and NaN too.
         SignBit = 56 "sign_bit",
         /// Times its own `sigmoid`.
         Silu = 57 "silu",
         /// Times the normal distribution's cumulative function of it.
         Gelu = 58 "gelu",
-        /// What `gelu` is approximated by with `tanh`.
+        /// Approximation of `gelu` with `tanh`.
         GeluTanh = 59 "gelu_tanh",
         /// Logarithm of one plus e to the power.
         Softplus = 60 "softplus",
@@ -184,9 +184,9 @@ ops! {
         Min = 4 "min",
         /// The larger one; NaN wins.
         Max = 5 "max",
-        /// To the power.
+        /// The first one to the power of the second.
         Pow = 6 "pow",
-        /// What is left of a division towards zero: C's `fmod` and `%`.
+        /// Remainder of a division towards zero: C's `fmod` and `%`.
         Rem = 7 "rem",
         /// Both, bit by bit.
         And = 8 "and",
@@ -200,7 +200,7 @@ ops! {
         ShiftRight = 12 "shift_right",
         /// Divided by, down to a whole number: Python's `//`.
         FloorDiv = 13 "floor_div",
-        /// What is left of a division downwards: Python's `%`.
+        /// Remainder of a division downwards: Python's `%`.
         Modulo = 14 "modulo",
         /// The angle of a point, y first.
         Atan2 = 15 "atan2",
@@ -274,15 +274,15 @@ ops! {
         Min = 2 "min",
         /// The largest; NaN wins.
         Max = 3 "max",
-        /// Whether one is true.
+        /// True if one is true.
         Any = 4 "any",
-        /// Whether all are true.
+        /// True if all are true.
         All = 5 "all",
     }
 }
 
 ops! {
-    /// What is carried along a dim: each element becomes what all up to it give together.
+    /// Function of a prefix scan along a dim: each element becomes the result of all up to it.
     ScanOp {
         /// All together.
         Sum = 0 "scan_sum",
@@ -298,17 +298,17 @@ ops! {
 }
 
 ops! {
-    /// Which place along a dim is sought.
+    /// Place that is sought along a dim.
     SeekOp {
-        /// That of the first of the smallest; NaN is smaller than everything.
+        /// Place of the first of the smallest; NaN is smaller than everything.
         ArgMin = 0 "argmin",
-        /// That of the first of the largest; NaN is larger than everything.
+        /// Place of the first of the largest; NaN is larger than everything.
         ArgMax = 1 "argmax",
     }
 }
 
 ops! {
-    /// Which way elements are sorted. Equal ones stay in their order.
+    /// Direction of a sort. Equal elements stay in their order.
     OrderOp {
         /// Smallest first, NaN last.
         Ascending = 0 "order",
@@ -318,9 +318,9 @@ ops! {
 }
 
 ops! {
-    /// What becomes of what is in a place when a value comes.
+    /// Combination of the value in a place with the one that is scattered there.
     ScatterOp {
-        /// It is gone.
+        /// The new one replaces the old one.
         Set = 0 "set",
         /// They are added.
         Add = 1 "add",
@@ -334,7 +334,7 @@ ops! {
 }
 
 impl UnaryOp {
-    /// What it gives for a source of this lane; `None` if it does not take it.
+    /// Lane of the result for a source of this lane; `None` if it does not take it.
     pub fn result(self, source: Lane) -> Option<Lane> {
         match self {
             Self::Neg | Self::Abs | Self::Sign | Self::Relu => number(source),
@@ -347,7 +347,7 @@ impl UnaryOp {
 }
 
 impl BinaryOp {
-    /// What it gives for two sources of this lane; `None` if it does not take them.
+    /// Lane of the result for two sources of this lane; `None` if it does not take them.
     pub fn result(self, sources: Lane) -> Option<Lane> {
         match self {
             Self::And | Self::Or | Self::Xor => (!sources.is_float()).then_some(sources),
@@ -370,7 +370,7 @@ impl BinaryOp {
 }
 
 impl ReduceOp {
-    /// Whether it takes values of this lane.
+    /// Returns true if it takes values of this lane.
     pub fn takes(self, lane: Lane) -> bool {
         match self {
             Self::Any | Self::All => lane == Lane::Bool,
@@ -380,7 +380,7 @@ impl ReduceOp {
 }
 
 impl ScanOp {
-    /// Whether it takes values of this lane.
+    /// Returns true if it takes values of this lane.
     pub fn takes(self, lane: Lane) -> bool {
         match self {
             Self::LogSumExp => lane.is_float(),
@@ -388,7 +388,7 @@ impl ScanOp {
         }
     }
 
-    /// What it carries before the first element, in a lane that it takes.
+    /// Value that it carries before the first element, in a lane that it takes.
     pub fn start(self, lane: Lane) -> Constant {
         let is_float = lane.is_float();
         match self {
@@ -407,7 +407,7 @@ impl ScanOp {
 }
 
 impl ScatterOp {
-    /// How the two are combined; `None` if only one stays whatever they are.
+    /// Function that combines the two; `None` if only one stays whatever they are.
     pub fn step(self) -> Option<BinaryOp> {
         match self {
             Self::Set => None,
@@ -418,7 +418,7 @@ impl ScatterOp {
         }
     }
 
-    /// Whether it takes values of this lane.
+    /// Returns true if it takes values of this lane.
     pub fn takes(self, lane: Lane) -> bool {
         self.step().is_none_or(|op| op.result(lane).is_some())
     }

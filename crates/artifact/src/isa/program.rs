@@ -100,39 +100,39 @@ pub struct Program(Draft);
 /// A program before it was verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
-    /// How many dims it walks over.
+    /// Number of dims that it walks over.
     pub dims: usize,
     /// Its tile buffers.
     pub registers: Vec<RegisterType>,
     /// Its tensors.
     pub operands: Vec<OperandType>,
-    /// How many patched words it reads.
+    /// Number of patched words that it reads.
     pub scalars: usize,
     /// Its code.
     pub instructions: Vec<Instruction>,
 }
 
-/// What a register holds.
+/// Type of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegisterType {
-    /// What one element is.
+    /// Type of one element.
     pub lane: Lane,
     /// The dims along which it holds more than one.
     pub span: Span,
 }
 
-/// What is known of a tensor before launch.
+/// Type of an operand: what is known of a tensor before launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandType {
-    /// How its elements lie in memory.
+    /// Format of its elements in memory.
     pub format: DataFormat,
-    /// What the program does with it.
+    /// Access of the program to it.
     pub access: Access,
     /// The dims that move it. It has a patched stride for each, lowest dim first; the rest is 0.
     pub span: Span,
 }
 
-/// What a program does with a tensor.
+/// Access of a program to a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Access {
@@ -145,12 +145,12 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether loads are allowed.
+    /// Returns true if loads are allowed.
     pub fn reads(self) -> bool {
         self != Self::Write
     }
 
-    /// Whether stores are allowed.
+    /// Returns true if stores are allowed.
     pub fn writes(self) -> bool {
         self != Self::Read
     }
@@ -180,7 +180,7 @@ impl Program {
         self.0.encode()
     }
 
-    /// How many dims it walks over.
+    /// Number of dims that it walks over.
     pub fn dims(&self) -> usize {
         self.0.dims
     }
@@ -195,7 +195,7 @@ impl Program {
         &self.0.operands
     }
 
-    /// How many patched words it reads.
+    /// Number of patched words that it reads.
     pub fn scalars(&self) -> usize {
         self.0.scalars
     }
@@ -241,7 +241,8 @@ impl Draft {
             bytes.extend([register.lane as u8, 0, low, high]);
         }
         for operand in &self.operands {
-            let (format, access) = (operand.format as u8, operand.access as u8);
+            let format = operand.format as u8;
+            let access = operand.access as u8;
             let [low, high] = operand.span.bits().to_le_bytes();
             bytes.extend([format, access, low, high]);
         }

@@ -2,7 +2,7 @@ use spyre_numerics::DataFormat;
 
 use super::{Dim, Lane, MAX_SKIP_DEPTH, Operand, Register, ScalarWord, Span};
 
-/// Why a program is refused. The numbers in front are those of the rules on
+/// Reason why a program is refused. The numbers in front are those of the rules on
 /// [`Program`](super::Program).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

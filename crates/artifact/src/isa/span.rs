@@ -33,13 +33,13 @@ impl Span {
         self.0
     }
 
-    /// The same set and this dim.
+    /// Returns the set with this dim added.
     #[must_use]
     pub fn with(self, dim: Dim) -> Self {
         Self(self.0 | 1_u16.checked_shl(dim.0.into()).unwrap_or(0))
     }
 
-    /// The same set but for this dim.
+    /// Returns the set with this dim removed.
     #[must_use]
     pub fn without(self, dim: Dim) -> Self {
         Self(self.0 & !Self::NONE.with(dim).0)
@@ -51,28 +51,28 @@ impl Span {
         Self(self.0 & !other.0)
     }
 
-    /// Whether this dim is in it.
+    /// Returns true if this dim is in it.
     pub fn contains(self, dim: Dim) -> bool {
         Self::NONE.with(dim).0 & self.0 != 0
     }
 
-    /// Whether `other` has all of its dims.
+    /// Returns true if `other` has all of its dims.
     pub fn is_inside(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// How many of its dims come before this one: its place among them, if it is one.
+    /// Number of its dims before this one: the place of the dim among them, if it is one.
     pub fn place(self, dim: Dim) -> usize {
         let before = 1_u16.checked_shl(dim.0.into()).unwrap_or(0).wrapping_sub(1);
         (self.0 & before).count_ones() as usize
     }
 
-    /// How many dims it has.
+    /// Number of its dims.
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether it has no dims.
+    /// Returns true if it has no dims.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

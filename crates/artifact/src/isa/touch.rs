@@ -1,6 +1,6 @@
 use super::{Instruction, Register};
 
-/// What an instruction does with a register.
+/// Access of an instruction to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
     /// Reads it.
@@ -78,7 +78,8 @@ impl Instruction {
         }
     }
 
-    /// Whether its target may be one of its sources: each element is made from those in its place.
+    /// Returns true if its target may be one of its sources: each element is computed from those in
+    /// its place.
     pub fn may_work_in_place(&self) -> bool {
         matches!(
             self,

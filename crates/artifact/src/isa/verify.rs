@@ -1,7 +1,7 @@
 //! The rules of [`Program`](super::Program), checked in one pass over the code.
 
 mod access;
-mod along;
+mod scans;
 
 use spyre_numerics::DataFormat;
 
@@ -35,9 +35,8 @@ fn check_declarations(draft: &Draft) -> Result<(), Refusal> {
     at_most("instructions", draft.instructions.len(), MAX_INSTRUCTIONS)?;
     let dims = draft.dims;
     let all = Span::from_bits(u16::MAX.checked_shr(16 - dims as u32).unwrap_or(0));
-    let inside = |what: String, span: Span| match span.is_inside(all) {
-        true => Ok(()),
-        false => Err(Refusal::SpanOutside { what, span, dims }),
+    let inside = |what: String, span: Span| {
+        if span.is_inside(all) { Ok(()) } else { Err(Refusal::SpanOutside { what, span, dims }) }
     };
     for (at, register) in draft.registers.iter().enumerate() {
         inside(Register(at as u16).to_string(), register.span)?;
@@ -55,7 +54,7 @@ fn at_most(what: &'static str, given: usize, most: usize) -> Result<(), Refusal>
     if given <= most { Ok(()) } else { Err(Refusal::TooMany { what, given, most }) }
 }
 
-/// What is open and known at one place of the code.
+/// Open blocks and written registers at one place of the code.
 #[derive(Debug)]
 struct Scope<'a> {
     draft: &'a Draft,
@@ -69,7 +68,7 @@ struct Scope<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Block {
     kind: BlockKind,
-    /// What was written when it began, and so what is known to be when it ends.
+    /// Registers written when it began, which are those known to be written when it ends.
     written: u64,
 }
 
@@ -212,13 +211,15 @@ impl<'a> Scope<'a> {
     }
 
     fn load(&mut self, target: Register, source: Operand) -> Result<(), Refusal> {
-        let (register, operand) = (self.known_register(target)?, self.readable(source)?);
+        let register = self.known_register(target)?;
+        let operand = self.readable(source)?;
         transfer(target, register, source, operand, operand.span.is_inside(register.span))?;
         self.write(target)
     }
 
     fn store(&mut self, target: Operand, source: Register) -> Result<(), Refusal> {
-        let (operand, register) = (self.known_operand(target)?, self.read(source)?);
+        let operand = self.known_operand(target)?;
+        let register = self.read(source)?;
         if !operand.access.writes() {
             return Err(Refusal::Access { operand: target, access: operand.access.name() });
         }
@@ -320,7 +321,8 @@ impl<'a> Scope<'a> {
         expect_lane(source, input.lane, op.takes(input.lane), "one that the operation takes")?;
         expect_lane(target, held.lane, held.lane == input.lane, "the source's")?;
         if !held.span.is_inside(input.span) || held.span == input.span {
-            let (span, source_span) = (held.span, input.span);
+            let span = held.span;
+            let source_span = input.span;
             return Err(Refusal::ReduceSpan { target, span, source_span });
         }
         self.write(target)
@@ -336,7 +338,8 @@ impl<'a> Scope<'a> {
         self.known_dim(k)?;
         let held = self.read(target)?;
         expect_lane(target, held.lane, held.lane.is_float(), "f32 or f64")?;
-        let (first, second) = (self.readable(left)?, self.readable(right)?);
+        let first = self.readable(left)?;
+        let second = self.readable(right)?;
         for format in [first.format, second.format] {
             if !held.lane.multiplies(format) {
                 return Err(Refusal::TransferLane { register: target, lane: held.lane, format });
@@ -354,14 +357,16 @@ impl<'a> Scope<'a> {
         left: Register,
         right: Register,
     ) -> Result<(), Refusal> {
-        let (first, second) = (self.read(left)?, self.read(right)?);
+        let first = self.read(left)?;
+        let second = self.read(right)?;
         let held = self.read(target)?;
         let is_number = held.lane.is_float() || held.lane == Lane::I64;
         expect_lane(target, held.lane, is_number, "f32, f64 or i64")?;
         for (side, of) in [(left, first), (right, second)] {
             expect_lane(side, of.lane, of.lane == held.lane, held.lane.name())?;
         }
-        let (all, both) = (first.span | second.span, first.span & second.span);
+        let all = first.span | second.span;
+        let both = first.span & second.span;
         let summed = all.minus(held.span);
         if summed.is_empty() || !summed.is_inside(both) || !held.span.is_inside(all) {
             let spans = [first.span, second.span];
@@ -395,15 +400,17 @@ impl<'a> Scope<'a> {
 
     fn read(&self, source: Register) -> Result<RegisterType, Refusal> {
         let register = self.known_register(source)?;
-        match has(self.written, source) {
-            true => Ok(register),
-            false => Err(Refusal::ReadBeforeWrite { register: source }),
+        if has(self.written, source) {
+            Ok(register)
+        } else {
+            Err(Refusal::ReadBeforeWrite { register: source })
         }
     }
 
     /// Two registers of one lane, as if they were one that spans both.
     fn read_pair(&self, left: Register, right: Register) -> Result<RegisterType, Refusal> {
-        let (first, second) = (self.read(left)?, self.read(right)?);
+        let first = self.read(left)?;
+        let second = self.read(right)?;
         expect_lane(right, second.lane, second.lane == first.lane, first.lane.name())?;
         Ok(RegisterType { lane: first.lane, span: first.span | second.span })
     }
@@ -418,9 +425,10 @@ impl<'a> Scope<'a> {
     }
 
     fn opened(&self, what: impl Fn() -> String, span: Span) -> Result<(), Refusal> {
-        match span.is_inside(self.open) {
-            true => Ok(()),
-            false => Err(Refusal::NotOpen { what: what(), span, open: self.open }),
+        if span.is_inside(self.open) {
+            Ok(())
+        } else {
+            Err(Refusal::NotOpen { what: what(), span, open: self.open })
         }
     }
 
@@ -458,9 +466,10 @@ impl<'a> Scope<'a> {
 
     fn known_scalar(&self, scalar: ScalarWord) -> Result<(), Refusal> {
         let scalars = self.draft.scalars;
-        match scalar.index() < scalars {
-            true => Ok(()),
-            false => Err(Refusal::NoSuchScalar { scalar, scalars }),
+        if scalar.index() < scalars {
+            Ok(())
+        } else {
+            Err(Refusal::NoSuchScalar { scalar, scalars })
         }
     }
 }
@@ -478,7 +487,7 @@ fn expect_lane(
     if fits { Ok(()) } else { Err(Refusal::Lane { register, lane, expected }) }
 }
 
-/// What loads and stores have in common.
+/// Checks that loads and stores have in common.
 fn transfer(
     register: Register,
     of_register: RegisterType,
@@ -486,7 +495,8 @@ fn transfer(
     of_operand: OperandType,
     spans_fit: bool,
 ) -> Result<(), Refusal> {
-    let (RegisterType { lane, span }, format) = (of_register, of_operand.format);
+    let RegisterType { lane, span } = of_register;
+    let format = of_operand.format;
     if !spans_fit {
         let operand_span = of_operand.span;
         return Err(Refusal::TransferSpan { operand, operand_span, register, span });

@@ -1,4 +1,4 @@
-//! Whether the parts of a plan belong together. Errors name the part as a path in `plan.json`.
+//! Checks that the parts of a plan belong together. Errors name the part as a path in `plan.json`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ pub(super) fn check(plan: &CompilerOutput) -> Result<(), Error> {
     check_counts(plan)?;
     let sizes = check_tensors(plan)?;
     check_intermediates(plan, &sizes)?;
-    let (steps, metadata) = (plan.steps.len(), plan.correction_metadata.len());
+    let steps = plan.steps.len();
+    let metadata = plan.correction_metadata.len();
     if steps != metadata {
         let reason = format!("{metadata} entries for {steps} steps; give one per step");
         return refuse("correction_metadata".into(), reason);
@@ -67,7 +68,8 @@ fn check_tensors(plan: &CompilerOutput) -> Result<BTreeMap<&str, ExpectedSize>, 
             check_name(&expected.name, &path)?;
             let first = *sizes.entry(expected.name.as_str()).or_insert(expected.size);
             if first != expected.size {
-                let (name, size) = (&expected.name, expected.size);
+                let name = &expected.name;
+                let size = expected.size;
                 let reason = format!("{name:?} is {size:?}, but {first:?} in a tensor before");
                 return refuse(format!("{path}.size"), reason);
             }
@@ -101,7 +103,8 @@ fn check_step(
     at: usize,
     sizes: &BTreeMap<&str, ExpectedSize>,
 ) -> Result<(), Error> {
-    let (path, step) = (format!("steps[{at}]"), &plan.steps[at]);
+    let path = format!("steps[{at}]");
+    let step = &plan.steps[at];
     check_name(&step.name, &path)?;
     let program = step_program(plan, at)?;
     check_dims(step, program, sizes, &path)?;
@@ -112,7 +115,8 @@ fn check_step(
 
 /// The step's program; its table and scratch must make an entry image.
 fn step_program(plan: &CompilerOutput, at: usize) -> Result<&Program, Error> {
-    let (step, images) = (&plan.steps[at], plan.images.len());
+    let step = &plan.steps[at];
+    let images = plan.images.len();
     let Some(program) = plan.program(step.compute) else {
         let reason = format!("image {} is no compute program of {images} images", step.compute.0);
         return refuse(format!("steps[{at}].compute"), reason);
@@ -130,7 +134,8 @@ fn check_dims(
     sizes: &BTreeMap<&str, ExpectedSize>,
     path: &str,
 ) -> Result<(), Error> {
-    let (given, needed) = (step.dims.len(), program.dims());
+    let given = step.dims.len();
+    let needed = program.dims();
     if given != needed {
         let reason = format!("{given} names, but the program has {needed} dims");
         return refuse(format!("{path}.dims"), reason);
@@ -151,7 +156,8 @@ fn check_bindings(
     program: &Program,
     path: &str,
 ) -> Result<(), Error> {
-    let (given, needed) = (step.bindings.len(), program.operands().len());
+    let given = step.bindings.len();
+    let needed = program.operands().len();
     if given != needed {
         let reason = format!("{given} bindings, but the program has {needed} operands");
         return refuse(format!("{path}.bindings"), reason);
@@ -184,12 +190,14 @@ fn check_binding(
         }
     };
     if format != operand.format {
-        let (found, expected) = (format.name(), operand.format.name());
+        let found = format.name();
+        let expected = operand.format.name();
         return Err(format!("it holds {found}, but the program declares {expected}"));
     }
-    match operand.access.writes() && !is_written {
-        true => Err("the program writes it, but its role is input".into()),
-        false => Ok(()),
+    if operand.access.writes() && !is_written {
+        Err("the program writes it, but its role is input".into())
+    } else {
+        Ok(())
     }
 }
 
@@ -219,7 +227,7 @@ fn check_span(
     }
 }
 
-/// Which table words the step's correction fills.
+/// Checks the step's correction. Returns true for each table word that it fills.
 fn check_correction(
     plan: &CompilerOutput,
     at: usize,
@@ -230,7 +238,8 @@ fn check_correction(
     let path = format!("correction_metadata[{at}]");
     let expected_bytes = 8 * metadata.words.len() as u64;
     if metadata.input_bytes != expected_bytes {
-        let (words, found) = (metadata.words.len(), metadata.input_bytes);
+        let words = metadata.words.len();
+        let found = metadata.input_bytes;
         let reason = format!("{found}, but {words} words are {expected_bytes} bytes");
         return refuse(format!("{path}.input_bytes"), reason);
     }
@@ -257,12 +266,14 @@ fn check_sizes(
     shape: TableShape,
     path: String,
 ) -> Result<(), Error> {
-    let (found, needed) = (correction.table_words() as usize, shape.words());
+    let found = correction.table_words() as usize;
+    let needed = shape.words();
     if found != needed {
         let reason = format!("it patches a table of {found} words, but the program's has {needed}");
         return refuse(path, reason);
     }
-    let (found, needed) = (correction.input_words() as usize, metadata.words.len());
+    let found = correction.input_words() as usize;
+    let needed = metadata.words.len();
     if found != needed {
         let reason = format!("it reads {found} input words, but the metadata has {needed}");
         return refuse(path, reason);
@@ -285,8 +296,10 @@ fn check_patches(
     };
     for patch in correction.patches() {
         for step in 0..patch.words {
-            let (source, target) = (patch.source_word + step, patch.target_word + step);
-            let (source, target) = (source as usize, target as usize);
+            let source = patch.source_word + step;
+            let target = patch.target_word + step;
+            let source = source as usize;
+            let target = target as usize;
             check_place(words[source], target, program)
                 .or_else(|reason| refuse_word(source, reason))?;
             used[source] = true;
@@ -380,14 +393,15 @@ fn check_packet(plan: &CompilerOutput, at: usize) -> Result<(), Error> {
     match end {
         Some(end) if packet.offset >= first && end <= limit => Ok(()),
         _ => {
-            let (offset, bytes) = (packet.offset, packet.bytes.len());
+            let offset = packet.offset;
+            let bytes = packet.bytes.len();
             let reason = format!("{bytes} bytes at {offset} leave the range {first} to {limit}");
             refuse(format!("{path}.offset"), reason)
         }
     }
 }
 
-/// Where the part that packets may write ends; `None` if there is no such image.
+/// End of the part that packets may write; `None` if there is no such image.
 fn packet_limit(plan: &CompilerOutput, image: InitTarget) -> Result<Option<u64>, Error> {
     match image {
         InitTarget::Entry(at) => {
@@ -405,9 +419,10 @@ fn packet_limit(plan: &CompilerOutput, image: InitTarget) -> Result<Option<u64>,
 }
 
 fn check_known(name: &str, sizes: &BTreeMap<&str, ExpectedSize>, path: &str) -> Result<(), Error> {
-    match sizes.contains_key(name) {
-        true => Ok(()),
-        false => refuse(path.into(), format!("no tensor has a dim named {name:?}")),
+    if sizes.contains_key(name) {
+        Ok(())
+    } else {
+        refuse(path.into(), format!("no tensor has a dim named {name:?}"))
     }
 }
 
@@ -425,15 +440,13 @@ fn check_unique<'a>(
 
 fn check_name(name: &str, path: &str) -> Result<(), Error> {
     let fits = !name.is_empty() && name.len() <= MAX_NAME_BYTES;
-    match fits && !name.chars().any(char::is_control) {
-        true => Ok(()),
-        false => {
-            let bytes = name.len();
-            let most = MAX_NAME_BYTES;
-            let reason =
-                format!("a name of {bytes} bytes; give 1 to {most}, no control characters");
-            refuse(format!("{path}.name"), reason)
-        }
+    if fits && !name.chars().any(char::is_control) {
+        Ok(())
+    } else {
+        let bytes = name.len();
+        let most = MAX_NAME_BYTES;
+        let reason = format!("a name of {bytes} bytes; give 1 to {most}, no control characters");
+        refuse(format!("{path}.name"), reason)
     }
 }
 

@@ -39,7 +39,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompilerOutput {
-    /// What the compiler was asked for.
+    /// Options that the compiler was given.
     pub options: CompilerOptions,
     /// Shared code; [`ImageId`]s are places in this list.
     pub images: Vec<CodeImage>,
@@ -47,11 +47,11 @@ pub struct CompilerOutput {
     pub tensor_input_metadata: Vec<TensorMetadata>,
     /// Device memory of the plan's own.
     pub intermediates: Vec<Intermediate>,
-    /// What runs, in order.
+    /// Steps that run, in order.
     pub steps: Vec<Step>,
     /// Per step, what its correction is given.
     pub correction_metadata: Vec<CorrectionMetadata>,
-    /// What is written when an instance is made.
+    /// Bytes that are written when an instance is made.
     pub init_packets: Vec<InitPacket>,
 }
 
@@ -106,13 +106,13 @@ impl CompilerOutput {
         folder::load(folder.as_ref())
     }
 
-    /// The same as [`save`](Self::save), as names and bytes: nothing is written.
+    /// Like [`save`](Self::save), but returns names and bytes: nothing is written.
     pub fn to_files(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
         self.check()?;
         files::of_plan(self)
     }
 
-    /// The same as [`load`](Self::load), of files that `file` gives by their names.
+    /// Like [`load`](Self::load), from files that `file` gives by their names.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ impl CompilerOutput {
         files::from_files(file)
     }
 
-    /// How many programs run for tensors of these extents: each step once, or once for every tile.
+    /// Number of programs that run for tensors of these extents: each step once, or once for every tile.
     pub fn launches(&self, extent: impl Fn(&str) -> Option<u64>) -> u64 {
         let tiles = |dim: &String| {
             let mut sizes = self.tensor_input_metadata.iter().flat_map(|tensor| &tensor.dims);

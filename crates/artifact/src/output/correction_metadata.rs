@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use crate::image::{OperandField, TableShape};
 use crate::isa::{Dim, MAX_DIMS, MAX_OPERANDS, Operand, ScalarWord};
 
-/// What the host writes into a correction's input area at each launch of a step.
+/// Words that the host writes into a correction's input area at each launch of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CorrectionMetadata {
     /// Bytes of the input area: 8 per word.
     pub input_bytes: u64,
-    /// What each word is.
+    /// Meaning of each word.
     pub words: Vec<CorrectionWord>,
 }
 
-/// What one word of a correction's input is. In the plan it is text: `o0.handle[1]`, `d2.extent`,
-/// `s3`, `d2.is_first`.
+/// Meaning of one word of a correction's input. In the plan it is text: `o0.handle[1]`,
+/// `d2.extent`, `s3`, `d2.is_first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum CorrectionWord {
@@ -27,11 +27,11 @@ pub enum CorrectionWord {
     Extent(Dim),
     /// A number that the launch is given.
     Scalar(ScalarWord),
-    /// Whether this tile is the first or the last along a dim: 0 or 1.
+    /// Place of this tile along a dim: 1 if the flag holds for it, 0 if not.
     Flag(Dim, TileFlag),
 }
 
-/// Where a tile is in a tiled launch. A launch without tiles is first and last.
+/// Place of a tile in a tiled launch. A launch without tiles is first and last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TileFlag {
     /// The first along the dim.
@@ -73,7 +73,7 @@ impl CorrectionMetadata {
 }
 
 impl CorrectionWord {
-    /// Where the table wants it; `None` for flags, which go to any scalar.
+    /// Index of the word in the table; `None` for flags, which go to any scalar.
     pub fn table_word(self, shape: TableShape) -> Option<usize> {
         match self {
             Self::Operand(operand, field) => Some(shape.operand_word(operand, field)),
@@ -100,7 +100,8 @@ impl TileFlag {
 
     /// Its value for the tile at `index` of `tiles`.
     pub fn holds(self, index: u64, tiles: u64) -> bool {
-        let (is_first, is_last) = (index == 0, index + 1 >= tiles);
+        let is_first = index == 0;
+        let is_last = index + 1 >= tiles;
         match self {
             Self::First => is_first,
             Self::NotFirst => !is_first,

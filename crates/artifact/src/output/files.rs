@@ -11,8 +11,10 @@ pub(super) fn of_plan(plan: &CompilerOutput) -> Result<Vec<(String, Vec<u8>)>, E
     let mut files = Vec::with_capacity(plan.images.len() + 1);
     let mut images = Vec::with_capacity(plan.images.len());
     for (at, image) in plan.images.iter().enumerate() {
-        let (file, bytes) = (format!("image-{at}.bin"), image.encode());
-        let (kind, crc32) = (ImageKind::of(image), crc32fast::hash(&bytes));
+        let file = format!("image-{at}.bin");
+        let bytes = image.encode();
+        let kind = ImageKind::of(image);
+        let crc32 = crc32fast::hash(&bytes);
         images.push(ImageFile { file: file.clone(), kind, bytes: bytes.len() as u64, crc32 });
         files.push((file, bytes));
     }
@@ -52,7 +54,8 @@ pub(super) fn to_plan<B: AsRef<[u8]>>(
 
 fn decode(path: &Path, at: usize, file: &ImageFile, bytes: &[u8]) -> Result<CodeImage, Error> {
     if bytes.len() as u64 != file.bytes {
-        let (found, expected) = (bytes.len(), file.bytes);
+        let found = bytes.len();
+        let expected = file.bytes;
         return Err(refuse(path, format!("{found} bytes, but the plan says {expected}")));
     }
     let crc32 = crc32fast::hash(bytes);
@@ -65,23 +68,21 @@ fn decode(path: &Path, at: usize, file: &ImageFile, bytes: &[u8]) -> Result<Code
         file: path.display().to_string(),
         error: Box::new(error),
     })?;
-    match ImageKind::of(&image) == file.kind {
-        true => Ok(image),
-        false => {
-            let reason = format!("its kind is not the {:?} of images[{at}].kind", file.kind);
-            Err(refuse(path, reason))
-        }
+    if ImageKind::of(&image) == file.kind {
+        Ok(image)
+    } else {
+        let reason = format!("its kind is not the {:?} of images[{at}].kind", file.kind);
+        Err(refuse(path, reason))
     }
 }
 
 fn check_length(json: impl AsRef<[u8]>) -> Result<(), Error> {
     let bytes = json.as_ref().len();
-    match bytes as u64 <= MAX_PLAN_BYTES {
-        true => Ok(()),
-        false => {
-            let reason = format!("{bytes} bytes of JSON, at most {MAX_PLAN_BYTES}");
-            Err(refuse(Path::new(PLAN_FILE), reason))
-        }
+    if bytes as u64 <= MAX_PLAN_BYTES {
+        Ok(())
+    } else {
+        let reason = format!("{bytes} bytes of JSON, at most {MAX_PLAN_BYTES}");
+        Err(refuse(Path::new(PLAN_FILE), reason))
     }
 }
 

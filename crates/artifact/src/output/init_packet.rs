@@ -6,11 +6,11 @@ use super::text;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InitPacket {
-    /// Which image of which step.
+    /// Image of a step.
     pub image: InitTarget,
     /// Bytes from the image's start; headers and code are out of reach.
     pub offset: u64,
-    /// What is written.
+    /// Bytes that are written.
     #[serde(with = "text::hex")]
     pub bytes: Vec<u8>,
 }

@@ -20,12 +20,12 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intermediate {
-    /// For people.
+    /// Human-readable name.
     pub name: String,
-    /// How its elements lie in device memory.
+    /// Format of its elements in device memory.
     #[serde(with = "text::format")]
     pub format: DataFormat,
-    /// What it measures; the last dimension runs along the sticks.
+    /// Dimensions; the last one runs along the sticks.
     pub dims: Vec<IntermediateDim>,
 }
 
@@ -33,9 +33,9 @@ pub struct Intermediate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntermediateDim {
-    /// As long as the dim of this name.
+    /// Length of the dim of this name.
     Named(String),
-    /// So many elements.
+    /// Number of elements.
     Fixed(u64),
 }
 

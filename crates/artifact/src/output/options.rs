@@ -5,11 +5,11 @@ use spyre_numerics::Profile;
 
 use super::text;
 
-/// What the compiler was asked for.
+/// Options that a compiler was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerOptions {
-    /// Which numbers the device keeps.
+    /// Profile of the device: the numbers that it keeps.
     #[serde(with = "text::profile")]
     pub profile: Profile,
     /// The longest dim that a program was made for; larger ones are launched tile by tile.

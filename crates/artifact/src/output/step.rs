@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Which of the plan's images.
+/// Index of one of the plan's images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ImageId(pub u32);
@@ -9,7 +9,7 @@ pub struct ImageId(pub u32);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// For people: errors, traces, profiles.
+    /// Human-readable name, for errors, traces and profiles.
     pub name: String,
     /// The compute program.
     pub compute: ImageId,
@@ -17,13 +17,13 @@ pub struct Step {
     pub correction: Option<ImageId>,
     /// The name of each dim that the program walks over. Tensors give the extents, by these names.
     pub dims: Vec<String>,
-    /// What each of the program's operands is.
+    /// Binding of each of the program's operands.
     pub bindings: Vec<Binding>,
     /// Memory that each instance needs behind its word table.
     pub scratch_bytes: u64,
 }
 
-/// What an operand stands for.
+/// Tensor or intermediate that an operand stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {

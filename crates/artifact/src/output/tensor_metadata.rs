@@ -9,17 +9,17 @@ use super::text;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TensorMetadata {
-    /// For people.
+    /// Human-readable name.
     pub name: String,
-    /// What the framework calls its elements.
+    /// Type of its elements in the framework.
     #[serde(with = "text::dtype")]
     pub dtype: DType,
-    /// How its elements lie in device memory.
+    /// Format of its elements in device memory.
     #[serde(with = "text::format")]
     pub format: DataFormat,
-    /// What it is expected to measure.
+    /// Expected dimensions.
     pub dims: Vec<ExpectedDim>,
-    /// What the plan does with it.
+    /// Role of the tensor in the plan.
     pub role: Role,
 }
 
@@ -50,11 +50,11 @@ impl ExpectedSize {
 pub struct ExpectedDim {
     /// Dimensions of one name have one size, in every tensor.
     pub name: String,
-    /// How long it should be.
+    /// Expected length.
     pub size: ExpectedSize,
 }
 
-/// How long a dimension should be: a number in the plan, or `"any"`.
+/// Expected length of a dimension: a number in the plan, or `"any"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExpectedSize {
     /// The tile that the program was made for.
@@ -63,7 +63,7 @@ pub enum ExpectedSize {
     Any,
 }
 
-/// What a plan does with a tensor.
+/// Role of a tensor in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -76,7 +76,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether steps may write it.
+    /// Returns true if steps may write it.
     pub fn is_written(self) -> bool {
         self != Self::Input
     }

@@ -86,8 +86,9 @@ fn check(code: &SpyreCode, plan: &CompilerOutput) -> Result<(), SpyreCodeFlaw> {
         let file = format!("image-{}.bin", image.0);
         code.transfers.iter().find(|transfer| transfer.file == file).map(|file| file.address)
     };
-    match launched.map(Some).eq(computes(plan).map(address)) {
-        true => Ok(()),
-        false => Err(SpyreCodeFlaw::OtherPlan { why: "job_bin_ptr names other programs" }),
+    if launched.map(Some).eq(computes(plan).map(address)) {
+        Ok(())
+    } else {
+        Err(SpyreCodeFlaw::OtherPlan { why: "job_bin_ptr names other programs" })
     }
 }

@@ -1,6 +1,6 @@
 use super::{JOB_BASE, JOB_LIMIT, StepType};
 
-/// What is wrong with a SpyreCode directory. Callers match on some of these texts.
+/// Defect of a SpyreCode directory. Callers match on some of these texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

@@ -47,7 +47,8 @@ pub(super) fn write(code: &SpyreCode) -> Vec<u8> {
     let allocate = command("Allocate", json!({ "size": code.job_bytes.to_string() }));
     let transfers = code.transfers.iter().map(|transfer| {
         let InitTransfer { file, address, bytes } = transfer;
-        let (address, size) = (address.to_string(), bytes.len().to_string());
+        let address = address.to_string();
+        let size = bytes.len().to_string();
         command("InitTransfer", json!({ "init_bin_file": file, "dev_ptr": address, "size": size }))
     });
     let preparation: Vec<Value> = [allocate].into_iter().chain(transfers).collect();
@@ -78,7 +79,8 @@ fn written(step: &JobStep) -> Value {
         }
         JobStep::DataTransfer { direction, buffer, address, bytes } => {
             let dirn = (*direction == Direction::FromDevice).to_string();
-            let (address, size) = (address.to_string(), bytes.to_string());
+            let address = address.to_string();
+            let size = bytes.to_string();
             let properties =
                 json!({ "dirn": dirn, "host_handle": buffer, "dev_ptr": address, "size": size });
             command("DataTransfer", properties)
@@ -107,13 +109,12 @@ fn job_bytes(value: &Value) -> Result<u64, Error> {
         return Err(command.unexpected("Allocate").into());
     }
     let bytes = Properties { command: "Allocate", ..command.properties }.number(&["size"])?;
-    match bytes <= JOB_LIMIT - JOB_BASE {
-        true => Ok(bytes),
-        false => {
-            let limit = JOB_LIMIT - JOB_BASE;
-            let reason = format!("Allocate 'size' is {bytes}, at most {limit} fit the segment");
-            Err(SpyreCodeFlaw::Json { reason }.into())
-        }
+    if bytes <= JOB_LIMIT - JOB_BASE {
+        Ok(bytes)
+    } else {
+        let limit = JOB_LIMIT - JOB_BASE;
+        let reason = format!("Allocate 'size' is {bytes}, at most {limit} fit the segment");
+        Err(SpyreCodeFlaw::Json { reason }.into())
     }
 }
 
@@ -200,7 +201,8 @@ fn data_transfer(
     let buffer = given.text(&["host_handle"])?;
     let address = given.address("dev_ptr")?;
     let bytes = given.room(address, given.number(&["size"])?, job_bytes)?;
-    let (property, handle) = ("host_handle", buffer.clone());
+    let property = "host_handle";
+    let handle = buffer.clone();
     match direction {
         Direction::ToDevice if !buffers.contains(&buffer) => {
             Err(SpyreCodeFlaw::NoBuffer { property, handle })
@@ -284,9 +286,10 @@ impl<'a> Properties<'a> {
 
     fn address(&self, name: &'static str) -> Result<u64, SpyreCodeFlaw> {
         let address = self.number(&[name])?;
-        match (JOB_BASE..JOB_LIMIT).contains(&address) {
-            true => Ok(address),
-            false => Err(SpyreCodeFlaw::Address { command: self.command, property: name, address }),
+        if (JOB_BASE..JOB_LIMIT).contains(&address) {
+            Ok(address)
+        } else {
+            Err(SpyreCodeFlaw::Address { command: self.command, property: name, address })
         }
     }
 

@@ -7,42 +7,42 @@ use serde_json::{Map, Value};
 pub enum JobStep {
     /// A program that lies in the job's memory.
     ComputeOnDevice {
-        /// Where it begins.
+        /// Start address of the program.
         address: u64,
-        /// What people call it.
+        /// Human-readable name.
         name: Option<String>,
     },
     /// Something that the host works out, such as what a correction is given.
     ComputeOnHost(HostCompute),
     /// Bytes between a host buffer and the job's memory.
     DataTransfer {
-        /// Which way.
+        /// Direction of the transfer.
         direction: Direction,
         /// The host buffer.
         buffer: String,
-        /// Where in the job's memory.
+        /// Address in the job's memory.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
-/// What the host works out at every launch.
+/// Computation of the host at every launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostCompute {
     /// The host buffer that it makes.
     pub output: String,
-    /// How long that is.
+    /// Length of that buffer.
     pub bytes: u64,
-    /// What it is given measures.
+    /// Shape of its input.
     pub input_shape: Vec<String>,
     /// The host buffer that it is given; empty for the tensors of the launch.
     pub input: String,
-    /// How it is to be worked out.
+    /// Description of the computation.
     pub metadata: Map<String, Value>,
 }
 
-/// Which way bytes go.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Host to device.
@@ -51,7 +51,7 @@ pub enum Direction {
     FromDevice,
 }
 
-/// Which of the [`JobStep`]s.
+/// Kind of [`JobStep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are the steps, by the documents' names")]
 pub enum StepType {
@@ -62,7 +62,7 @@ pub enum StepType {
 }
 
 impl JobStep {
-    /// Which one it is.
+    /// Kind of the step.
     pub fn kind(&self) -> StepType {
         match self {
             Self::ComputeOnDevice { .. } => StepType::Compute,

@@ -13,7 +13,9 @@ fn instructions_are_these_bytes() {
         yes: Register(3),
         no: Register(4),
     };
-    let (target, source, dim) = (Register(1), Register(2), Dim(3));
+    let target = Register(1);
+    let source = Register(2);
+    let dim = Dim(3);
     let one =
         |axis, dim, register| Coordinate { axis, dim: Dim(dim), register: Register(register) };
     let at = Coordinates::new(&[one(0, 15, 6), one(2, 1, 7)]).expect("two axes");

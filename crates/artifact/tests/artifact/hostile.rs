@@ -1,4 +1,4 @@
-//! Bytes that nobody meant: every decoder, a million times and more per run. What decodes at all
+//! Damaged bytes and noise for every decoder, a million times and more per run. What decodes at all
 //! must encode to the same bytes, so each form has one spelling.
 //!
 //! `SPYRE_HOSTILE_RUNS=100` makes it a hundred times as long. Memory is bounded by construction:
@@ -48,7 +48,8 @@ fn mutate(random: &mut Random, sample: &[u8]) -> Vec<u8> {
             }
             5 if bytes.len() >= 32 => {
                 let units = bytes.len() / 16;
-                let (from, to) = (random.below(units) * 16, random.below(units) * 16);
+                let from = random.below(units) * 16;
+                let to = random.below(units) * 16;
                 bytes.copy_within(from..from + 16, to);
             }
             _ if !bytes.is_empty() => bytes[at] = random.next() as u8,

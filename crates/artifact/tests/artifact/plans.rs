@@ -146,7 +146,8 @@ fn an_image_that_was_never_sound_is_refused() {
 #[test]
 fn links_are_refused() {
     let (scratch, folder) = Scratch::with_plan();
-    let (path, aside) = (folder.join("image-1.bin"), scratch.0.join("aside.bin"));
+    let path = folder.join("image-1.bin");
+    let aside = scratch.0.join("aside.bin");
     fs::rename(&path, &aside).expect("moved");
     std::os::unix::fs::symlink(&aside, &path).expect("linked");
     assert!(refusal(&folder).contains("links and folders are refused"));
@@ -299,7 +300,8 @@ fn pointers(value: &Value, at: &str, into: &mut Vec<String>) {
 #[test]
 fn every_place_of_a_plan_can_be_damaged() {
     let (_scratch, folder) = Scratch::with_plan();
-    let (sound, mut places) = (json_of(&folder), Vec::new());
+    let sound = json_of(&folder);
+    let mut places = Vec::new();
     pointers(&sound, "", &mut places);
     let values = [
         Value::Null,
@@ -315,7 +317,8 @@ fn every_place_of_a_plan_can_be_damaged() {
         json!([[[[[[]]]]]]),
         json!({ "tensor": 4_000_000_000_u32 }),
     ];
-    let (mut refused, mut accepted) = (0, 0);
+    let mut refused = 0;
+    let mut accepted = 0;
     for place in &places {
         for value in &values {
             let mut plan = sound.clone();

@@ -44,11 +44,11 @@ struct Value {
     span: Span,
 }
 
-/// What the place at hand may use.
+/// Dims and values that the place at hand may use.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct Scope {
     open: Span,
-    /// What one tile is all of.
+    /// Dims that one tile covers whole.
     whole: Span,
     parallel: Span,
     values: Vec<Value>,
@@ -81,7 +81,7 @@ pub(crate) fn program(choices: &[u16]) -> Result<Program, Error> {
         operands.push((code.operand(format, access, span), OperandType { format, access, span }));
     }
     let mut author = Author { tape, dims, operands, scalars, registers_left: 60 };
-    author.block(&mut code, Place::default());
+    author.block(&mut code, Scope::default());
     code.build()
 }
 
@@ -90,7 +90,7 @@ fn subset(tape: &mut Tape<'_>, of: Span) -> Span {
 }
 
 impl Author<'_> {
-    fn block(&mut self, code: &mut ProgramBuilder, mut place: Place) {
+    fn block(&mut self, code: &mut ProgramBuilder, mut place: Scope) {
         for _ in 0..1 + self.tape.below(8) {
             if self.tape.is_empty() || self.registers_left < 4 {
                 return;
@@ -99,7 +99,7 @@ impl Author<'_> {
         }
     }
 
-    fn statement(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn statement(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         match self.tape.below(21) {
             0..=2 => self.nest(code, place),
             3 => self.when(code, place),
@@ -123,7 +123,7 @@ impl Author<'_> {
         }
     }
 
-    fn nest(&mut self, code: &mut ProgramBuilder, place: &Place) {
+    fn nest(&mut self, code: &mut ProgramBuilder, place: &Scope) {
         let closed: Vec<Dim> =
             self.dims.iter().copied().filter(|&dim| !place.open.contains(dim)).collect();
         let Some(dim) = self.tape.pick(&closed) else { return };
@@ -142,7 +142,7 @@ impl Author<'_> {
         }
     }
 
-    fn when(&mut self, code: &mut ProgramBuilder, place: &Place) {
+    fn when(&mut self, code: &mut ProgramBuilder, place: &Scope) {
         let mut inner = place.clone();
         inner.depth += 1;
         if inner.depth >= 8 {
@@ -157,7 +157,7 @@ impl Author<'_> {
         }
     }
 
-    fn constant(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn constant(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let lane = self.tape.pick(&Lane::ALL).unwrap_or(Lane::F32);
         let span = subset(&mut self.tape, place.open);
         let value = match lane {
@@ -171,14 +171,14 @@ impl Author<'_> {
         }
     }
 
-    fn index(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn index(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let open: Vec<Dim> = place.open.dims().collect();
         if let Some(dim) = self.tape.pick(&open) {
             self.keep(place, code.index(dim), Lane::I64, [dim].into());
         }
     }
 
-    fn load(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn load(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         if let Some((operand, OperandType { format, span, .. })) = self.readable(place, |_| true)
             && let Some(lane) = Lane::of(format)
         {
@@ -186,7 +186,7 @@ impl Author<'_> {
         }
     }
 
-    fn store(&mut self, code: &mut ProgramBuilder, place: &Place) {
+    fn store(&mut self, code: &mut ProgramBuilder, place: &Scope) {
         let Some(value) = self.tape.pick(&place.values) else { return };
         let fits = |operand: &OperandType| {
             operand.access.writes()
@@ -202,7 +202,7 @@ impl Author<'_> {
         }
     }
 
-    fn unary(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn unary(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some(value) = self.tape.pick(&place.values) else { return };
         let Some(op) = self.tape.pick(UnaryOp::ALL) else { return };
         if let Some(lane) = op.result(value.lane) {
@@ -210,10 +210,11 @@ impl Author<'_> {
         }
     }
 
-    fn binary(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn binary(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some((left, right)) = self.pair(place) else { return };
         let span = left.span | right.span;
-        let (first, second) = (left.register, right.register);
+        let first = left.register;
+        let second = right.register;
         if let (Some(op), true) = (self.tape.pick(CompareOp::ALL), self.tape.below(3) == 0) {
             return self.keep(place, code.compare(op, first, second), Lane::Bool, span);
         }
@@ -223,7 +224,7 @@ impl Author<'_> {
         }
     }
 
-    fn select(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn select(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let conditions: Vec<Value> =
             place.values.iter().copied().filter(|value| value.lane == Lane::Bool).collect();
         let Some(condition) = self.tape.pick(&conditions) else { return };
@@ -232,7 +233,7 @@ impl Author<'_> {
         self.keep(place, target, yes.lane, condition.span | yes.span | no.span);
     }
 
-    fn convert(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn convert(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some(value) = self.tape.pick(&place.values) else { return };
         let format = self.tape.pick(&FORMATS).unwrap_or(DataFormat::Bool);
         if value.lane.fits(format) {
@@ -242,7 +243,7 @@ impl Author<'_> {
         self.keep(place, code.convert(lane, value.register), lane, value.span);
     }
 
-    fn reduce(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn reduce(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let wide: Vec<Value> =
             place.values.iter().copied().filter(|value| !value.span.is_empty()).collect();
         let Some(source) = self.tape.pick(&wide) else { return };
@@ -261,7 +262,7 @@ impl Author<'_> {
         self.keep(place, target, source.lane, span);
     }
 
-    fn extent_or_random(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn extent_or_random(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         if let (Some(dim), true) = (self.tape.pick(&self.dims), self.tape.below(2) == 0) {
             return self.keep(place, code.extent(dim), Lane::I64, Span::NONE);
         }
@@ -275,7 +276,7 @@ impl Author<'_> {
         }
     }
 
-    fn scan(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn scan(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some((source, dim)) = self.along(place, place.open) else { return };
         let Some(op) = self.tape.pick(ScanOp::ALL) else { return };
         if !op.takes(source.lane) {
@@ -289,7 +290,7 @@ impl Author<'_> {
         self.keep(place, scanned, source.lane, source.span);
     }
 
-    fn seek(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn seek(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some((source, dim)) = self.along(place, place.open) else { return };
         let Some(op) = self.tape.pick(SeekOp::ALL) else { return };
         let span = source.span.without(dim);
@@ -305,7 +306,7 @@ impl Author<'_> {
         self.keep(place, at, Lane::I64, span);
     }
 
-    fn order(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn order(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some((source, dim)) = self.along(place, place.whole) else { return };
         let Some(op) = self.tape.pick(OrderOp::ALL) else { return };
         let [places, values] = code.order(op, source.register, dim);
@@ -314,7 +315,7 @@ impl Author<'_> {
     }
 
     /// A value, and one of these dims that it spans.
-    fn along(&mut self, place: &Place, dims: Span) -> Option<(Value, Dim)> {
+    fn along(&mut self, place: &Scope, dims: Span) -> Option<(Value, Dim)> {
         let spans = |value: &Value| dims.dims().any(|dim| value.span.contains(dim));
         let wide: Vec<Value> = place.values.iter().copied().filter(spans).collect();
         let source = self.tape.pick(&wide)?;
@@ -322,7 +323,7 @@ impl Author<'_> {
         Some((source, self.tape.pick(&along)?))
     }
 
-    fn dot(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn dot(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let open: Vec<Dim> = place.open.dims().collect();
         let Some(k) = self.tape.pick(&open) else { return };
         let fits = |o: &OperandType| o.span.contains(k) && Lane::F64.fits(o.format);
@@ -334,7 +335,7 @@ impl Author<'_> {
         self.keep(place, target, Lane::F64, span);
     }
 
-    fn multiply(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn multiply(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let Some((left, right)) = self.pair(place) else { return };
         let both = left.span & right.span;
         let summed = subset(&mut self.tape, both);
@@ -352,7 +353,7 @@ impl Author<'_> {
         self.keep(place, target, left.lane, span);
     }
 
-    fn gather(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn gather(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let all: Vec<(Operand, OperandType)> =
             self.operands.iter().copied().filter(|(_, o)| o.access == Access::Read).collect();
         let Some((operand, of)) = self.tape.pick(&all) else { return };
@@ -365,7 +366,7 @@ impl Author<'_> {
         self.keep(place, target, lane, span);
     }
 
-    fn scatter(&mut self, code: &mut ProgramBuilder, place: &mut Place) {
+    fn scatter(&mut self, code: &mut ProgramBuilder, place: &mut Scope) {
         let all: Vec<(Operand, OperandType)> =
             self.operands.iter().copied().filter(|(_, o)| o.access.writes()).collect();
         let Some((operand, of)) = self.tape.pick(&all) else { return };
@@ -393,7 +394,7 @@ impl Author<'_> {
     fn coordinates(
         &mut self,
         code: &mut ProgramBuilder,
-        place: &mut Place,
+        place: &mut Scope,
         span: Span,
     ) -> Option<(Coordinates, Span)> {
         let mut given = Vec::new();
@@ -423,7 +424,7 @@ impl Author<'_> {
 
     fn readable(
         &mut self,
-        place: &Place,
+        place: &Scope,
         fits: impl Fn(&OperandType) -> bool,
     ) -> Option<(Operand, OperandType)> {
         let usable: Vec<(Operand, OperandType)> = self
@@ -435,14 +436,14 @@ impl Author<'_> {
         self.tape.pick(&usable)
     }
 
-    fn pair(&mut self, place: &Place) -> Option<(Value, Value)> {
+    fn pair(&mut self, place: &Scope) -> Option<(Value, Value)> {
         let left = self.tape.pick(&place.values)?;
         let same: Vec<Value> =
             place.values.iter().copied().filter(|value| value.lane == left.lane).collect();
         Some((left, self.tape.pick(&same)?))
     }
 
-    fn keep(&mut self, place: &mut Place, register: Register, lane: Lane, span: Span) {
+    fn keep(&mut self, place: &mut Scope, register: Register, lane: Lane, span: Span) {
         self.registers_left -= 1;
         place.values.push(Value { register, lane, span });
     }

@@ -60,8 +60,9 @@ fn zero(target: u8) -> Instruction {
 }
 
 fn add(target: u8, left: u8, right: u8) -> Instruction {
-    let (target, left, right) =
-        (Register(target.into()), Register(left.into()), Register(right.into()));
+    let target = Register(target.into());
+    let left = Register(left.into());
+    let right = Register(right.into());
     I::Binary { op: BinaryOp::Add, target, left, right }
 }
 
@@ -78,7 +79,9 @@ fn dot(target: u8, left: u8, right: u8, k: Dim) -> Instruction {
 }
 
 fn multiply(target: u16, left: u16, right: u16) -> Instruction {
-    let (target, left, right) = (Register(target), Register(left), Register(right));
+    let target = Register(target);
+    let left = Register(left);
+    let right = Register(right);
     I::Multiply { target, left, right }
 }
 
@@ -219,15 +222,19 @@ fn rule_8_elementwise() {
     refused(loaded(index), 3, "r3 spans [d0], but its inputs span [d1]");
     let value = Constant::Int(1);
     refused(loaded(I::Constant { target: Register(0), value }), 3, "expected i64");
-    let (target, yes, no) = (Register(0), Register(0), Register(0));
+    let target = Register(0);
+    let yes = Register(0);
+    let no = Register(0);
     let select = I::Select { target, condition: Register(0), yes, no };
     refused(loaded(select), 3, "r0 has lane f32, expected bool");
-    let (target, source) = (Register(0), Register(0));
+    let target = Register(0);
+    let source = Register(0);
     let round = I::Round { target, source, format: DataFormat::IeeeInt32 };
     refused(loaded(round), 3, "r0 of lane f32 cannot carry DataFormats.IEEE_INT32");
     let convert = I::Convert { target: Register(2), source };
     refused(loaded(convert), 3, "r2 spans []");
-    let (op, target) = (CompareOp::Less, Register(4));
+    let op = CompareOp::Less;
+    let target = Register(4);
     let mixed = I::Compare { op, target, left: Register(0), right: Register(6) };
     let code = vec![begin(D0), load(0, 0), zero(6), mixed];
     refused(code, 3, "r6 has lane f64, expected f32");
@@ -248,7 +255,8 @@ fn rule_8_random_bits_and_extents() {
     let indexed =
         |last: Instruction| vec![begin(D0), I::Index { target: Register(3), dim: D0 }, last];
     let random = |word: u8, target: u16, seed: u16| {
-        let (target, seed) = (Register(target), Register(seed));
+        let target = Register(target);
+        let seed = Register(seed);
         I::Random { word, target, seed, offset: Register(3), index: Register(3) }
     };
     refused(indexed(random(4, 3, 3)), 2, "a counter gives 4 words, not one more at 4");
@@ -266,7 +274,9 @@ fn rule_9_what_goes_along_a_dim() {
     let index = I::Index { target: Register(3), dim: D0 };
     let ready = |last: Instruction| vec![begin(D0), load(0, 0), zero(2), zero(6), index, last];
     let scan = |op: ScanOp, target: u16, source: u16, carry: u16, dim: Dim| {
-        let (target, source, carry) = (Register(target), Register(source), Register(carry));
+        let target = Register(target);
+        let source = Register(source);
+        let carry = Register(carry);
         I::Scan { op, target, source, carry, dim }
     };
     refused(ready(scan(ScanOp::Sum, 1, 2, 2, D0)), 5, "r2 spans [], so nothing goes along d0");
@@ -279,7 +289,9 @@ fn rule_9_what_goes_along_a_dim() {
     assert!(ended(scan(ScanOp::Sum, 0, 0, 2, D0)).is_ok());
 
     let seek = |value: u16, place: u16, source: u16| {
-        let (value, place, source) = (Register(value), Register(place), Register(source));
+        let value = Register(value);
+        let place = Register(place);
+        let source = Register(source);
         I::Seek { op: SeekOp::ArgMax, value, place, source, dim: D0 }
     };
     refused(ready(seek(2, 2, 0)), 5, "r2 would hold two results at once");
@@ -287,7 +299,9 @@ fn rule_9_what_goes_along_a_dim() {
     refused(ready(seek(2, 5, 0)), 5, "r5 is read before every path has written it");
 
     let order = |places: u16, values: u16, source: u16| {
-        let (places, values, source) = (Register(places), Register(values), Register(source));
+        let places = Register(places);
+        let values = Register(values);
+        let source = Register(source);
         I::Order { op: OrderOp::Ascending, places, values, source, dim: D0 }
     };
     refused(ready(order(3, 3, 3)), 5, "r3 would hold two results at once");
@@ -300,7 +314,9 @@ fn rule_9_what_goes_along_a_dim() {
 
 #[test]
 fn rule_11_a_scan_does_not_go_along_a_parallel_loop() {
-    let (target, source, carry) = (Register(0), Register(0), Register(2));
+    let target = Register(0);
+    let source = Register(0);
+    let carry = Register(2);
     let scan = I::Scan { op: ScanOp::Sum, target, source, carry, dim: D0 };
     refused(vec![zero(2), parallel(D0), load(0, 0), scan], 3, "r2 held a value before");
 }
@@ -412,7 +428,8 @@ fn along(dim: Dim, register: u16) -> Coordinates {
 }
 
 fn gather(target: u16, source: u8, at: Coordinates) -> Instruction {
-    let (target, source) = (Register(target), Operand(source));
+    let target = Register(target);
+    let source = Operand(source);
     I::Gather { target, source, at, keeps_outside: false }
 }
 

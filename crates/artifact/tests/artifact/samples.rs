@@ -11,7 +11,8 @@ pub(crate) fn add() -> Result<Program, Error> {
     let b = code.operand(DataFormat::IeeeFp16, Access::Read, [i]);
     let c = code.operand(DataFormat::IeeeFp16, Access::Write, [i]);
     code.each_parallel(i, 4096, |code| {
-        let (left, right) = (code.load(a), code.load(b));
+        let left = code.load(a);
+        let right = code.load(b);
         let sum = code.add(left, right);
         code.store(c, sum);
     });
@@ -21,8 +22,11 @@ pub(crate) fn add() -> Result<Program, Error> {
 /// A matrix product over one tile of k per launch, with partial sums in scratch.
 pub(crate) fn matmul() -> Result<Program, Error> {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
-    let (is_later, is_last) = (code.scalar_word(), code.scalar_word());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
+    let is_later = code.scalar_word();
+    let is_last = code.scalar_word();
     let a = code.operand(DataFormat::IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(DataFormat::IeeeFp16, Access::Read, [k, n]);
     let c = code.operand(DataFormat::IeeeFp16, Access::Write, [m, n]);
@@ -42,7 +46,8 @@ pub(crate) fn matmul() -> Result<Program, Error> {
 /// Rows divided by their sums of exponentials, the usual way: two passes over the columns.
 pub(crate) fn softmax() -> Result<Program, Error> {
     let mut code = ProgramBuilder::new();
-    let (row, column) = (code.dim(), code.dim());
+    let row = code.dim();
+    let column = code.dim();
     let x = code.operand(DataFormat::Sen169Fp16, Access::Read, [row, column]);
     let y = code.operand(DataFormat::Sen169Fp16, Access::Write, [row, column]);
     code.each_parallel(row, 32, |code| {
@@ -74,14 +79,17 @@ fn shifted_exp(code: &mut ProgramBuilder, x: Operand, largest: Register) -> Regi
 /// A causal mask, and one of every instruction that the others do not have.
 pub(crate) fn causal() -> Result<Program, Error> {
     let mut code = ProgramBuilder::new();
-    let (row, column) = (code.dim(), code.dim());
+    let row = code.dim();
+    let column = code.dim();
     let scale = code.scalar_word();
     let x = code.operand(DataFormat::BFloat16, Access::Both, [row, column]);
     code.each(row, 0, |code| {
         code.each(column, 128, |code| {
-            let (i, j) = (code.index(row), code.index(column));
+            let i = code.index(row);
+            let j = code.index(column);
             let is_past = code.compare(CompareOp::LessEqual, j, i);
-            let (tile, factor) = (code.load(x), code.scalar(Lane::F32, scale));
+            let tile = code.load(x);
+            let factor = code.scalar(Lane::F32, scale);
             let scaled = code.mul(tile, factor);
             let rounded = code.round(scaled, DataFormat::BFloat16);
             let hidden = code.constant(Lane::F32, Span::NONE, f64::NEG_INFINITY);
@@ -93,7 +101,7 @@ pub(crate) fn causal() -> Result<Program, Error> {
     code.build()
 }
 
-/// What a store of a wide register needs first.
+/// Store of a wide register, which is converted first.
 trait StoreNarrow {
     fn store_narrow(&mut self, target: Operand, source: Register);
 }
@@ -107,7 +115,8 @@ impl StoreNarrow for ProgramBuilder {
 
 /// A plan of two steps that share an intermediate: `d = (a + b) @ b`, tiled along k.
 pub(crate) fn plan() -> Result<CompilerOutput, Error> {
-    let (add, matmul) = (add()?, matmul()?);
+    let add = add()?;
+    let matmul = matmul()?;
     let (add_correction, add_words) = CompilerOutput::full_correction(&add)?;
     let (matmul_correction, mut matmul_words) = CompilerOutput::full_correction(&matmul)?;
     let flags = matmul_words.words.len() - 2;

@@ -52,7 +52,7 @@ const NUMBERS: Group = Group(
     ",
 );
 
-/// What only floats have: functions, activations, rows that are brought to a measure, products.
+/// Calls that only floats have: functions, activations, normalised rows, products.
 const FLOATS: Group = Group(
     "
     div.out | x:* x:* =x:*
@@ -122,7 +122,7 @@ const TRUTHS: Group = Group(
     ",
 );
 
-/// What is put somewhere: fills, choices, lookups.
+/// Calls that put values somewhere: fills, selections, lookups.
 const PLACES: Group = Group(
     "
     fill_.Scalar | =x:* 1

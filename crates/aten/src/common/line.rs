@@ -17,7 +17,7 @@ pub(super) struct Line {
     written: Vec<usize>,
 }
 
-/// What `*` stands for.
+/// Wildcard for the shape of a tensor, and the shapes that it stands for.
 const ANY: &str = ":*";
 const SHAPES: [&str; 2] = [":4x64", ":64"];
 
@@ -27,8 +27,8 @@ enum Given {
     Tensor(Shape),
     Tensors(Vec<Shape>),
     Number(Constant),
-    Wholes(Vec<i64>),
-    Truths(Vec<bool>),
+    Ints(Vec<i64>),
+    Bools(Vec<bool>),
     Word(String),
     Random,
 }
@@ -44,9 +44,10 @@ struct Shape {
 impl Line {
     /// The calls of a line: it may name several ops, and two shapes.
     pub(super) fn read(line: &str) -> Vec<Self> {
-        match line.contains(ANY) {
-            true => SHAPES.iter().flat_map(|shape| Self::of(&line.replace(ANY, shape))).collect(),
-            false => Self::of(line),
+        if line.contains(ANY) {
+            SHAPES.iter().flat_map(|shape| Self::of(&line.replace(ANY, shape))).collect()
+        } else {
+            Self::of(line)
         }
     }
 
@@ -79,9 +80,10 @@ impl Given {
             return Self::Tensors(items(list).map(Shape::read).collect());
         }
         if let Some(list) = inside('[', ']') {
-            return match list.contains('e') {
-                true => Self::Truths(items(list).map(|item| item == "true").collect()),
-                false => Self::Wholes(items(list).filter_map(|item| item.parse().ok()).collect()),
+            return if list.contains('e') {
+                Self::Bools(items(list).map(|item| item == "true").collect())
+            } else {
+                Self::Ints(items(list).filter_map(|item| item.parse().ok()).collect())
             };
         }
         match word {
@@ -115,9 +117,9 @@ impl Given {
             Self::Tensor(shape) => Argument::Tensor(shape.of(dtype)),
             Self::Tensors(_) => Argument::Tensors(list),
             Self::Number(number) => (*number).into(),
-            Self::Wholes(list) => Argument::Wholes(list),
-            Self::Truths(list) => Argument::Truths(list),
-            Self::Word(word) => Argument::Text(word),
+            Self::Ints(list) => Argument::Ints(list),
+            Self::Bools(list) => Argument::Bools(list),
+            Self::Word(word) => Argument::String(word),
             Self::Random => Argument::Random { seed: 0, offset: 0 },
         }
     }

@@ -7,7 +7,7 @@ use spyre_numerics::DType;
 use crate::dtypes::lane;
 use crate::generated::{Generated, Text};
 
-/// What a step does beside the plain one.
+/// Option of a step that the plain one does not have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Flag {
     /// The rate is a tensor.
@@ -26,7 +26,7 @@ pub(super) enum Flag {
     Largest,
     /// Gradients have momentum.
     Momentum,
-    /// Of Nesterov's kind.
+    /// Momentum is of Nesterov's kind.
     Nesterov,
     /// Momentum is what the first gradients are.
     First,
@@ -46,7 +46,7 @@ struct Lines<'a> {
     own: Lane,
     next: usize,
     has_singles: bool,
-    /// What is written at the end, and the lane that it is stored from.
+    /// Names that are written at the end, and the lanes that they are stored from.
     stores: Vec<(&'static str, Lane)>,
 }
 
@@ -152,9 +152,10 @@ impl<'a> Lines<'a> {
                 continue;
             };
             // Gradients are brought back in any case.
-            let value = match keeps.is_empty() || name == "g" {
-                true => (*value).to_owned(),
-                false => format!("where({keeps}, {name}, {value})"),
+            let value = if keeps.is_empty() || name == "g" {
+                (*value).to_owned()
+            } else {
+                format!("where({keeps}, {name}, {value})")
             };
             self.line(&format!("{name}_ = {lane}({value})"));
         }
@@ -164,8 +165,10 @@ impl<'a> Lines<'a> {
 
 pub(super) fn write_adam(kernel: &Generated) -> String {
     let mut lines = Lines::of(kernel);
-    let (is_scaled, has_largest) = (lines.has(Flag::Scaled), lines.has(Flag::Largest));
-    let (decays, is_decoupled) = (lines.has(Flag::Decays), lines.has(Flag::Decoupled));
+    let is_scaled = lines.has(Flag::Scaled);
+    let has_largest = lines.has(Flag::Largest);
+    let decays = lines.has(Flag::Decays);
+    let is_decoupled = lines.has(Flag::Decoupled);
     for (name, is_written) in [("p", true), ("g", is_scaled), ("m", true), ("v", true)] {
         lines.wide(name, is_written);
     }
@@ -195,7 +198,8 @@ pub(super) fn write_adam(kernel: &Generated) -> String {
 
 pub(super) fn write_sgd(kernel: &Generated) -> String {
     let mut lines = Lines::of(kernel);
-    let (is_scaled, has_momentum) = (lines.has(Flag::Scaled), lines.has(Flag::Momentum));
+    let is_scaled = lines.has(Flag::Scaled);
+    let has_momentum = lines.has(Flag::Momentum);
     lines.wide("p", true);
     lines.wide("g", is_scaled);
     if has_momentum {
@@ -250,7 +254,8 @@ pub(super) fn write_unscale(kernel: &Generated) -> String {
 
 pub(super) fn write_scale(kernel: &Generated) -> String {
     let mut lines = Lines::of(kernel);
-    let (scale, tracker) = (lines.dtype(), lines.dtype());
+    let scale = lines.dtype();
+    let tracker = lines.dtype();
     let own = lines.dims.clone();
     lines.text.operand("inout", "scale", scale, &own);
     lines.text.operand("inout", "tracker", tracker, &own);

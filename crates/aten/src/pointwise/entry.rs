@@ -5,26 +5,26 @@ use spyre_numerics::DType;
 use super::kernel::{Input, Pointwise};
 use super::parameter::Parameter;
 use crate::dtypes::{Category, Promotion, can_cast, lane};
-use crate::recipe::{KernelSource, Launch, OperandView, Place, Recipe, ResultShape};
+use crate::recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
 use crate::views::{Loops, Numbers, broadcast, expanded, like};
 use crate::{Argument, Call, Decline, Tensor};
 
-/// What the op computes in, from the dtype that its arguments have together.
+/// Dtype that the op computes in, from the promoted dtype of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
-    /// That dtype.
+    /// The promoted dtype.
     Promoted,
-    /// That, or the default float where it has whole numbers or truth values.
+    /// The promoted dtype, or the default float where it has integers or booleans.
     Float,
 }
 
-/// What results are where nobody says.
+/// Dtype of results where the caller asks for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Of the dtype that is computed in.
+    /// The dtype that is computed in.
     Computed,
-    /// Truth values.
-    Truth,
+    /// Booleans.
+    Bool,
 }
 
 /// A row of the table: some overloads that compute alike.
@@ -34,11 +34,11 @@ pub(crate) struct Entry {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) domain: Domain,
     pub(crate) outcome: Outcome,
-    /// What is computed, by lane.
+    /// Expressions by lane: this one for floats, then those for integers and booleans.
     pub(crate) float: Option<&'static str>,
-    pub(crate) whole: Option<&'static str>,
-    pub(crate) truth: Option<&'static str>,
-    /// What is computed with the bits of whole numbers that have no sign.
+    pub(crate) int: Option<&'static str>,
+    pub(crate) boolean: Option<&'static str>,
+    /// Expression for the bits of unsigned integers.
     pub(crate) unsigned: Option<&'static str>,
     /// Narrow floats have no kernel: what is exact in a wider one, is not in them.
     pub(crate) is_wide: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Entry {
     pub(crate) number: u16,
 }
 
-/// Which arguments are tensors, and their strides in the shape of all.
+/// Arguments that are tensors, and their strides in the shape of all.
 type Inputs = SmallVec<[(usize, Numbers); 4]>;
 
 impl Entry {
@@ -54,21 +54,21 @@ impl Entry {
     pub(crate) fn expression(&self, dtype: DType) -> Option<&'static str> {
         match lane(dtype).ok()? {
             Lane::I64 if dtype == DType::UInt64 => self.unsigned,
-            Lane::I64 => self.whole,
-            Lane::Bool => self.truth,
+            Lane::I64 => self.int,
+            Lane::Bool => self.boolean,
             _ if self.is_wide && !matches!(dtype, DType::Float32 | DType::Float64) => None,
             _ => self.float,
         }
     }
 
-    /// How a call is carried out.
+    /// Returns the recipe of a call.
     pub(crate) fn recipe(&self, call: &Call<'_>) -> Result<Recipe, Decline> {
         self.check(call)?;
         let compute = self.computed_in(call)?;
         let (shape, inputs) = self.inputs(call)?;
         let results = self.results(call, compute, &shape, &inputs)?;
         let outputs = outputs(call, &results)?;
-        let from = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
+        let from = if self.outcome == Outcome::Bool { DType::Bool } else { compute };
         for (_, output) in &outputs {
             if output.size != &shape[..] {
                 let stride = lies_as(&shape, &inputs).to_vec();
@@ -85,8 +85,8 @@ impl Entry {
         Ok(recipe)
     }
 
-    /// Whether a result is of the dtype of the only argument. PyTorch refuses others for most of such ops, and
-    /// the host knows for which.
+    /// Returns true if a result is of the dtype of the only argument. PyTorch refuses others for most
+    /// of such ops, and the host knows for which.
     fn keeps_dtype(&self) -> bool {
         let values = self.parameters.iter().filter(|known| matches!(known, Parameter::Value(_)));
         self.domain == Domain::Promoted && self.outcome == Outcome::Computed && values.count() == 1
@@ -104,7 +104,7 @@ impl Entry {
     fn computed_in(&self, call: &Call<'_>) -> Result<DType, Decline> {
         let voters = self.parameters.iter().enumerate();
         let voters = voters.filter(|(_, known)| matches!(known, Parameter::Value(_)));
-        // Where nobody has a say, all is about truth values.
+        // Where no argument decides, the op computes with booleans.
         let dtype = Promotion::of(call, voters.map(|(at, _)| at)).dtype().unwrap_or(DType::Bool);
         let is_float = Category::of(dtype) >= Category::Float;
         let dtype = if self.domain == Domain::Float && !is_float { call.default } else { dtype };
@@ -137,7 +137,7 @@ impl Entry {
         if !call.written.is_empty() {
             return Ok(SmallVec::new());
         }
-        let dtype = if self.outcome == Outcome::Truth { DType::Bool } else { compute };
+        let dtype = if self.outcome == Outcome::Bool { DType::Bool } else { compute };
         let stride = lies_as(shape, inputs);
         Ok(SmallVec::from_iter([ResultShape { dtype, size: shape.clone(), stride }]))
     }
@@ -148,11 +148,11 @@ impl Entry {
         compute: DType,
         shape: &Numbers,
         inputs: Inputs,
-        outputs: &[(Place, Tensor<'_>)],
+        outputs: &[(TensorRef, Tensor<'_>)],
     ) -> Result<Launch, Decline> {
-        let places = inputs.iter().map(|&(at, _)| Place::Argument(at));
+        let places = inputs.iter().map(|&(at, _)| TensorRef::Argument(at));
         let places = places.chain(outputs.iter().map(|&(place, _)| place));
-        let places: SmallVec<[Place; 4]> = places.collect();
+        let places: SmallVec<[TensorRef; 4]> = places.collect();
         let mut strides: SmallVec<[Numbers; 4]> =
             inputs.into_iter().map(|(_, strides)| strides).collect();
         strides.extend(outputs.iter().map(|(_, output)| Numbers::from(output.stride)));
@@ -207,18 +207,18 @@ fn lies_as(shape: &Numbers, inputs: &[(usize, Numbers)]) -> Numbers {
 fn outputs<'a>(
     call: &Call<'a>,
     results: &'a [ResultShape],
-) -> Result<SmallVec<[(Place, Tensor<'a>); 1]>, Decline> {
+) -> Result<SmallVec<[(TensorRef, Tensor<'a>); 1]>, Decline> {
     if call.written.is_empty() {
         let made = results.iter().enumerate().map(|(at, result)| {
             let ResultShape { dtype, size, stride } = result;
-            (Place::Result(at), Tensor { dtype: *dtype, size, stride })
+            (TensorRef::Result(at), Tensor { dtype: *dtype, size, stride })
         });
         return Ok(made.collect());
     }
     let given = call.written.iter().map(|&argument| {
         let tensor = call.tensor(argument);
         let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
-        Ok((Place::Argument(argument), tensor))
+        Ok((TensorRef::Argument(argument), tensor))
     });
     given.collect()
 }

@@ -21,7 +21,7 @@ pub struct Pointwise {
     pub(super) dims: u8,
 }
 
-/// What a parameter is given.
+/// Argument that a parameter is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
     Tensor(DType),
@@ -29,7 +29,7 @@ pub(super) enum Input {
 }
 
 impl Pointwise {
-    /// The same expression over one dim more; `None` if a kernel cannot have as many.
+    /// Returns the same expression over one dim more; `None` if a kernel cannot have as many.
     pub(crate) fn with_one_more_dim(&self) -> Option<Self> {
         let dims = self.dims + 1;
         (usize::from(dims) <= MOST_DIMS).then(|| Self { dims, ..self.clone() })
@@ -90,8 +90,8 @@ impl Pointwise {
     }
 }
 
-/// Whether a result has to be what the dtype that is computed in has, before it becomes another one: lanes
-/// are wider than that.
+/// Returns true if a result has to be rounded to the dtype that is computed in, before it becomes
+/// another one: lanes are wider than that dtype.
 fn is_rounded(entry: &Entry, compute: DType, result: DType) -> bool {
     use DType::{Bool, Float32, Float64, Int64, UInt64};
     let fills_its_lane = matches!(compute, Bool | Float32 | Float64 | Int64 | UInt64);

@@ -2,7 +2,7 @@ use spyre_artifact::Lane;
 
 use crate::{Argument, Number};
 
-/// What a row of the table says of an argument.
+/// Description of an argument in a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parameter {
     /// A value by this name; it is of the dtype that the op computes in, and says which.
@@ -40,7 +40,7 @@ impl Parameter {
         }
     }
 
-    /// What expressions call it.
+    /// Returns its name in expressions.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Value(name) | Self::Silent(name) | Self::Of(name, _) => Some(name),
@@ -48,7 +48,7 @@ impl Parameter {
         }
     }
 
-    /// Whether an argument can be it.
+    /// Returns true if an argument can be it.
     pub(crate) fn takes(self, argument: &Argument<'_>) -> bool {
         match self {
             Self::Value(_) | Self::Silent(_) | Self::Of(..) => match argument {
@@ -60,7 +60,7 @@ impl Parameter {
                 _ => false,
             },
             Self::Nothing => matches!(argument, Argument::None),
-            Self::Word(word) => matches!(argument, Argument::Text(text) if *text == word),
+            Self::Word(word) => matches!(argument, Argument::String(text) if *text == word),
             Self::Any => true,
         }
     }

@@ -33,20 +33,20 @@ fn functions() -> Vec<Entry> {
     vec![
         row("heaviside.out", "a b")
             .number("where(a > 0, 1, where(a == 0, b, 0))")
-            .truth("where(a, true, b)"),
+            .boolean("where(a, true, b)"),
         row(
             "bitwise_left_shift.Tensor_out __lshift__.Scalar __lshift__.Tensor \
              __ilshift__.Scalar __ilshift__.Tensor",
             "a b",
         )
-        .whole("where(b < 0, 0, a << max(b, 0))"),
+        .int("where(b < 0, 0, a << max(b, 0))"),
         // A negative distance shifts everything out, as a large one does.
         row(
             "bitwise_right_shift.Tensor_out __rshift__.Scalar __rshift__.Tensor \
              __irshift__.Scalar __irshift__.Tensor",
             "a b",
         )
-        .whole("a >> where(b < 0, 64, b)"),
+        .int("a >> where(b < 0, 64, b)"),
         // The series of zeta is for positive numbers; the first derivative is known by reflection.
         row("polygamma.out", "n:s a").in_float(
             "s := 3.141592653589793 / sin(3.141592653589793 * a); \

@@ -1,7 +1,7 @@
 //! The ops, one row each: overloads, arguments, what they are computed in, and the expression.
 //!
 //! An expression is of the kernel IR. Steps before it are separated by `;` and have names (`t := ..`);
-//! an op of several results has several expressions. `float`, `whole` and `truth` are for the lanes
+//! an op of several results has several expressions. `float`, `int` and `boolean` are for the lanes
 //! that an op computes in; a row without one declines such a call.
 
 use std::sync::LazyLock;
@@ -38,8 +38,8 @@ pub(super) fn row(names: &'static str, parameters: &'static str) -> Entry {
         domain: Domain::Promoted,
         outcome: Outcome::Computed,
         float: None,
-        whole: None,
-        truth: None,
+        int: None,
+        boolean: None,
         unsigned: None,
         is_wide: false,
         number: 0,
@@ -56,56 +56,56 @@ impl Entry {
         Self { is_wide: true, ..self.float(expression) }
     }
 
-    pub(super) fn whole(self, expression: &'static str) -> Self {
-        Self { whole: Some(expression), ..self }
+    pub(super) fn int(self, expression: &'static str) -> Self {
+        Self { int: Some(expression), ..self }
     }
 
-    pub(super) fn truth(self, expression: &'static str) -> Self {
-        Self { truth: Some(expression), ..self }
+    pub(super) fn boolean(self, expression: &'static str) -> Self {
+        Self { boolean: Some(expression), ..self }
     }
 
     pub(super) fn unsigned(self, expression: &'static str) -> Self {
         Self { unsigned: Some(expression), ..self }
     }
 
-    /// The same bits with and without a sign.
+    /// Uses the expression of integers also for unsigned ones: their bits are the same.
     pub(super) fn wraps(self) -> Self {
-        Self { unsigned: self.whole, ..self }
+        Self { unsigned: self.int, ..self }
     }
 
-    /// The same for numbers of all kinds.
+    /// Uses one expression for floats and integers.
     pub(super) fn number(self, expression: &'static str) -> Self {
-        self.float(expression).whole(expression)
+        self.float(expression).int(expression)
     }
 
-    /// Whole numbers are computed as floats.
+    /// Integers are computed as floats.
     pub(super) fn in_float(self, expression: &'static str) -> Self {
         Self { domain: Domain::Float, ..self.float(expression) }
     }
 
-    /// Its results are truth values.
+    /// Its results are booleans.
     pub(super) fn asks(self) -> Self {
-        Self { outcome: Outcome::Truth, ..self }
+        Self { outcome: Outcome::Bool, ..self }
     }
 }
 
 fn arithmetic() -> Vec<Entry> {
     vec![
-        row("add.out", "a b alpha:s").number("a + alpha * b").truth("a | alpha & b").wraps(),
+        row("add.out", "a b alpha:s").number("a + alpha * b").boolean("a | alpha & b").wraps(),
         row("sub.out", "a b alpha:s").number("a - alpha * b").wraps(),
         row("rsub.Tensor rsub.Tensor_out", "a b alpha:s").number("b - alpha * a").wraps(),
-        row("mul.out", "a b").number("a * b").truth("a & b").wraps(),
+        row("mul.out", "a b").number("a * b").boolean("a & b").wraps(),
         row("div.out", "a b").in_float("a / b"),
         row("div.out_mode", "a b -").in_float("a / b"),
-        row("div.out_mode", "a b 'trunc'").float("trunc(a / b)").whole("a / b"),
+        row("div.out_mode", "a b 'trunc'").float("trunc(a / b)").int("a / b"),
         row("div.out_mode", "a b 'floor'").number("a // b"),
         row("floor_divide floor_divide_.Tensor floor_divide.out", "a b").number("a // b"),
         row("fmod.Tensor_out", "a b").number("rem(a, b)"),
         row("remainder.Tensor_out", "a b").number("a % b"),
-        row("maximum.out", "a b").number("max(a, b)").truth("a | b"),
-        row("minimum.out", "a b").number("min(a, b)").truth("a & b"),
-        row("fmax.out", "a b").float("fmax(a, b)").whole("max(a, b)").truth("a | b"),
-        row("fmin.out", "a b").float("fmin(a, b)").whole("min(a, b)").truth("a & b"),
+        row("maximum.out", "a b").number("max(a, b)").boolean("a | b"),
+        row("minimum.out", "a b").number("min(a, b)").boolean("a & b"),
+        row("fmax.out", "a b").float("fmax(a, b)").int("max(a, b)").boolean("a | b"),
+        row("fmin.out", "a b").float("fmin(a, b)").int("min(a, b)").boolean("a & b"),
         row("pow.Tensor_Tensor_out pow.Tensor_Scalar_out pow.Scalar_out", "a b")
             .number("pow(a, b)"),
         row("atan2.out", "a b").in_float("atan2(a, b)"),
@@ -115,8 +115,8 @@ fn arithmetic() -> Vec<Entry> {
         // NaN has no sign: it gives zero.
         row("sign.out sgn.out", "a")
             .float("where(a > 0, 1, where(a < 0, -1, 0))")
-            .whole("sign(a)")
-            .truth("a"),
+            .int("sign(a)")
+            .boolean("a"),
         row("reciprocal.out", "a").in_float("reciprocal(a)"),
         row("addcmul.out", "a b c value:s").number("a + value * b * c"),
         row("addcdiv.out", "a b c value:s").float("a + value * (b / c)"),
@@ -134,11 +134,11 @@ fn arithmetic() -> Vec<Entry> {
         row("clamp_max.out clamp_max.Tensor_out", "a hi").number("min(a, hi)"),
         row("where.self where.self_out", "c:bool a b")
             .number("where(c, a, b)")
-            .truth("where(c, a, b)")
+            .boolean("where(c, a, b)")
             .wraps(),
         row("masked_fill_.Scalar masked_fill_.Tensor", "a c:bool v:s")
             .number("where(c, v, a)")
-            .truth("where(c, v, a)")
+            .boolean("where(c, v, a)")
             .wraps(),
     ]
 }
@@ -146,33 +146,33 @@ fn arithmetic() -> Vec<Entry> {
 fn comparisons() -> Vec<Entry> {
     let compared = |names, expression| row(names, "a b").number(expression).asks();
     vec![
-        compared("eq.Tensor_out eq.Scalar_out", "a == b").truth("!(a ^ b)").wraps(),
-        compared("ne.Tensor_out ne.Scalar_out", "a != b").truth("a ^ b").wraps(),
-        compared("lt.Tensor_out lt.Scalar_out", "a < b").truth("!a & b"),
-        compared("le.Tensor_out le.Scalar_out", "a <= b").truth("!a | b"),
-        compared("gt.Tensor_out gt.Scalar_out", "a > b").truth("a & !b"),
-        compared("ge.Tensor_out ge.Scalar_out", "a >= b").truth("a | !b"),
-        row("logical_and.out", "a:bool b:bool").truth("a & b").asks(),
-        row("logical_or.out", "a:bool b:bool").truth("a | b").asks(),
-        row("logical_xor.out", "a:bool b:bool").truth("a ^ b").asks(),
+        compared("eq.Tensor_out eq.Scalar_out", "a == b").boolean("!(a ^ b)").wraps(),
+        compared("ne.Tensor_out ne.Scalar_out", "a != b").boolean("a ^ b").wraps(),
+        compared("lt.Tensor_out lt.Scalar_out", "a < b").boolean("!a & b"),
+        compared("le.Tensor_out le.Scalar_out", "a <= b").boolean("!a | b"),
+        compared("gt.Tensor_out gt.Scalar_out", "a > b").boolean("a & !b"),
+        compared("ge.Tensor_out ge.Scalar_out", "a >= b").boolean("a | !b"),
+        row("logical_and.out", "a:bool b:bool").boolean("a & b").asks(),
+        row("logical_or.out", "a:bool b:bool").boolean("a | b").asks(),
+        row("logical_xor.out", "a:bool b:bool").boolean("a ^ b").asks(),
         row("isnan isnan.out", "a")
             .float("is_nan(a)")
-            .whole("a != a")
-            .truth("a & !a")
+            .int("a != a")
+            .boolean("a & !a")
             .wraps()
             .asks(),
         row("isinf isinf.out", "a")
             .float("is_inf(a)")
-            .whole("a != a")
-            .truth("a & !a")
+            .int("a != a")
+            .boolean("a & !a")
             .wraps()
             .asks(),
-        row("isposinf.out", "a").float("a == inf").whole("a != a").truth("a & !a").wraps().asks(),
-        row("isneginf.out", "a").float("a == -inf").whole("a != a").truth("a & !a").wraps().asks(),
+        row("isposinf.out", "a").float("a == inf").int("a != a").boolean("a & !a").wraps().asks(),
+        row("isneginf.out", "a").float("a == -inf").int("a != a").boolean("a & !a").wraps().asks(),
         row("signbit.out", "a")
             .float("copy_sign(1, a) < 0")
-            .whole("a < 0")
-            .truth("a & !a")
+            .int("a < 0")
+            .boolean("a & !a")
             .unsigned("a != a")
             .asks(),
     ]
@@ -180,11 +180,11 @@ fn comparisons() -> Vec<Entry> {
 
 fn bits() -> Vec<Entry> {
     vec![
-        row("bitwise_and.Tensor_out", "a b").whole("a & b").truth("a & b").wraps(),
-        row("bitwise_or.Tensor_out", "a b").whole("a | b").truth("a | b").wraps(),
-        row("bitwise_xor.Tensor_out", "a b").whole("a ^ b").truth("a ^ b").wraps(),
-        row("bitwise_not.out", "a").whole("~a").truth("!a"),
-        row("logical_not.out", "a:bool").truth("!a").asks(),
+        row("bitwise_and.Tensor_out", "a b").int("a & b").boolean("a & b").wraps(),
+        row("bitwise_or.Tensor_out", "a b").int("a | b").boolean("a | b").wraps(),
+        row("bitwise_xor.Tensor_out", "a b").int("a ^ b").boolean("a ^ b").wraps(),
+        row("bitwise_not.out", "a").int("~a").boolean("!a"),
+        row("logical_not.out", "a:bool").boolean("!a").asks(),
     ]
 }
 
@@ -210,10 +210,10 @@ fn functions() -> Vec<Entry> {
         row("tanh.out", "a").in_float("tanh(a)"),
         row("erf.out", "a").in_float("erf(a)"),
         row("sigmoid.out", "a").in_float("sigmoid(a)"),
-        row("floor.out", "a").float("floor(a)").whole("a").wraps(),
-        row("ceil.out", "a").float("ceil(a)").whole("a").wraps(),
-        row("round.out", "a").float("round(a)").whole("a").wraps(),
-        row("trunc.out", "a").float("trunc(a)").whole("a").wraps(),
+        row("floor.out", "a").float("floor(a)").int("a").wraps(),
+        row("ceil.out", "a").float("ceil(a)").int("a").wraps(),
+        row("round.out", "a").float("round(a)").int("a").wraps(),
+        row("trunc.out", "a").float("trunc(a)").int("a").wraps(),
         row("frac.out", "a").float("a - trunc(a)"),
         row("asinh.out", "a").in_float("asinh(a)"),
         row("acosh.out", "a").in_float("acosh(a)"),
@@ -253,8 +253,8 @@ fn functions() -> Vec<Entry> {
         row("special_zeta.out", "a b").in_float("zeta(a, b)"),
         row("igamma.out", "a b").float("igamma(a, b)"),
         row("igammac.out", "a b").float("igammac(a, b)"),
-        row("gcd.out", "a b").whole("gcd(a, b)"),
-        row("lcm.out", "a b").whole("d := gcd(a, b); abs(a // where(d == 0, 1, d) * b)"),
+        row("gcd.out", "a b").int("gcd(a, b)"),
+        row("lcm.out", "a b").int("d := gcd(a, b); abs(a // where(d == 0, 1, d) * b)"),
         row("xlogy.OutTensor", "a b").in_float("where(is_nan(b), b, where(a == 0, 0, a * log(b)))"),
         row("special_xlog1py.out", "a b")
             .in_float("where(is_nan(b), b, where(a == 0, 0, a * log1p(b)))"),
@@ -266,7 +266,7 @@ fn functions() -> Vec<Entry> {
 
 fn activations() -> Vec<Entry> {
     vec![
-        row("relu relu_ relu.out", "a").float("relu(a)").whole("max(a, 0)"),
+        row("relu relu_ relu.out", "a").float("relu(a)").int("max(a, 0)"),
         row("silu.out", "a").float("silu(a)"),
         row("gelu.out", "a 'none'").float("gelu(a)"),
         row("gelu.out", "a 'tanh'").float("gelu_tanh(a)"),
@@ -326,7 +326,7 @@ mod tests {
         match parameter {
             Parameter::Silent(_) => 2.into(),
             Parameter::Value(_) | Parameter::Of(..) => tensor,
-            Parameter::Word(word) => Argument::Text(word),
+            Parameter::Word(word) => Argument::String(word),
             Parameter::Nothing | Parameter::Any => Argument::None,
         }
     }

@@ -4,7 +4,7 @@ use spyre_numerics::DType;
 use crate::dtypes::lane;
 use crate::generated::{Generated, Text, row_index};
 
-/// How elements come from random bits.
+/// Distribution of elements that are computed from random bits.
 ///
 /// Its lines know `w0` and `w1` (32 bits each), `u` (from 0 to less than 1, as many bits as the lane
 /// has), `v` (more than 0, up to 1) and `z` (normal), all in the lane that is computed in, or in double.
@@ -12,11 +12,11 @@ use crate::generated::{Generated, Text, row_index};
 pub(super) struct Distribution {
     /// Its place in the list of all.
     pub(super) number: u32,
-    /// What it reads, if it reads something.
+    /// Name of the tensor that it reads, if it reads one.
     given: Option<&'static str>,
     /// Its parameters, and their lanes; without one, the one that it computes in.
     parameters: &'static [(&'static str, Option<Lane>)],
-    /// What its results are; `{T}` is the dtype of the first.
+    /// Expressions of its results; `{T}` is the dtype of the first.
     results: &'static [&'static str],
 }
 

@@ -1,7 +1,7 @@
-//! What tests of recipes share.
+//! Functions that tests of recipes share.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
-use spyre_aten::{Argument, Call, Decline, Op, Place, Recipe, Tensor};
+use spyre_aten::{Argument, Call, Decline, Op, Recipe, Tensor, TensorRef};
 use spyre_compiler::{CompileOptions, Kernel};
 use spyre_numerics::DType::{self, Float32};
 
@@ -27,7 +27,7 @@ pub(crate) fn compiles(name: &str, arguments: &[Argument<'_>], written: &[usize]
         let plan = kernel.compile(&CompileOptions::default());
         plan.unwrap_or_else(|error| panic!("{error}\n{text}"));
         for operand in &launch.operands {
-            let Place::Result(at) = operand.place else { continue };
+            let TensorRef::Result(at) = operand.place else { continue };
             let room: usize = recipe.results[at].size.iter().product();
             let steps = operand.size.iter().zip(&operand.stride);
             let last: usize = steps.map(|(size, stride)| (size - 1) * stride).sum();

@@ -13,12 +13,12 @@ pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: u64,
     mapped_bytes: usize,
-    /// How many windows are open, if it is out of reach while none is.
+    /// Number of open windows, if the memory is out of reach while none is open.
     guard: Option<Mutex<usize>>,
 }
 
-// SAFETY: the mapping belongs to this value and to no thread; whoever accesses its bytes, by way of
-// a window, answers for that.
+// SAFETY: the mapping belongs to this value and to no thread; the code that accesses its bytes, by way of a
+// window, answers for that.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; the count has a lock.
 unsafe impl Sync for Mapping {}
@@ -46,7 +46,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// Where it lies on the host. Nobody above this module is to see it.
+    /// Address on the host. No code above this module is to see it.
     pub(super) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }

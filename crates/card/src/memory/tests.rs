@@ -98,7 +98,8 @@ fn guarded_memory_is_out_of_reach_while_no_window_is_open() {
     let address = memory.held(region.id).expect("it is held").start() as usize;
     assert_eq!(protection(address), "---p");
     let range = range(&memory, region, 0, 100);
-    let (first, second) = (memory.window(range), memory.window(range));
+    let first = memory.window(range);
+    let second = memory.window(range);
     assert_eq!(protection(address), "rw-p");
     drop(first);
     assert_eq!(protection(address), "rw-p", "one is still open");
@@ -165,7 +166,7 @@ fn maps() -> Vec<(usize, usize, String)> {
     maps.lines().filter_map(line).collect()
 }
 
-/// How an address may be used; nothing if it is not mapped.
+/// Protection of an address; empty if it is not mapped.
 fn protection(address: usize) -> String {
     let is_there = |(start, end, _): &(usize, usize, String)| (*start..*end).contains(&address);
     maps().into_iter().find(is_there).map(|(.., protection)| protection).unwrap_or_default()

@@ -6,8 +6,8 @@
 //! by nests that were derived and checked on the host, never by bytes that lie in the window, and
 //! every value of a byte is a value. Strictly, two such blocks are a data race, which Rust leaves
 //! undefined; what it means here is what loads and stores of the machine do, as nothing is read
-//! twice in the belief that it stayed the same. Whoever reads more than bytes out of a window, such
-//! as a program, copies them first and looks at the copy.
+//! twice in the belief that it stayed the same. Code that reads more than bytes out of a window, such as a
+//! program, copies them first and looks at the copy.
 #![allow(unsafe_code, reason = "device memory is known by address")]
 
 use std::fmt;
@@ -32,13 +32,13 @@ pub(crate) struct Window {
 
 /// Some bytes of a window that is kept open for several users.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct MemorySlice<'a> {
     window: &'a Window,
     start: usize,
     bytes: usize,
 }
 
-impl Part<'_> {
+impl MemorySlice<'_> {
     /// Copies bytes from `at` on out of it.
     #[inline]
     pub(crate) fn read(&self, at: usize, target: &mut [u8]) {
@@ -104,9 +104,10 @@ impl Part<'_> {
         // SAFETY: both ends hold the sticks, and the source is not device memory; what is streamed
         // fills whole lines.
         unsafe {
-            match way == Way::PastCache && are_lines([target.addr(), column, row]) {
-                true => copy_stick_grid_past_cache(source.as_ptr(), target, grid),
-                false => copy_stick_grid(source.as_ptr(), target, grid),
+            if way == Way::PastCache && are_lines([target.addr(), column, row]) {
+                copy_stick_grid_past_cache(source.as_ptr(), target, grid);
+            } else {
+                copy_stick_grid(source.as_ptr(), target, grid);
             }
         }
     }
@@ -143,7 +144,7 @@ impl Part<'_> {
         }
     }
 
-    /// Whether sticks at these strides from `at` on fill whole lines.
+    /// Returns true if sticks at these strides from `at` on fill whole lines.
     pub(crate) fn is_in_lines(&self, at: usize, [column, row]: [usize; 2]) -> bool {
         are_lines([self.window.address(self.start + at, 0).addr(), column, row])
     }
@@ -231,7 +232,7 @@ fn prefetch(line: *const u8) {
     let _ = line;
 }
 
-/// What stores past the cache fill at a time.
+/// Bytes that stores past the cache fill at a time: a cache line.
 const LINE_BYTES: usize = 64;
 
 fn are_lines(places: [usize; 3]) -> bool {
@@ -244,13 +245,16 @@ const MOST_STICKS: usize = 8;
 /// Rows that are copied as they are, as rows of a stick each.
 fn sticks_of(converter: &Converter, rows: Rows, row_bytes: usize) -> Option<Rows> {
     let count = row_bytes / STICK_BYTES;
-    match converter.is_copy() && row_bytes.is_multiple_of(STICK_BYTES) {
-        true if count == 1 => Some(rows),
-        true if rows.count == 1 && count <= MOST_STICKS => {
-            let [source_stride, target_stride] = [STICK_BYTES; 2];
-            Some(Rows { count, source_stride, target_stride, ..rows })
-        }
-        _ => None,
+    if !converter.is_copy() || !row_bytes.is_multiple_of(STICK_BYTES) {
+        return None;
+    }
+    if count == 1 {
+        Some(rows)
+    } else if rows.count == 1 && count <= MOST_STICKS {
+        let [source_stride, target_stride] = [STICK_BYTES; 2];
+        Some(Rows { count, source_stride, target_stride, ..rows })
+    } else {
+        None
     }
 }
 
@@ -285,7 +289,7 @@ fn element_bytes(converter: &Converter) -> [usize; 2] {
     [converter.from(), converter.to()].map(|format| format.element_bytes().unwrap_or(usize::MAX))
 }
 
-/// How bytes are written that are copied as they are.
+/// Way in which bytes are written that are copied as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Into the cache.
@@ -294,31 +298,32 @@ pub(crate) enum Way {
     PastCache,
 }
 
-/// What a fill writes at a time: a whole number of every pattern, small enough for the first cache.
+/// Bytes that a fill writes at a time: a whole number of every pattern, small enough for the L1 cache.
 const TILE_BYTES: usize = 12 << 10;
 
 impl Window {
-    /// So many bytes from `start` on, if they lie inside the region.
+    /// Opens so many bytes from `start` on, if they lie inside the region.
     pub(super) fn open(mapping: Arc<Mapping>, start: u64, bytes: u64) -> Option<Self> {
         let end = start.checked_add(bytes).filter(|end| *end <= mapping.bytes())?;
         mapping.enter();
         Some(Self { mapping, range: start as usize..end as usize })
     }
 
-    /// How many bytes it shows.
+    /// Number of bytes it shows.
     pub(crate) fn bytes(&self) -> usize {
         self.range.len()
     }
 
-    /// So many of its bytes from `start` on, if it shows them all.
-    pub(crate) fn part(&self, start: usize, bytes: usize) -> Option<Part<'_>> {
+    /// Slice of so many bytes from `start` on, if the window shows them all.
+    pub(crate) fn part(&self, start: usize, bytes: usize) -> Option<MemorySlice<'_>> {
         let end = start.checked_add(bytes)?;
-        (end <= self.bytes()).then_some(Part { window: self, start, bytes })
+        (end <= self.bytes()).then_some(MemorySlice { window: self, start, bytes })
     }
 
-    /// Whether the two share a byte.
+    /// Returns true if the two share a byte.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        let (a, b) = (&self.range, &other.range);
+        let a = &self.range;
+        let b = &other.range;
         Arc::ptr_eq(&self.mapping, &other.mapping) && a.start.max(b.start) < a.end.min(b.end)
     }
 
@@ -339,7 +344,8 @@ impl Window {
     /// Copies bytes to the same place of another window, which it does not overlap.
     pub(crate) fn copy_to(&self, target: &Self, at: usize, bytes: usize, way: Way) {
         debug_assert!(!self.overlaps(target));
-        let (source, target) = (self.address(at, bytes), target.address(at, bytes));
+        let source = self.address(at, bytes);
+        let target = target.address(at, bytes);
         // SAFETY: the bytes lie in both windows, which do not overlap.
         unsafe { carry(source, target, bytes, way) };
     }
@@ -395,7 +401,7 @@ impl Window {
         unsafe { nest.copy(self.slice(), target.slice_mut(), crew) }
     }
 
-    /// Where so many bytes from `at` on lie on the host.
+    /// Host address of the byte at `at`; so many bytes from there on lie in the window.
     fn address(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= self.bytes() && bytes <= self.bytes() - at, "inside the window");
         // SAFETY: the window lies inside the mapping, and `at` inside the window.

@@ -1,9 +1,10 @@
 //! Functions of single elements.
 //!
 //! In the f32 lane they are computed in f64 and rounded once, so that results are within 0.51 units
-//! of the last place, also where a shorter way in f32 would cancel; `exp` is within one unit. Every one is straight code of
-//! multiplications, additions and selections: the loops around them become vector code on every
-//! tier. `mul_add` is exact on all of them, by an instruction or by a call, so all give the same bits.
+//! of the last place, also where a shorter way in f32 would cancel; `exp` is within one unit. Every
+//! one is straight code of multiplications, additions and selections: the loops around them become
+//! vector code on every tier. `mul_add` is exact on all of them, by an instruction or by a call, so all give
+//! the same bits.
 //!
 //! Functions that few kernels use, and the whole f64 lane, are scalar functions in [`scalar`].
 

@@ -1,4 +1,5 @@
-//! What goes along a dim, over special values, against plain scalar Rust; in tiles that fit no size.
+//! Scans, sorts and searches along a dim, over special values, against plain scalar Rust; in tiles that fit
+//! no size.
 
 use spyre_artifact::{Access, Lane, OrderOp, Program, ProgramBuilder, ScanOp, SeekOp};
 use spyre_hal::Fault;
@@ -38,7 +39,7 @@ impl Work {
         Self { code, dims, x, y }
     }
 
-    /// What it stores for each element.
+    /// Values that it stores, one for each element.
     fn run(self, format: DataFormat) -> Vec<f32> {
         let program: Program = self.code.build().expect("it follows the rules");
         let mut bed = Bed::new();
@@ -65,7 +66,8 @@ fn is_same(a: f32, b: f32) -> bool {
 }
 
 fn log_add_exp(a: f64, b: f64) -> f64 {
-    let (least, most) = (a.min(b), a.max(b));
+    let least = a.min(b);
+    let most = a.max(b);
     match (a, b) {
         _ if a.is_nan() || b.is_nan() => f64::NAN,
         _ if least == f64::NEG_INFINITY || most == f64::INFINITY => most,
@@ -85,7 +87,8 @@ fn scans_do_what_plain_rust_does() {
     ];
     for ((op, plain), along) in cases.into_iter().flat_map(|case| [(case, 0), (case, 1)]) {
         let Work { mut code, dims, x, y } = Work::new(IeeeFp32);
-        let (dim, other) = (dims[along], dims[1 - along]);
+        let dim = dims[along];
+        let other = dims[1 - along];
         code.each_parallel(other, 3, |code| {
             let carry = code.constant(Lane::F64, [other], op.start(Lane::F64));
             code.each(dim, 10, |code| {
@@ -113,7 +116,8 @@ fn scans_do_what_plain_rust_does() {
 fn the_first_of_the_best_is_found_across_tiles() {
     for (op, along) in SeekOp::ALL.iter().flat_map(|&op| [(op, 0), (op, 1)]) {
         let Work { mut code, dims, x, y } = Work::new(IeeeInt64);
-        let (dim, other) = (dims[along], dims[1 - along]);
+        let dim = dims[along];
+        let other = dims[1 - along];
         code.each_parallel(other, 3, |code| {
             let best = code.constant(Lane::F32, [other], 0.0);
             let at = code.constant(Lane::I64, [other], -1_i64);
@@ -143,7 +147,8 @@ fn a_sort_is_stable_and_has_nan_at_its_end() {
         for gives_places in [true, false] {
             let format = if gives_places { IeeeInt64 } else { IeeeFp32 };
             let Work { mut code, dims, x, y } = Work::new(format);
-            let (dim, other) = (dims[along], dims[1 - along]);
+            let dim = dims[along];
+            let other = dims[1 - along];
             code.each_parallel(other, 3, |code| {
                 code.each(dim, 0, |code| {
                     let tile = code.load(x);
@@ -155,7 +160,8 @@ fn a_sort_is_stable_and_has_nan_at_its_end() {
             for row in rows(along) {
                 let mut order: Vec<usize> = (0..row.len()).collect();
                 order.sort_by(|&a, &b| {
-                    let (a, b) = (number(row[a]), number(row[b]));
+                    let a = number(row[a]);
+                    let b = number(row[b]);
                     let ascending = a.partial_cmp(&b).unwrap_or(a.is_nan().cmp(&b.is_nan()));
                     if op == OrderOp::Descending { ascending.reverse() } else { ascending }
                 });

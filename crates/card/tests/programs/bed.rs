@@ -13,11 +13,11 @@ use spyre_hal::{
 use spyre_layout::SpyreTensorLayout;
 use spyre_numerics::{DataFormat, Scalar};
 
-/// What lies between allocations, and in padding: NaN in every float format.
+/// Byte between allocations, and in padding: NaN in every float format.
 const POISON: u8 = 0xff;
 const STICK: u64 = 128;
 const COPIES: EngineIndex = EngineIndex(0);
-/// The engine that programs run on, so that only they are ended by whoever ends them.
+/// Engine that programs run on: to abort its block ends no copy.
 pub(crate) const LAUNCHES: EngineIndex = EngineIndex(1);
 
 pub(crate) struct Bed {
@@ -68,7 +68,7 @@ impl Bed {
         handle
     }
 
-    /// The same, in an allocation for programs.
+    /// Like [`put`](Self::put), in an allocation for programs.
     pub(crate) fn put_program(&mut self, bytes: &[u8]) -> DeviceHandle {
         let handle = self.allocate(bytes.len());
         let room = (bytes.len() as u64).next_multiple_of(STICK);
@@ -117,12 +117,12 @@ impl Bed {
         tensor
     }
 
-    /// From now on, padding may change: for programs that may do anything.
+    /// Lets padding change from now on: for programs that may do anything.
     pub(crate) fn watch_nothing(&mut self) {
         self.watched.clear();
     }
 
-    /// Whether all that is no element of a storage is poison still, up to its neighbours.
+    /// Returns true if all that is no element of a storage is poison still, up to its neighbours.
     fn is_poison_around(&self, tensor: &Tensor) -> bool {
         let width = tensor.layout.device_dtype().element_bytes().expect("whole bytes");
         let mut bytes = self.surroundings(tensor);
@@ -165,7 +165,7 @@ impl Bed {
 
     pub(crate) fn read(&self, source: DeviceRange) -> Vec<u8> {
         let host = HostBuffer::zeroed(source.bytes as usize);
-        let target = host.lend_to_write().expect("nobody uses it");
+        let target = host.lend_to_write().expect("no block uses it");
         let copy = CopyFromDevice { source, target, nest: None };
         assert_eq!(self.start(COPIES, ControlBlock::CopyFromDevice(Box::new(copy))), Ok(()));
         host.read().expect("it is back").to_vec()
@@ -202,7 +202,7 @@ fn offset(handle: DeviceHandle) -> u64 {
 }
 
 impl Tensor {
-    /// The same storage, seen otherwise.
+    /// View of the same storage, with another offset and other strides.
     pub(crate) fn seen(&self, offset: i64, strides: &[i64]) -> Self {
         Self { offset, strides: strides.to_vec(), ..self.clone() }
     }
@@ -231,7 +231,7 @@ pub(crate) fn encode(value: f32, format: DataFormat) -> Vec<u8> {
     Scalar::Single(value).encode(format).expect("an addressable format")
 }
 
-/// What a value becomes when it is stored.
+/// Value as it is after it was stored in a format.
 pub(crate) fn rounded(value: f32, format: DataFormat) -> f32 {
     Scalar::decode(format, &encode(value, format)).expect("an element").to_f32()
 }

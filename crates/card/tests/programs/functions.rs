@@ -8,7 +8,7 @@ use spyre_numerics::special;
 
 use crate::values::{F64, computed, f32_values, pairs};
 
-/// What a function of one number should give.
+/// Reference of a function of one number.
 pub(crate) fn unary(op: UnaryOp) -> Option<fn(f64) -> f64> {
     Some(match op {
         UnaryOp::Exp => f64::exp,
@@ -71,19 +71,22 @@ pub(crate) fn unary(op: UnaryOp) -> Option<fn(f64) -> f64> {
 
 /// The power of two that leaves 0.5 to 1 of a number.
 fn exponent(x: f64) -> i32 {
-    match x.is_subnormal() {
-        _ if x == 0.0 || !x.is_finite() => 0,
-        true => exponent(x * 2_f64.powi(54)) - 54,
-        false => (x.to_bits() >> 52 & 0x7ff) as i32 - 1022,
+    if x == 0.0 || !x.is_finite() {
+        0
+    } else if x.is_subnormal() {
+        exponent(x * 2_f64.powi(54)) - 54
+    } else {
+        (x.to_bits() >> 52 & 0x7ff) as i32 - 1022
     }
 }
 
-/// What a function of two numbers should give.
+/// Reference of a function of two numbers.
 pub(crate) fn binary(op: BinaryOp) -> Option<fn(f64, f64) -> f64> {
     fn log_add(a: f64, b: f64, of: fn(f64) -> f64) -> f64 {
-        match a == b && a.is_infinite() || a.is_nan() || b.is_nan() {
-            true => a + b,
-            false => a.max(b) + of(-(a - b).abs()),
+        if a == b && a.is_infinite() || a.is_nan() || b.is_nan() {
+            a + b
+        } else {
+            a.max(b) + of(-(a - b).abs())
         }
     }
     Some(match op {
@@ -107,7 +110,7 @@ pub(crate) fn binary(op: BinaryOp) -> Option<fn(f64, f64) -> f64> {
     })
 }
 
-/// Whether a result is as close as `part` of it, or is the same zero, infinity or NaN.
+/// Returns true if a result is as close as `part` of it or `least`, or is the same zero, infinity or NaN.
 fn is_close(found: f64, expected: f64, part: f64, least: f64) -> bool {
     found.to_bits() == expected.to_bits()
         || found.is_nan() && expected.is_nan()

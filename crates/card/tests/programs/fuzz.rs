@@ -30,7 +30,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// A number that somebody may have forgotten: small, at an edge of its type, or any.
+    /// A number that a check may have forgotten: small, at an edge of its type, or any.
     fn word(&mut self) -> u64 {
         let near = self.next() % 5;
         match self.below(6) {
@@ -47,8 +47,12 @@ impl Random {
 /// A little of everything: loops, loads, a product, reductions, choices, stores.
 fn everything() -> Program {
     let mut code = ProgramBuilder::new();
-    let (m, n, k, v) = (code.dim(), code.dim(), code.dim(), code.dim());
-    let (flag, limit) = (code.scalar_word(), code.scalar_word());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
+    let v = code.dim();
+    let flag = code.scalar_word();
+    let limit = code.scalar_word();
     let a = code.operand(IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(IeeeFp32, Access::Read, [k, n]);
     let c = code.operand(IeeeFp32, Access::Both, [m, n]);
@@ -84,7 +88,8 @@ fn everything() -> Program {
             let [places, sorted] = code.order(OrderOp::Descending, tile, k);
             let summed = code.scan(ScanOp::Sum, sorted, carry, k);
             let summed = code.convert(Lane::I64, summed);
-            let (length, index) = (code.extent(k), code.index(k));
+            let length = code.extent(k);
+            let index = code.index(k);
             let bits = code.random(1, summed, length, index);
             let mixed = code.binary(BinaryOp::Xor, bits, places);
             code.seek(SeekOp::ArgMax, best, at, mixed, k);
@@ -98,7 +103,7 @@ fn everything() -> Program {
     code.build().expect("it follows the rules")
 }
 
-/// What a launch needs, on one card, and how it all was before anything was changed.
+/// Images and tensors of a launch, on one card, and how they were before anything was changed.
 struct Range {
     bed: Bed,
     code: DeviceHandle,
@@ -114,7 +119,8 @@ struct Range {
 impl Range {
     fn new() -> Self {
         let card = SoftwareCard::new(MemoryMode::Vf).with_most_work(MOST_WORK);
-        let (mut bed, program) = (Bed::on(card), everything());
+        let mut bed = Bed::on(card);
+        let program = everything();
         let small = |at: usize| (at % 5) as f32 - 2.0;
         let sentinel = bed.tensor(&[4096], IeeeFp32, small);
         let tensors = vec![
@@ -217,7 +223,8 @@ fn no_bytes_make_a_launch_panic_hang_or_leave_its_operands() {
     let range = Range::new();
     assert_eq!(range.bed.run(range.corrector), Ok(()));
     assert_eq!(range.bed.run(range.instance), Ok(()));
-    let (mut random, mut tally) = (Random(0x9e37_79b9_7f4a_7c15), [0_usize; 2]);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut tally = [0_usize; 2];
     let guarded = |range: &Range| {
         let mut all = range.bed.surroundings(&range.sentinel);
         for tensor in &range.tensors {

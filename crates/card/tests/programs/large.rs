@@ -9,7 +9,8 @@ use super::bed::{Bed, Tensor, entry};
 /// Rows that are reduced, then `(x - r) * s * weight + bias - y` with the sum s of the squares of `x - r`.
 fn program(reduced: ReduceOp) -> Program {
     let mut code = ProgramBuilder::new();
-    let (i, j) = (code.dim(), code.dim());
+    let i = code.dim();
+    let j = code.dim();
     let x = code.operand(IeeeFp32, Access::Read, [i, j]);
     let y = code.operand(IeeeFp32, Access::Read, [i, j]);
     let [weight, bias] = [(); 2].map(|()| code.operand(IeeeFp32, Access::Read, [j]));
@@ -31,8 +32,10 @@ fn program(reduced: ReduceOp) -> Program {
             code.reduce(ReduceOp::Sum, s, squares);
         });
         code.each_parallel(j, 512, |code| {
-            let (tile, y) = (code.load(x), code.load(y));
-            let (weight, bias) = (code.load(weight), code.load(bias));
+            let tile = code.load(x);
+            let y = code.load(y);
+            let weight = code.load(weight);
+            let bias = code.load(bias);
             change(code, BinaryOp::Sub, tile, r);
             change(code, BinaryOp::Mul, tile, s);
             change(code, BinaryOp::Mul, tile, weight);
@@ -56,7 +59,7 @@ fn number(row: usize, column: usize) -> f32 {
     }
 }
 
-/// What the program makes of some rows.
+/// Result of the program for some rows.
 fn result(program: &Program, rows: &[usize], columns: usize) -> Vec<Vec<u32>> {
     let mut bed = Bed::with_threads(2);
     let code = bed.put_code(program);

@@ -1,4 +1,4 @@
-//! What launches would take on a real card.
+//! Modelled times of launches on a real card.
 
 use spyre_artifact::{Access, Lane, ProgramBuilder};
 use spyre_hal::Hardware;
@@ -36,7 +36,9 @@ fn modelled_time_is_that_of_the_sticks() {
 #[test]
 fn modelled_products_count_every_tile() {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
     let a = code.operand(IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(IeeeFp16, Access::Read, [k, n]);
     let c = code.operand(IeeeFp16, Access::Write, [m, n]);

@@ -8,7 +8,7 @@ use spyre_numerics::DataFormat::{
 
 use crate::bed::{Bed, Tensor, entry};
 
-/// What the dims of a product are: of both sides, rows, columns, and two that are summed over.
+/// Dims of a product: of both sides, rows, columns, and two that are summed over.
 const BATCH: usize = 0;
 const ROWS: usize = 1;
 const COLUMNS: usize = 2;
@@ -19,7 +19,7 @@ const LEFT: [usize; 4] = [BATCH, ROWS, TERMS, MORE_TERMS];
 const RIGHT: [usize; 4] = [BATCH, TERMS, MORE_TERMS, COLUMNS];
 const RESULT: [usize; 3] = [BATCH, ROWS, COLUMNS];
 
-/// How a product is made.
+/// Instruction that makes a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Dot,
@@ -34,7 +34,7 @@ struct Case {
     dims: [u8; 5],
     extents: [usize; 5],
     tiles: [u32; 5],
-    /// Whether each side's storage has its dims in the opposite order.
+    /// True for a side whose storage has its dims in the opposite order.
     is_turned: [bool; 2],
 }
 
@@ -107,7 +107,8 @@ impl Case {
     }
 
     fn seen(&self, tensor: &Tensor, order: &[usize]) -> Tensor {
-        let (mut strides, mut stride) = ([0; 8], 1);
+        let mut strides = [0; 8];
+        let mut stride = 1;
         for &dim in order.iter().rev() {
             strides[usize::from(self.dims[dim])] = stride;
             stride *= self.extents[dim] as i64;
@@ -119,7 +120,8 @@ impl Case {
         let program = self.program();
         let mut bed = Bed::new();
         let code = bed.put_code(&program);
-        let (a, b) = (self.side(&mut bed, LEFT, 0), self.side(&mut bed, RIGHT, 1));
+        let a = self.side(&mut bed, LEFT, 0);
+        let b = self.side(&mut bed, RIGHT, 1);
         let [batches, rows, columns, terms, more] = self.extents;
         let c = bed.tensor(&[batches, rows, columns], result_format(self.lane), |_| 77.0);
         let mut extents = [0; 5];
@@ -209,7 +211,9 @@ fn products_of_tensors_are_sums_over_one_dim() {
 /// Rows of k times columns that lie along k, as a linear layer has them.
 fn check_linear([rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
     let a = code.operand(IeeeFp32, Access::Read, [m, k]);
     let b = code.operand(IeeeFp32, Access::Read, [n, k]);
     let c = code.operand(IeeeFp32, Access::Write, [m, n]);
@@ -228,7 +232,8 @@ fn check_linear([rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
     let a = bed.tensor(&[rows, terms], IeeeFp32, |at| left(at / terms, at % terms));
     let b = bed.tensor(&[columns, terms], IeeeFp32, |at| right(at / terms, at % terms));
     let c = bed.tensor(&[rows, columns], IeeeFp32, |_| 77.0);
-    let (long, wide) = (terms as i64, columns as i64);
+    let long = terms as i64;
+    let wide = columns as i64;
     let tensors = [a.seen(0, &[long, 0, 1]), b.seen(0, &[0, long, 1]), c.seen(0, &[wide, 1, 0])];
     let extents = [rows, columns, terms].map(|extent| extent as u64);
     let instance = bed.put_program(&entry(code, &program, &tensors, &extents, &[]).encode());

@@ -1,4 +1,4 @@
-//! What is refused or ended, and that nothing is lost by it.
+//! Programs that are refused or ended: nothing is lost by it.
 
 use spyre_artifact::{Access, BinaryOp, Lane, ProgramBuilder};
 use spyre_hal::{DeviceRange, Fault, Hardware, Severity, Token};
@@ -69,7 +69,7 @@ fn what_lies_outside_an_operands_limit_is_not_touched() {
 }
 
 #[test]
-fn an_operand_that_nobody_filled_is_named() {
+fn an_operand_that_is_not_filled_is_named() {
     let mut bed = Bed::new();
     let program = addition(IeeeFp32);
     let code = bed.put_code(&program);
@@ -128,7 +128,8 @@ fn absurd_extents_are_refused_before_anything_runs() {
 #[test]
 fn an_abort_ends_a_program_between_two_tiles() {
     let mut code = ProgramBuilder::new();
-    let (i, j) = (code.dim(), code.dim());
+    let i = code.dim();
+    let j = code.dim();
     code.each(i, 1, |code| {
         code.each(j, 1, |code| {
             code.constant(Lane::F32, [i, j], 1.0);

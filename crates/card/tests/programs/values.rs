@@ -119,7 +119,8 @@ fn tensor<T: Number>(bed: &mut Bed, values: &[T]) -> Tensor {
 /// The elements of a tensor; what lies between and around them must be as it was.
 fn elements<T: Number>(bed: &Bed, tensor: &Tensor, count: usize, before: &[u8]) -> Vec<T> {
     let width = T::FORMAT.element_bytes().expect("whole bytes");
-    let (mut before, mut after) = (before.to_vec(), bed.surroundings(tensor));
+    let mut before = before.to_vec();
+    let mut after = bed.surroundings(tensor);
     let found = (0..count).map(|element| {
         let at = 128 + tensor.layout.device_byte(element).expect("it has a place");
         let value = T::from_bytes(&after[at..at + width]);
@@ -132,7 +133,7 @@ fn elements<T: Number>(bed: &Bed, tensor: &Tensor, count: usize, before: &[u8]) 
     found
 }
 
-/// What a program makes of up to two lists, element by element, in tiles that fit no stick.
+/// Result of a program for up to two lists, element by element, in tiles that fit no stick.
 pub(crate) fn computed<T: Number, U: Number>(
     inputs: &[&[T]],
     act: impl FnOnce(&mut ProgramBuilder, &[Register]) -> Register,
@@ -165,7 +166,8 @@ pub(crate) fn computed<T: Number, U: Number>(
 fn assert_same<T: Number, U: Number>(what: &str, inputs: &[&[T]], found: &[U], expected: &[U]) {
     for at in 0..expected.len() {
         let given: Vec<T> = inputs.iter().map(|list| list[at]).collect();
-        let (found, expected) = (found[at], expected[at]);
+        let found = found[at];
+        let expected = expected[at];
         assert!(found.is_same(expected), "{what} of {given:?}: {found:?}, not {expected:?}");
     }
 }
@@ -329,9 +331,10 @@ fn binary_operations_do_what_plain_rust_does() {
     check_binary(BinaryOp::Xor, &[0, 1], truth(|a, b| a != b));
 }
 
-/// In wide integers, cut to 64 bits; `None` where the card has a fault.
+/// Result in wide integers, cut to 64 bits; `None` where the card has a fault.
 fn whole(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
-    let (x, y) = (i128::from(a), i128::from(b));
+    let x = i128::from(a);
+    let y = i128::from(b);
     let wide = match op {
         BinaryOp::Add => x + y,
         BinaryOp::Sub => x - y,
@@ -363,7 +366,7 @@ fn floor_quotient(x: i128, y: i128) -> Option<i128> {
     Some(towards_zero - i128::from(x % y != 0 && (x < 0) != (y < 0)))
 }
 
-/// By the rules of signs for negative exponents, else by squaring residues modulo 2^64.
+/// Power, by the rules of signs for negative exponents, else by squaring residues modulo 2^64.
 fn power(base: i64, exponent: i64) -> i64 {
     if exponent < 0 {
         return match base {
@@ -416,7 +419,8 @@ fn reduced<T: Number>(
     first: impl Fn(&mut ProgramBuilder, spyre_artifact::Dim) -> Register,
 ) -> Vec<T> {
     let mut code = ProgramBuilder::new();
-    let (row, column) = (code.dim(), code.dim());
+    let row = code.dim();
+    let column = code.dim();
     let x = code.operand(T::FORMAT, Access::Read, [row, column]);
     let y = code.operand(T::FORMAT, Access::Write, [row]);
     code.each_parallel(row, 2, |code| {
@@ -529,7 +533,9 @@ fn reductions_do_what_plain_rust_does() {
 /// A product and what is made of it, over enough elements for several threads.
 fn large_program() -> Program {
     let mut code = ProgramBuilder::new();
-    let (m, n, k) = (code.dim(), code.dim(), code.dim());
+    let m = code.dim();
+    let n = code.dim();
+    let k = code.dim();
     let a = code.operand(IeeeFp16, Access::Read, [m, k]);
     let b = code.operand(IeeeFp16, Access::Read, [k, n]);
     let c = code.operand(IeeeFp32, Access::Write, [m, n]);
@@ -550,7 +556,9 @@ fn large_program() -> Program {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let (rows, columns, terms) = (200, 230, 130);
+    let rows = 200;
+    let columns = 230;
+    let terms = 130;
     let program = large_program();
     let results = [1, 2, 3].map(|threads| {
         let mut bed = Bed::with_threads(threads);

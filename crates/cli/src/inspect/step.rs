@@ -40,7 +40,8 @@ struct WordRun {
 
 impl StepReport {
     pub(super) fn new(plan: &CompilerOutput, at: usize) -> Self {
-        let (step, metadata) = (&plan.steps[at], &plan.correction_metadata[at]);
+        let step = &plan.steps[at];
+        let metadata = &plan.correction_metadata[at];
         let operands = plan.program(step.compute).map_or(&[][..], |program| program.operands());
         let operands = operands.iter().zip(&step.bindings).enumerate();
         let operand = |(nth, (operand, binding)): (usize, (&OperandType, &Binding))| {
@@ -101,7 +102,8 @@ fn runs(words: &[CorrectionWord]) -> Vec<WordRun> {
     let mut runs = Vec::new();
     let mut word = 0;
     for run in words.chunk_by(|left, right| follows(*left, *right)) {
-        let (first, last) = (run[0].to_string(), run[run.len() - 1].to_string());
+        let first = run[0].to_string();
+        let last = run[run.len() - 1].to_string();
         runs.push(WordRun { word, words: run.len(), first, last });
         word += run.len();
     }

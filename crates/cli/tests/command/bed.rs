@@ -11,7 +11,7 @@ pub(crate) struct Bed {
     folder: PathBuf,
 }
 
-/// What a command said, and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) out: String,
@@ -58,7 +58,7 @@ impl Bed {
         Said::of(&self.command(arguments).output().expect("it starts"))
     }
 
-    /// What a command says that must work, and must complain of nothing.
+    /// Returns the output of a command that must work, and must complain of nothing.
     pub(crate) fn fine(&self, arguments: &str) -> String {
         let said = self.run(arguments);
         assert_eq!((said.code, &*said.errors), (Some(0), ""), "{arguments}: {said:?}");
@@ -70,7 +70,7 @@ impl Bed {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments}: {error}: {text}"))
     }
 
-    /// What a command that must fail says of it, on one line.
+    /// Returns the error of a command that must fail, on one line.
     pub(crate) fn refusal(&self, arguments: &str) -> String {
         let said = self.run(arguments);
         assert_eq!((said.code, &*said.out), (Some(1), ""), "{arguments}: {said:?}");
@@ -96,7 +96,7 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder); // which is in the way of nobody
+        let _ = std::fs::remove_dir_all(&self.folder); // a folder that stays does no harm
     }
 }
 

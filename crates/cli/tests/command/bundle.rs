@@ -8,13 +8,13 @@ use crate::bed::Bed;
 #[test]
 fn a_bundle_has_the_common_kernels_and_is_the_same_each_time() {
     let bed = Bed::new();
-    let told = bed.json("bundle first");
+    let report = bed.json("bundle first");
     bed.fine("bundle second");
     let bytes = fs::read(bed.path("first")).expect("it was written");
     assert_eq!(bytes, fs::read(bed.path("second")).expect("it was written"));
 
     let bundle = Bundle::new(bytes).expect("a bundle");
-    assert_eq!(told["plans"], bundle.len());
+    assert_eq!(report["plans"], bundle.len());
     let cache = PlanCache::new(CacheSettings::in_memory()).with_bundle(bundle);
     for text in spyre::aten::common_kernels() {
         let kernel: Kernel = text.parse().expect("a kernel");

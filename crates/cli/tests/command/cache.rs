@@ -21,12 +21,12 @@ fn kernels_that_are_run_are_kept_and_found() {
     bed.fine("run double.ir --fill random --shape i=100 --profile card");
     let kept = bed.json("cache list");
     let plans = kept["plans"].as_array().expect("plans");
-    let told: Vec<_> = plans
+    let listed: Vec<_> = plans
         .iter()
         .map(|plan| (plan["kernel"].as_str(), plan["profile"].as_str(), plan["hits"].as_u64()))
         .collect();
-    assert!(told.contains(&(Some("double"), Some("open"), Some(2))), "{told:?}");
-    assert!(told.contains(&(Some("double"), Some("card"), Some(0))), "{told:?}");
+    assert!(listed.contains(&(Some("double"), Some("open"), Some(2))), "{listed:?}");
+    assert!(listed.contains(&(Some("double"), Some("card"), Some(0))), "{listed:?}");
     assert!(plans.iter().all(|plan| plan["is_current"] == true));
 }
 

@@ -37,7 +37,8 @@ fn parts(page: &str) -> Vec<Part> {
                 parts.push(Part::Text(line.to_owned()));
             }
             _ if is_console && line.starts_with("$ ") => {
-                let (command, shown) = (line[2..].to_owned(), Vec::new());
+                let command = line[2..].to_owned();
+                let shown = Vec::new();
                 parts.push(Part::Example(Example { command, shown }));
             }
             Some(Part::Example(example)) if is_console => example.shown.push(line.to_owned()),
@@ -47,7 +48,7 @@ fn parts(page: &str) -> Vec<Part> {
     parts
 }
 
-/// What a command says, errors behind the rest.
+/// Lines that a command prints, errors behind the rest.
 fn run(bed: &Bed, command: &str) -> Vec<String> {
     let mut words = command.split_whitespace().peekable();
     let mut variables = Vec::new();
@@ -82,7 +83,7 @@ fn settled(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a command said what the page shows; a line of dots stands for any number of lines.
+/// Returns true if a command said what the page shows. A line of dots stands for any number of lines.
 fn agrees(shown: &[String], said: &[String]) -> bool {
     match (shown, said) {
         ([], []) => true,
@@ -101,7 +102,8 @@ fn the_page_shows_what_commands_say() {
     let bed = bed();
     let text = std::fs::read_to_string(page()).expect("the page");
     let is_blessed = std::env::var_os("BLESS").is_some();
-    let (mut page_now, mut examples) = (String::new(), 0);
+    let mut page_now = String::new();
+    let mut examples = 0;
     for part in parts(&text) {
         let example = match part {
             Part::Text(line) => {

@@ -66,7 +66,9 @@ fn safetensors_are_taken_by_their_names() -> Done {
     let (a, b) = matmul_inputs();
     let bytes =
         |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
-    let (a_bytes, b_bytes, other) = (bytes(&a), bytes(&b), vec![0; 4]);
+    let a_bytes = bytes(&a);
+    let b_bytes = bytes(&b);
+    let other = vec![0; 4];
     let views = [
         ("b", TensorView::new(Dtype::F32, vec![100, 90], &b_bytes)?),
         ("unrelated", TensorView::new(Dtype::F32, vec![1], &other)?),
@@ -152,7 +154,8 @@ fn tensors_that_are_read_and_written_start_anew_with_each_launch() -> Done {
     use spyre::artifact::{Access, ExpectedSize, ProgramBuilder, Role, TensorMetadata, UnaryOp};
     use spyre::numerics::DataFormat::IeeeFp32;
     let mut code = ProgramBuilder::new();
-    let (n, scale) = (code.dim(), code.scalar_word());
+    let n = code.dim();
+    let scale = code.scalar_word();
     let x = code.operand(IeeeFp32, Access::Both, [n]);
     code.each_parallel(n, 64, |code| {
         let tile = code.load(x);

@@ -69,10 +69,12 @@ fn perfetto_is_chosen_by_name_or_by_format() {
         assert_eq!(json["format"], "perfetto");
         let bytes = bed.read("t.pftrace");
         // Packets, each with its length: 1 is the field, 2 its type.
-        let (mut at, mut packets) = (0, 0);
+        let mut at = 0;
+        let mut packets = 0;
         while at < bytes.len() {
             assert_eq!(bytes[at], 1 << 3 | 2);
-            let (mut length, mut shift) = (0, 0);
+            let mut length = 0;
+            let mut shift = 0;
             loop {
                 at += 1;
                 length |= usize::from(bytes[at] & 0x7f) << shift;

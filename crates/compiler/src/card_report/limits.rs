@@ -1,4 +1,4 @@
-//! How much a card takes.
+//! Limits of a card.
 
 use spyre_numerics::{DType, DataFormat, Profile, STICK_BYTES};
 
@@ -9,18 +9,19 @@ use crate::{DimId, DimSet, Expression, Kernel, Operand};
 pub(super) const RANK: usize = 6;
 /// Segments of a job that hold data, one for each tensor.
 pub(super) const SEGMENTS: usize = 7;
-/// What a core addresses of one tensor.
+/// Bytes of one tensor that a core addresses.
 pub(super) const SPAN_BYTES: u64 = 256 << 20;
-/// What a core's scratchpad holds: 2 MiB, of which the back end keeps a fifth.
+/// Bytes that a core's scratchpad holds: 2 MiB, of which the back end keeps a fifth.
 pub(super) const SCRATCHPAD_BYTES: u64 = 1_677_721;
 const CORES: u64 = 32;
 
-/// What tensors are, whatever they measure.
+/// Notes on tensors that hold for all extents: dtypes, ranks and the number of tensors.
 pub(super) fn of_operands(kernel: &Kernel) -> Vec<CardNote> {
     let mut notes = Vec::new();
     for operand in kernel.operands() {
         let name = || operand.name.clone();
-        let (dtype, rank) = (operand.dtype, operand.dims.len());
+        let dtype = operand.dtype;
+        let rank = operand.dims.len();
         match Profile::Card.device_format(dtype) {
             DataFormat::Invalid => notes.push(CardNote::DType { operand: name(), dtype }),
             // 16-bit floats have other bits there, and about as many.
@@ -40,7 +41,7 @@ pub(super) fn of_operands(kernel: &Kernel) -> Vec<CardNote> {
     notes
 }
 
-/// What would be too large. Dims without an extent are taken to be small.
+/// Notes on what would be too large. Dims without an extent are taken to be small.
 pub(super) fn of_extents(kernel: &Kernel, extents: &[(&str, u64)]) -> Vec<CardNote> {
     let extent = |dim: DimId| {
         let known = extents.iter().find(|(name, _)| *name == kernel.dim_name(dim));

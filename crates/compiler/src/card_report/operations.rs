@@ -1,4 +1,4 @@
-//! Which operations a card has.
+//! Operations that a card has.
 
 use std::collections::HashSet;
 
@@ -9,18 +9,18 @@ use super::CardNote;
 use crate::matrix_product::MatrixProduct;
 use crate::{Expression, Kernel, Stick, StoreMode, Value, ValueId};
 
-/// How the card, or a front end, does an operation.
+/// Support of an operation by the card, or by a front end.
 #[derive(Clone, Copy)]
 enum Support {
-    /// For 16-bit floats, and for 32-bit ones.
+    /// The card does it for 16-bit floats, and for 32-bit ones.
     Both,
-    /// For 16-bit floats; the host does it for others.
+    /// The card does it for 16-bit floats, the host for others.
     Half,
-    /// For 16-bit floats; others by others.
+    /// The card does it for 16-bit floats. For others, it is made from other operations.
     HalfOrMade(&'static str),
-    /// By others.
+    /// It is made from other operations.
     Made(&'static str),
-    /// By the host.
+    /// The host does it.
     Host,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn of(kernel: &Kernel) -> Vec<CardNote> {
 
 struct Finder<'a> {
     kernel: &'a Kernel,
-    /// Which values are 32-bit floats.
+    /// True for each value that is a 32-bit float.
     single: Vec<bool>,
 }
 
@@ -121,9 +121,10 @@ impl Finder<'_> {
         let Expression::Reduce(_, over, source) = known.expression else { return Vec::new() };
         if MatrixProduct::find(self.kernel, &known.expression).is_some() {
             let name = || "matrix product".to_owned();
-            return match is_single {
-                true => vec![CardNote::SinglePrecision { operation: name() }],
-                false => Vec::new(),
+            return if is_single {
+                vec![CardNote::SinglePrecision { operation: name() }]
+            } else {
+                Vec::new()
             };
         }
         let support = match op {
@@ -142,7 +143,7 @@ impl Finder<'_> {
         notes
     }
 
-    /// Along which dim the sticks of what a reduction goes over run: those of its widest tensor.
+    /// Returns the dim along which the sticks of what a reduction goes over run: those of its widest tensor.
     fn stick_of(&self, reduction: ValueId) -> Option<Stick> {
         let mut rest = vec![reduction];
         let mut widest = None;
@@ -237,7 +238,7 @@ fn binary(op: BinaryOp, lane: Lane) -> Support {
     }
 }
 
-/// Whether each value is a 32-bit float: it comes from one, and nothing rounded it since.
+/// Returns, for each value, true if it is a 32-bit float: it comes from one, and nothing rounded it since.
 fn single_precision(kernel: &Kernel) -> Vec<bool> {
     let mut single: Vec<bool> = Vec::new();
     for value in kernel.values() {

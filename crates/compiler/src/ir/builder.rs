@@ -78,7 +78,8 @@ impl KernelBuilder {
         self.check_name(name)?;
         lane_of(dtype)?;
         dims.iter().try_for_each(|&dim| self.check_dim(dim))?;
-        let (name, dims) = (self.take_name(name), dims.to_vec());
+        let name = self.take_name(name);
+        let dims = dims.to_vec();
         self.kernel.operands.push(Operand { name, role, dtype, dims });
         Ok(OperandId((self.kernel.operands.len() - 1) as u32))
     }
@@ -102,7 +103,7 @@ impl KernelBuilder {
         Ok(())
     }
 
-    /// The same number everywhere.
+    /// Adds a constant: one number everywhere.
     pub fn constant(&mut self, lane: Lane, value: Constant) -> Result<ValueId, Refusal> {
         if !value.fits(lane) {
             return Err(Refusal::Lane { operation: format!("{value:?}"), lane });
@@ -203,13 +204,13 @@ impl KernelBuilder {
         Ok(self.add(Expression::Select(condition, yes, no), lane, asked | span))
     }
 
-    /// From lane to lane.
+    /// Converts a value to another lane.
     pub fn convert(&mut self, lane: Lane, source: ValueId) -> Result<ValueId, Refusal> {
         let span = self.value(source)?.span;
         Ok(self.add(Expression::Convert(lane, source), lane, span))
     }
 
-    /// What a store as `dtype` and a load would give.
+    /// Rounds a value to what a store as `dtype` and a load would give.
     pub fn round(&mut self, dtype: DType, source: ValueId) -> Result<ValueId, Refusal> {
         let &Value { lane, span, .. } = self.value(source)?;
         if !lane.fits(dtype.host_format()) {
@@ -218,7 +219,7 @@ impl KernelBuilder {
         Ok(self.add(Expression::Round(dtype, source), lane, span))
     }
 
-    /// Over all coordinates along these dims.
+    /// Reduces a value over all coordinates along these dims.
     pub fn reduce(
         &mut self,
         op: ReduceOp,
@@ -233,7 +234,7 @@ impl KernelBuilder {
         Ok(self.add(Expression::Reduce(op, dims, source), lane, span.minus(dims)))
     }
 
-    /// Over the coordinates up to this one along a dim.
+    /// Scans a value: over the coordinates up to this one along a dim.
     pub fn scan(&mut self, op: ScanOp, dim: DimId, source: ValueId) -> Result<ValueId, Refusal> {
         let &Value { lane, span, .. } = self.value(source)?;
         if !op.takes(lane) {
@@ -289,7 +290,8 @@ impl KernelBuilder {
     /// A value for some places of a tensor.
     pub fn store_at(&mut self, store: Store) -> Result<(), Refusal> {
         let known = self.find(store.operand)?;
-        let (name, dtype) = (known.name.clone(), known.dtype);
+        let name = known.name.clone();
+        let dtype = known.dtype;
         if !known.role.is_written() {
             return Err(Refusal::NotWritten { operand: name });
         }
@@ -337,7 +339,7 @@ impl KernelBuilder {
         dims.into_iter().map(|dim| self.index(dim)).collect()
     }
 
-    /// What was made so far.
+    /// Returns the kernel as it is so far.
     pub(crate) fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -364,9 +366,11 @@ impl KernelBuilder {
         left: ValueId,
         right: ValueId,
     ) -> Result<(Lane, DimSet), Refusal> {
-        let (left, right) = (self.value(left)?, self.value(right)?);
+        let left = self.value(left)?;
+        let right = self.value(right)?;
         if left.lane != right.lane {
-            let (left, right) = (left.lane, right.lane);
+            let left = left.lane;
+            let right = right.lane;
             return Err(Refusal::Lanes { operation: operation.to_owned(), left, right });
         }
         Ok((left.lane, left.span | right.span))
@@ -379,7 +383,8 @@ impl KernelBuilder {
 
     fn check_axes(&self, operand: OperandId, axes: &[ValueId]) -> Result<DimSet, Refusal> {
         let known = self.find(operand)?;
-        let (expected, given) = (known.dims.len(), axes.len());
+        let expected = known.dims.len();
+        let given = axes.len();
         if expected != given {
             let operand = known.name.clone();
             return Err(Refusal::AxisCount { operand, expected, given });
@@ -411,9 +416,10 @@ impl KernelBuilder {
     }
 
     fn check_dim(&self, dim: DimId) -> Result<(), Refusal> {
-        match usize::from(dim.0) < self.kernel.dims.len() {
-            true => Ok(()),
-            false => Err(Refusal::Foreign { name: "dim", number: dim.0.into() }),
+        if usize::from(dim.0) < self.kernel.dims.len() {
+            Ok(())
+        } else {
+            Err(Refusal::Foreign { name: "dim", number: dim.0.into() })
         }
     }
 
@@ -421,20 +427,21 @@ impl KernelBuilder {
         if !is_name(name) {
             return Err(Refusal::BadName { name: name.to_owned() });
         }
-        match self.names.contains(name) {
-            true => Err(Refusal::NameTaken { name: name.to_owned() }),
-            false => Ok(()),
+        if self.names.contains(name) {
+            Err(Refusal::NameTaken { name: name.to_owned() })
+        } else {
+            Ok(())
         }
     }
 
-    /// From now on, nothing else is called so.
+    /// Reserves a name: nothing else is called so from now on.
     fn take_name(&mut self, name: &str) -> String {
         self.names.insert(name.to_owned());
         name.to_owned()
     }
 }
 
-/// What the text form calls a sort.
+/// Returns the name of a sort in the text form.
 pub(crate) fn sort_name(op: OrderOp) -> &'static str {
     match op {
         OrderOp::Descending => "sort_descending",

@@ -17,19 +17,19 @@ pub struct DimId(pub u8);
 pub struct DimSet(u32);
 
 impl DimSet {
-    /// How many dims a kernel may have.
+    /// Largest number of dims that a kernel may have.
     pub const MOST: usize = 32;
 
     /// No dims: one value.
     pub const NONE: Self = Self(0);
 
-    /// The same set and this dim.
+    /// Returns the set with this dim.
     #[must_use]
     pub fn with(self, dim: DimId) -> Self {
         Self(self.0 | 1_u32.checked_shl(dim.0.into()).unwrap_or(0))
     }
 
-    /// The same set but for this dim.
+    /// Returns the set without this dim.
     #[must_use]
     pub fn without(self, dim: DimId) -> Self {
         Self(self.0 & !Self::NONE.with(dim).0)
@@ -41,22 +41,22 @@ impl DimSet {
         Self(self.0 & !other.0)
     }
 
-    /// Whether this dim is in it.
+    /// Returns true if this dim is in it.
     pub fn contains(self, dim: DimId) -> bool {
         self.0 & Self::NONE.with(dim).0 != 0
     }
 
-    /// Whether `other` has all of its dims.
+    /// Returns true if `other` has all of its dims.
     pub fn is_inside(self, other: Self) -> bool {
         self.minus(other) == Self::NONE
     }
 
-    /// Whether some dim is in both.
+    /// Returns true if some dim is in both.
     pub fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether it has no dims.
+    /// Returns true if it has no dims.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -13,15 +13,15 @@ pub struct OperandId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScalarId(pub u32);
 
-/// What an expression gives.
+/// Result of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
-/// How a value is made from others. All values that it names come before it.
+/// Computation of a value from others. All values that it names come before it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Expression {
-    /// The same everywhere.
+    /// One number everywhere.
     Constant(Constant),
     /// Given at launch.
     Scalar(ScalarId),
@@ -31,11 +31,11 @@ pub enum Expression {
     Size(DimId),
     /// The element at these coordinates. Past either end it is a data fault, or the other value.
     Load {
-        /// Which tensor.
+        /// Tensor that is loaded from.
         operand: OperandId,
         /// An `i64` for each of its dims.
         axes: Vec<ValueId>,
-        /// What there is outside of it.
+        /// Value outside of the tensor.
         otherwise: Option<ValueId>,
     },
     /// One value in, one out.
@@ -46,13 +46,13 @@ pub enum Expression {
     Compare(CompareOp, ValueId, ValueId),
     /// The second where the first is true, the third elsewhere.
     Select(ValueId, ValueId, ValueId),
-    /// From lane to lane, as PyTorch casts.
+    /// Conversion from lane to lane, as PyTorch casts.
     Convert(Lane, ValueId),
-    /// What a store as `dtype` and a load would give.
+    /// Rounding to what a store as `dtype` and a load would give.
     Round(DType, ValueId),
-    /// Over all coordinates along these dims.
+    /// Reduction over all coordinates along these dims.
     Reduce(ReduceOp, DimSet, ValueId),
-    /// Over the coordinates up to this one along a dim.
+    /// Scan over the coordinates up to this one along a dim.
     Scan(ScanOp, DimId, ValueId),
     /// A coordinate along a dim.
     Seek(Seek, DimId, ValueId),
@@ -61,7 +61,7 @@ pub enum Expression {
     /// 32 random bits: one of the four words of Philox 4x32-10 with the seed as its key and the
     /// index and the offset as its counter.
     Random {
-        /// Which of the words.
+        /// Number of the word among the four.
         word: u8,
         /// All 64 bits of the key.
         seed: ValueId,
@@ -72,7 +72,7 @@ pub enum Expression {
     },
 }
 
-/// Which coordinate is sought.
+/// Coordinate that is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Seek {
@@ -80,9 +80,9 @@ pub enum Seek {
     ArgMin,
     /// The first of the largest; NaN is larger than everything.
     ArgMax,
-    /// Of the n-th smallest; equal ones in their order, NaN last.
+    /// The coordinate of the n-th smallest; equal ones in their order, NaN last.
     Order,
-    /// Of the n-th largest; equal ones in their order, NaN first.
+    /// The coordinate of the n-th largest; equal ones in their order, NaN first.
     OrderDescending,
 }
 
@@ -100,7 +100,7 @@ impl Seek {
         }
     }
 
-    /// Which place it is, if it is one for all coordinates along the dim.
+    /// Returns the operation, if it seeks one place for all coordinates along the dim.
     pub fn place(self) -> Option<SeekOp> {
         match self {
             Self::ArgMin => Some(SeekOp::ArgMin),
@@ -109,7 +109,7 @@ impl Seek {
         }
     }
 
-    /// Which order it is of, if it is one for each coordinate.
+    /// Returns the order, if there is a place for each coordinate along the dim.
     pub fn order(self) -> Option<OrderOp> {
         match self {
             Self::Order => Some(OrderOp::Ascending),
@@ -118,7 +118,7 @@ impl Seek {
         }
     }
 
-    /// Whether there is one for all coordinates along the dim, not one for each.
+    /// Returns true if there is one place for all coordinates along the dim, not one for each.
     pub fn is_reduction(self) -> bool {
         self.place().is_some()
     }

@@ -66,9 +66,10 @@ pub(super) fn binary(op: BinaryOp) -> Option<fn(f64, f64) -> f64> {
 
 /// The larger one and what the other one adds, which depends on how far they are apart.
 fn log_add(a: f64, b: f64, added: fn(f64) -> f64) -> f64 {
-    match a == b && a.is_infinite() || a.is_nan() || b.is_nan() {
-        true => a + b,
-        false => a.max(b) + added(-(a - b).abs()),
+    if a == b && a.is_infinite() || a.is_nan() || b.is_nan() {
+        a + b
+    } else {
+        a.max(b) + added(-(a - b).abs())
     }
 }
 

@@ -1,7 +1,7 @@
 //! A kernel carried out element by element.
 
-mod along;
 mod philox;
+mod scans;
 
 use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
@@ -13,15 +13,15 @@ use super::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
 /// A tensor, row by row, in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// What its elements are.
+    /// Dtype of its elements.
     pub dtype: DType,
-    /// How long it is along each dimension.
+    /// Length along each dimension.
     pub shape: Vec<usize>,
     /// Its elements, each one that `dtype` has.
     pub elements: Vec<Constant>,
 }
 
-/// Why a kernel cannot be carried out.
+/// Reason why a kernel cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -95,13 +95,14 @@ impl Kernel {
         self.check_given(extents, scalars, arrays)?;
         // Outputs are not loaded, and what is loaded is read before anything is stored.
         let inputs = arrays.to_vec();
-        let mut desk = Desk { kernel: self, extents, scalars, arrays: &inputs, made: Vec::new() };
+        let mut evaluation =
+            Evaluation { kernel: self, extents, scalars, arrays: &inputs, made: Vec::new() };
         for at in 0..self.values().len() {
-            let made = desk.make(ValueId(at as u32))?;
-            desk.made.push(made);
+            let made = evaluation.make(ValueId(at as u32))?;
+            evaluation.made.push(made);
         }
         for store in self.stores() {
-            desk.store(store, &mut arrays[store.operand.0 as usize])?;
+            evaluation.store(store, &mut arrays[store.operand.0 as usize])?;
         }
         Ok(())
     }
@@ -132,7 +133,8 @@ impl Kernel {
                 return Err(InterpretError::Shape { operand: name(), expected, given });
             }
             if operand.dtype != array.dtype {
-                let (expected, given) = (operand.dtype, array.dtype);
+                let expected = operand.dtype;
+                let given = array.dtype;
                 return Err(InterpretError::DType { operand: name(), expected, given });
             }
         }
@@ -140,8 +142,8 @@ impl Kernel {
     }
 }
 
-/// What has been made of a kernel's values.
-struct Desk<'a> {
+/// Values of a kernel that are computed so far, and what they are computed from.
+struct Evaluation<'a> {
     kernel: &'a Kernel,
     extents: &'a [usize],
     scalars: &'a [Constant],
@@ -153,11 +155,12 @@ struct Desk<'a> {
 /// A coordinate along each of the kernel's dims.
 type Point = [usize; DimSet::MOST];
 
-impl Desk<'_> {
+impl Evaluation<'_> {
     fn make(&self, value: ValueId) -> Result<Vec<Constant>, InterpretError> {
         let kernel = self.kernel;
         let known = kernel.value(value);
-        let (lane, span) = (known.lane, known.span);
+        let lane = known.lane;
+        let span = known.span;
         let each = |element: &dyn Fn(&Point) -> Result<Constant, InterpretError>| {
             self.points(span).iter().map(element).collect::<Result<Vec<_>, _>>()
         };
@@ -246,7 +249,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Where in a tensor's elements the coordinates are.
+    /// Returns the index of the element at these coordinates, among a tensor's elements.
     fn element(
         &self,
         operand: OperandId,
@@ -277,7 +280,7 @@ impl Desk<'_> {
         self.made[value.0 as usize][self.place(span, point)]
     }
 
-    /// Where a point is among all points of a span.
+    /// Returns the index of a point among all points of a span.
     fn place(&self, span: DimSet, point: &Point) -> usize {
         span.iter()
             .fold(0, |at, dim| at * self.extents[usize::from(dim.0)] + point[usize::from(dim.0)])
@@ -292,7 +295,8 @@ impl Desk<'_> {
     fn points_from(&self, span: DimSet, start: &Point) -> Vec<Point> {
         let mut points = vec![*start];
         for dim in span.iter() {
-            let (dim, extent) = (usize::from(dim.0), self.extents[usize::from(dim.0)]);
+            let dim = usize::from(dim.0);
+            let extent = self.extents[dim];
             let along = |point: Point| {
                 (0..extent).map(move |at| {
                     let mut point = point;

@@ -3,8 +3,8 @@ use spyre_numerics::DType;
 
 use super::{DimId, DimSet, Expression, OperandId, ScalarId, ValueId};
 
-/// What is computed for every place of some tensors. [`KernelBuilder`](super::KernelBuilder) makes
-/// one, or its text does; either way it is checked:
+/// Computation for every place of some tensors. [`KernelBuilder`](super::KernelBuilder) makes one, or
+/// its text does; either way it is checked:
 ///
 /// 1. Names are used once, of dims, operands, scalars and values alike.
 /// 2. Values come after what they are made from, and their lanes are what the operation takes.
@@ -24,17 +24,17 @@ pub struct Kernel {
 /// A tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// What the text calls it.
+    /// Name in the text.
     pub name: String,
-    /// What is done with it.
+    /// Accesses that the kernel may make.
     pub role: Role,
-    /// What its elements are.
+    /// Dtype of its elements.
     pub dtype: DType,
-    /// How long it is along each of its dimensions.
+    /// Dims whose extents are its lengths along each of its dimensions.
     pub dims: Vec<DimId>,
 }
 
-/// What is done with a tensor.
+/// Accesses of a kernel to a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// It is read.
@@ -48,41 +48,41 @@ pub enum Role {
 /// A number that a launch is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
-    /// What the text calls it.
+    /// Name in the text.
     pub name: String,
-    /// What it is.
+    /// Lane of the number.
     pub lane: Lane,
 }
 
-/// What an expression gives.
+/// Result of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// How it is made.
+    /// Expression that computes it.
     pub expression: Expression,
-    /// What it is.
+    /// Lane of its elements.
     pub lane: Lane,
     /// The dims along which it differs.
     pub span: DimSet,
-    /// What the text calls it, if anything.
+    /// Name in the text, if it has one.
     pub name: Option<String>,
 }
 
 /// A value's way into a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// Which tensor.
+    /// Tensor that is stored to.
     pub operand: OperandId,
     /// An `i64` for each of its dims. Past either end is a data fault.
     pub axes: Vec<ValueId>,
-    /// What is stored.
+    /// Value that is stored.
     pub value: ValueId,
-    /// What becomes of what is there.
+    /// Combination with the element that is there.
     pub mode: StoreMode,
-    /// Where it is stored at all.
+    /// Condition under which the value is stored; without one, it always is.
     pub condition: Option<ValueId>,
 }
 
-/// What becomes of what is in a place when a value comes.
+/// Combination of a stored value with the element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreMode {
@@ -99,7 +99,7 @@ pub enum StoreMode {
 }
 
 impl Kernel {
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -149,7 +149,7 @@ impl Kernel {
         &self.scalars[scalar.0 as usize]
     }
 
-    /// Whether every element of a tensor is written, whatever was there.
+    /// Returns true if every element of a tensor is written, whatever was there.
     pub fn writes_all_of(&self, operand: OperandId) -> bool {
         let dims = &self.operand(operand).dims;
         self.operand(operand).role == Role::Out
@@ -180,12 +180,12 @@ impl Role {
         }
     }
 
-    /// Whether it may be loaded.
+    /// Returns true if it may be loaded.
     pub fn is_read(self) -> bool {
         self != Self::Out
     }
 
-    /// Whether it may be stored to.
+    /// Returns true if it may be stored to.
     pub fn is_written(self) -> bool {
         self != Self::In
     }
@@ -206,7 +206,7 @@ impl StoreMode {
         }
     }
 
-    /// How the value that comes is combined with the one that is there.
+    /// Returns the operation that combines a stored value with the element that is there.
     pub fn step(self) -> Option<BinaryOp> {
         match self {
             Self::Set => None,

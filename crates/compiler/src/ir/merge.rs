@@ -7,8 +7,8 @@ use spyre_artifact::Lane;
 use super::{Expression, Kernel, ValueId};
 
 impl Kernel {
-    /// The same kernel, where everybody who needs a value of several that are made alike has the
-    /// first one. The others are there still, and nobody needs them.
+    /// Returns the kernel with equal values merged: of several that are computed alike, all uses name
+    /// the first one. The others are there still, without uses.
     pub(crate) fn merged(&self) -> Self {
         let mut first: HashMap<(Expression, Lane), ValueId> = HashMap::new();
         let mut chosen: Vec<ValueId> = Vec::with_capacity(self.values.len());

@@ -2,7 +2,7 @@ use spyre_artifact::Lane;
 use spyre_numerics::DType;
 use thiserror::Error;
 
-/// Why something cannot be part of a kernel.
+/// Reason why something cannot be part of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

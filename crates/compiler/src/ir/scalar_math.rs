@@ -125,7 +125,7 @@ fn float_binary(op: BinaryOp, a: f64, b: f64) -> Option<f64> {
     })
 }
 
-/// What is left of a division downwards.
+/// Remainder of a division that rounds down.
 fn modulo(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
@@ -165,7 +165,8 @@ fn int_binary(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
     })
 }
 
-/// As torch has it: one over an integer is zero, but for one and minus one.
+/// Power of integers as PyTorch has it: with a negative exponent it is zero, but for bases of one and
+/// minus one.
 fn power(base: i64, exponent: i64) -> i64 {
     match (base, exponent) {
         (1, _) => 1,
@@ -178,7 +179,9 @@ fn power(base: i64, exponent: i64) -> i64 {
         }
         (_, ..0) => 0,
         _ => {
-            let (mut result, mut square, mut rest) = (1_i64, base, exponent);
+            let mut result = 1_i64;
+            let mut square = base;
+            let mut rest = exponent;
             while rest > 0 {
                 if rest % 2 == 1 {
                     result = result.wrapping_mul(square);
@@ -209,7 +212,7 @@ pub(super) fn compare(op: CompareOp, left: Constant, right: Constant) -> bool {
     }
 }
 
-/// From lane to lane, as PyTorch casts.
+/// Converts a number from lane to lane, as PyTorch casts.
 pub(super) fn convert(lane: Lane, source: Constant) -> Constant {
     match (lane, source) {
         (Lane::F32 | Lane::F64, Constant::Float(value)) => in_lane(lane, value),
@@ -225,13 +228,13 @@ pub(super) fn convert(lane: Lane, source: Constant) -> Constant {
     }
 }
 
-/// As x86 has it: what does not fit is the smallest number.
+/// Truncates as x86 does: a number that does not fit becomes the smallest one.
 fn truncated(value: f64) -> i64 {
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
     if fits { value as i64 } else { i64::MIN }
 }
 
-/// What a store as `dtype` and a load give.
+/// Returns what a store as `dtype` and a load give.
 pub(super) fn round(dtype: DType, lane: Lane, value: Constant) -> Option<Constant> {
     let scalar = match (lane, value) {
         (Lane::F32, Constant::Float(value)) => Scalar::Single(value as f32),
@@ -252,7 +255,7 @@ pub(super) fn round(dtype: DType, lane: Lane, value: Constant) -> Option<Constan
     })
 }
 
-/// What a reduction of nothing is.
+/// Result of a reduction of no elements.
 pub(crate) fn neutral(op: ReduceOp, lane: Lane) -> Option<Constant> {
     let is_float = lane.is_float();
     Some(match op {

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use spyre_numerics::Profile;
 
 use super::wanted::Wanted;
-use super::{Layouts, Restickify, Stick, Turned};
+use super::{Layouts, Restickified, Restickify, Stick};
 use crate::matrix_product::MatrixProduct;
 use crate::{DimSet, Expression, Kernel, OperandId, ValueId};
 
@@ -49,7 +49,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Values that are stored, or that such a value is made from. The products of a matrix product are
-    /// none: nobody ever has them.
+    /// none: they are never materialised.
     fn needed(&self) -> Vec<bool> {
         let mut needed = vec![false; self.kernel.values().len()];
         let stores = self.kernel.stores().iter();
@@ -72,7 +72,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// How a value lies, from how those lie that it is made from.
+    /// Finds the layout of a value, from the layouts of those that it is made from.
     fn value(&mut self, expression: &Expression, span: DimSet) -> Option<Stick> {
         if let Some(product) = MatrixProduct::find(self.kernel, expression) {
             let wanted = Wanted::new(product, |side| self.stick(side));
@@ -121,7 +121,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What meets in an operation lies alike: as needs the fewest turns, the first of several.
+    /// Gives the values that meet in an operation one layout: the one that needs the fewest turns, the
+    /// first of several.
     fn met(&mut self, sources: &[ValueId]) -> Option<Stick> {
         let all = || sources.iter().filter_map(|&source| Some((source, self.stick(source)?)));
         let turns =
@@ -135,7 +136,7 @@ impl<'a> Pass<'a> {
         Some(to)
     }
 
-    /// How a value must lie beside values with these sticks.
+    /// Returns the layout that a value must have beside values with these sticks.
     fn wanted(&self, value: ValueId, beside: Stick) -> Stick {
         match beside {
             Stick::Along(dim) if !self.kernel.value(value).span.contains(dim) => Stick::Sparse,
@@ -143,13 +144,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Has a value turned, if the card needs it and nobody had before.
+    /// Has a value turned, if the card needs it and it was not turned before.
     fn turn(&mut self, value: ValueId, to: Stick) {
         let Some(from) = self.stick(value) else { return };
-        let what = self.origin(value).map_or(Turned::Value(value), Turned::Operand);
+        let what = self.origin(value).map_or(Restickified::Value(value), Restickified::Operand);
         match what {
             _ if from != to => self.note(Restickify { what, from, to }),
-            Turned::Operand(operand) => self.used_as_they_lie.push(operand),
+            Restickified::Operand(operand) => self.used_as_they_lie.push(operand),
             _ => {}
         }
     }
@@ -182,7 +183,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// How outputs lie.
+    /// Returns the layouts of outputs.
     fn stores(&mut self) -> HashMap<OperandId, Stick> {
         let mut stored: HashMap<OperandId, Stick> = HashMap::new();
         for store in self.kernel.stores() {
@@ -197,7 +198,7 @@ impl<'a> Pass<'a> {
             let to = known.unwrap_or_else(|| self.kernel.default_stick(store.operand));
             self.turn(store.value, from);
             if to != from {
-                self.note(Restickify { what: Turned::Stored(store.operand), from, to });
+                self.note(Restickify { what: Restickified::Stored(store.operand), from, to });
             }
             stored.insert(store.operand, to);
         }

@@ -1,10 +1,10 @@
-//! Which side of a matrix product is the left one, and along which dims sticks must run.
+//! Sides of a matrix product: which one is left, and along which dims sticks must run.
 
 use super::Stick;
 use crate::matrix_product::MatrixProduct;
 use crate::{DimSet, ValueId};
 
-/// How both sides of a matrix product and its result must lie.
+/// Layouts that both sides of a matrix product and its result must have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) sides: [(ValueId, Stick); 2],

@@ -9,14 +9,14 @@ use spyre_artifact::{
 };
 
 use super::CompileError;
-use super::nest::{Nest, Stuck};
+use super::nest::{Blocked, Nest};
 use crate::{DimId, DimSet, Expression, Kernel, OperandId, Role, Store, StoreMode, ValueId};
 
 /// The program's dims: those of the kernel that tensors have, and those of axes that have one again.
 pub(super) struct Axes {
-    /// By dim of the kernel.
+    /// The program's dim for each dim of the kernel.
     pub(super) dims: [Option<Dim>; DimSet::MOST],
-    /// By operand and axis.
+    /// The program's dims for each operand, by axis.
     of_operands: Vec<Vec<Dim>>,
     /// The name of each, in order.
     pub(super) names: Vec<String>,
@@ -63,7 +63,7 @@ impl Axes {
         self.of_operand(operand).iter().map(|dim| self.names[dim.index()].as_str())
     }
 
-    /// Whether loops walk along this axis where the coordinate is this value.
+    /// Returns true if loops walk along this axis where the coordinate is this value.
     fn is_along(&self, kernel: &Kernel, operand: OperandId, axis: usize, at: ValueId) -> bool {
         let own = kernel.operand(operand).dims[axis];
         let is_first = self.dims[usize::from(own.0)] == Some(self.of_operand(operand)[axis]);
@@ -71,7 +71,7 @@ impl Axes {
     }
 }
 
-/// Whether all accesses of a tensor are at the coordinates of its own dims.
+/// Returns true if all accesses of a tensor are at the coordinates of its own dims.
 pub(super) fn is_walked_only(kernel: &Kernel, operand: OperandId) -> bool {
     let loads = kernel.values().iter().filter_map(|value| match &value.expression {
         Expression::Load { operand: of, axes, .. } if *of == operand => Some(axes),
@@ -82,24 +82,25 @@ pub(super) fn is_walked_only(kernel: &Kernel, operand: OperandId) -> bool {
     all.all(|axes| is_own(kernel, operand, axes))
 }
 
-/// Whether loops walk over a tensor where it is accessed at these coordinates: along a dim that it has
-/// twice, only if nobody goes elsewhere.
+/// Returns true if loops walk over a tensor where it is accessed at these coordinates. If it has a dim
+/// twice, no other access of it may be at other coordinates.
 pub(super) fn is_walked(kernel: &Kernel, operand: OperandId, axes: &[ValueId]) -> bool {
     let dims = &kernel.operand(operand).dims;
     let is_once = dims.iter().copied().collect::<DimSet>().iter().count() == dims.len();
     is_own(kernel, operand, axes) && (is_once || is_walked_only(kernel, operand))
 }
 
-/// Whether coordinates are those of the tensor's own dims.
+/// Returns true if coordinates are those of the tensor's own dims.
 fn is_own(kernel: &Kernel, operand: OperandId, axes: &[ValueId]) -> bool {
     let is_index =
         |(&axis, &dim): (&ValueId, &DimId)| kernel.value(axis).expression == Expression::Index(dim);
     axes.iter().zip(&kernel.operand(operand).dims).all(is_index)
 }
 
-/// Whether a value is made from elements that loops do not walk over.
+/// Returns true if a value is made from elements that loops do not walk over.
 pub(super) fn is_gathered(kernel: &Kernel, value: ValueId) -> bool {
-    let (mut seen, mut rest) = (HashSet::new(), vec![value]);
+    let mut seen = HashSet::new();
+    let mut rest = vec![value];
     while let Some(value) = rest.pop() {
         if !seen.insert(value) {
             continue;
@@ -115,7 +116,7 @@ pub(super) fn is_gathered(kernel: &Kernel, value: ValueId) -> bool {
     false
 }
 
-/// What a program does with a tensor.
+/// Returns the access of a program to a tensor.
 pub(super) fn access(kernel: &Kernel, operand: OperandId) -> Access {
     let combines = |store: &Store| store.operand == operand && store.mode != StoreMode::Set;
     match kernel.operand(operand).role {
@@ -139,7 +140,7 @@ pub(super) fn overtaken(kernel: &Kernel) -> Vec<ValueId> {
     (0..kernel.values().len() as u32).map(ValueId).filter(is_overtaken).collect()
 }
 
-/// Whether a store is more than that of a tile which loops walk over.
+/// Returns true if a store is more than that of a tile which loops walk over.
 pub(super) fn is_scatter(kernel: &Kernel, store: &Store) -> bool {
     let places = store.axes.iter().fold(DimSet::NONE, |all, &axis| all | kernel.value(axis).span);
     let is_many = !kernel.store_span(store).is_inside(places);
@@ -159,7 +160,7 @@ pub(super) fn meeting_dims(kernel: &Kernel, store: &Store) -> DimSet {
     kernel.store_span(store).minus(walked)
 }
 
-/// Whether two stores must not share loops: one would overtake the other.
+/// Returns true if two stores must not share loops: one would overtake the other.
 pub(super) fn must_follow(kernel: &Kernel, one: &Store, other: &Store) -> bool {
     one.operand == other.operand && (is_scatter(kernel, one) || is_scatter(kernel, other))
 }
@@ -170,14 +171,14 @@ impl Nest<'_> {
         &mut self,
         code: &mut ProgramBuilder,
         value: ValueId,
-    ) -> Result<Register, Stuck> {
+    ) -> Result<Register, Blocked> {
         let kernel = self.kernel;
         let known = kernel.value(value);
         let Expression::Load { operand, axes, otherwise } = &known.expression else {
             return Err(CompileError::Nest.into());
         };
         if self.stored.contains(operand) {
-            return Err(Stuck::Keep(value));
+            return Err(Blocked::NeedsIntermediate(value));
         }
         let source = self.operand(*operand).0;
         let at = self.coordinates(code, *operand, axes)?;
@@ -210,21 +211,22 @@ impl Nest<'_> {
         code: &mut ProgramBuilder,
         store: &Store,
         source: Register,
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), Blocked> {
         let target = self.operand(store.operand).0;
         let at = self.coordinates(code, store.operand, &store.axes)?;
         let mask = store.condition.map(|condition| self.value(code, condition)).transpose()?;
         let span = self.kernel.store_span(store);
-        let source = match self.kernel.value(store.value).span == span {
-            true => source,
-            false => self.widen(code, source, span),
+        let source = if self.kernel.value(store.value).span == span {
+            source
+        } else {
+            self.widen(code, source, span)
         };
         let op = scatter_op(store.mode);
         self.partials.when_last(code, |code| code.scatter(op, target, source, at, mask));
         Ok(())
     }
 
-    /// The same values over more dims, in a register of their own.
+    /// Broadcasts values over more dims, into a register of their own.
     fn widen(&self, code: &mut ProgramBuilder, source: Register, span: DimSet) -> Register {
         let everywhere = code.constant(Lane::Bool, self.program_span(span), Constant::Bool(true));
         code.select(everywhere, source, source)
@@ -236,7 +238,7 @@ impl Nest<'_> {
         code: &mut ProgramBuilder,
         operand: OperandId,
         axes: &[ValueId],
-    ) -> Result<Coordinates, Stuck> {
+    ) -> Result<Coordinates, Blocked> {
         let mut given = Vec::new();
         for (axis, &at) in axes.iter().enumerate() {
             if !self.axes.is_along(self.kernel, operand, axis, at) {

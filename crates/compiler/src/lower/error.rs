@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why a kernel has no plan.
+/// Reason why a kernel has no plan.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

@@ -12,9 +12,9 @@ use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
 use super::access::{Axes, is_gathered, is_scatter, meeting_dims, must_follow};
-use super::along::is_made_apart;
 use super::partial::Partials;
 use super::product::{Product, Roles};
+use super::scans::is_made_apart;
 use super::scope::Scopes;
 use super::short_scalars;
 use super::tiles::{Purpose, tile};
@@ -37,21 +37,21 @@ pub(super) struct Nest<'a> {
     pub(super) partials: Partials,
 }
 
-/// Why loops do not come about.
+/// The reason why a loop nest cannot be built.
 #[derive(Debug)]
-pub(super) enum Stuck {
-    /// This value must be kept in memory.
-    Keep(ValueId),
+pub(super) enum Blocked {
+    /// This value must be an intermediate in memory.
+    NeedsIntermediate(ValueId),
     Error(CompileError),
 }
 
-impl<E: Into<CompileError>> From<E> for Stuck {
+impl<E: Into<CompileError>> From<E> for Blocked {
     fn from(error: E) -> Self {
         Self::Error(error.into())
     }
 }
 
-/// What some loops are for.
+/// Result that some loops are for.
 #[derive(Clone, Copy)]
 pub(super) enum Goal<'a> {
     Store(&'a Store),
@@ -78,16 +78,16 @@ pub(super) enum Goal<'a> {
     },
 }
 
-/// How goals are reached next.
+/// Next loops on the way to goals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// In loops over the first of their dims, with loops over others inside.
+    /// Loops over the first of their dims, with loops over others inside.
     Loops { first: DimSet, inner: DimSet, purpose: Purpose, turns: Turns },
-    /// Along dims that values are scanned along.
+    /// Loops along dims that values are scanned along.
     Scanned { reduced: DimSet, pending: Vec<ValueId> },
 }
 
-/// In which order the tiles of some loops run.
+/// Order in which the tiles of some loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turns {
     /// One after the other.
@@ -101,7 +101,7 @@ impl Turns {
         matches!(self, Self::Any { but } if !but.contains(dim))
     }
 
-    /// Whether a tile must be one step long, as the steps inside come before the next one.
+    /// Returns true if a tile must be one step long, as the steps inside come before the next one.
     fn is_single(self, dim: DimId) -> bool {
         let Self::Any { but } = self else { return false };
         but.contains(dim) && but.iter().last() != Some(dim)
@@ -117,7 +117,9 @@ impl<'a> Nest<'a> {
         scalars: Vec<ScalarWord>,
         partials: Partials,
     ) -> Self {
-        let (scopes, stored, kept) = (Scopes::new(), HashSet::new(), BTreeMap::new());
+        let scopes = Scopes::new();
+        let stored = HashSet::new();
+        let kept = BTreeMap::new();
         Self { kernel, profile, axes, operands, scalars, scopes, stored, kept, partials }
     }
 
@@ -126,7 +128,7 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         keep: &[(ValueId, Operand)],
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), Blocked> {
         for &(value, operand) in keep {
             self.reach(code, &[Goal::Keep(value, operand)])?;
             self.kept.insert(value, operand);
@@ -141,7 +143,7 @@ impl<'a> Nest<'a> {
         Ok(())
     }
 
-    /// How many of these stores may share loops.
+    /// Returns the number of stores, from the first one on, that may share loops.
     fn together(&self, stores: &[Store]) -> usize {
         let follows = |&at: &usize| {
             stores[..at].iter().any(|before| must_follow(self.kernel, before, &stores[at]))
@@ -154,7 +156,7 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         goals: &[Goal<'a>],
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), Blocked> {
         self.reduce_ready(code, goals)?;
         let mut groups: BTreeMap<Vec<DimId>, Vec<Goal<'a>>> = BTreeMap::new();
         for &goal in goals {
@@ -163,9 +165,10 @@ impl<'a> Nest<'a> {
         }
         let groups = groups.into_iter().map(|(rest, goals)| (rest.into_iter().collect(), goals));
         for (rest, goals) in self.joined(groups.collect()) {
-            match rest.is_empty() {
-                true => self.finish(code, &goals)?,
-                false => self.open(code, rest, &goals)?,
+            if rest.is_empty() {
+                self.finish(code, &goals)?;
+            } else {
+                self.open(code, rest, &goals)?;
             }
         }
         Ok(())
@@ -178,7 +181,7 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         rest: DimSet,
         goals: &[Goal<'a>],
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), Blocked> {
         match self.opening(rest, goals)? {
             Opening::Scanned { reduced, pending } => {
                 self.open_scanned(code, rest, reduced, &pending, goals)
@@ -193,12 +196,17 @@ impl<'a> Nest<'a> {
 
     /// Computes what goals need and what is the same all along the loops that will be opened for them.
     /// Where no loop is open yet, threads would have to be given it.
-    fn make_before(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
+    fn make_before(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goals: &[Goal<'a>],
+    ) -> Result<(), Blocked> {
         let open = self.scopes.open();
         if open.is_empty() {
             return Ok(());
         }
-        let (mut seen, mut rest) = (HashSet::new(), Self::roots(goals));
+        let mut seen = HashSet::new();
+        let mut rest = Self::roots(goals);
         while let Some(value) = rest.pop() {
             let is_there = self.scopes.find(value).is_some() || self.kept.contains_key(&value);
             if is_there || !seen.insert(value) {
@@ -206,26 +214,25 @@ impl<'a> Nest<'a> {
             }
             let known = self.kernel.value(value);
             let is_computed = is_computed(&known.expression);
-            match is_computed
-                && known.span.is_inside(open)
-                && self.reductions_of(&[value]).is_empty()
+            if is_computed && known.span.is_inside(open) && self.reductions_of(&[value]).is_empty()
             {
-                true => _ = self.value(code, value)?,
-                false => rest.extend(known.expression.sources()),
+                _ = self.value(code, value)?;
+            } else {
+                rest.extend(known.expression.sources());
             }
         }
         Ok(())
     }
 
     /// The loops that come first, of those over what is left of the goals' dims.
-    pub(super) fn opening(&self, rest: DimSet, goals: &[Goal<'a>]) -> Result<Opening, Stuck> {
+    pub(super) fn opening(&self, rest: DimSet, goals: &[Goal<'a>]) -> Result<Opening, Blocked> {
         let pending = self.pending(goals);
         let meeting = self.meeting(goals);
         let reduced =
             pending.iter().fold(DimSet::NONE, |dims, &value| dims | self.reduced_over(value));
         let scanned = self.scanned_along(&pending);
         if let Some(&value) = pending.iter().find(|&&value| self.disorders(value, meeting, rest)) {
-            return Err(Stuck::Keep(value));
+            return Err(Blocked::NeedsIntermediate(value));
         }
         let mut first = rest.minus(reduced).minus(scanned);
         // What is reduced differs along these: the others are opened when it is there.
@@ -241,7 +248,7 @@ impl<'a> Nest<'a> {
             // Their loops would be inside of these.
             let mut pending = pending.iter();
             if let Some(&value) = pending.find(|&&value| self.reduced_over(value).meets(rest)) {
-                return Err(Stuck::Keep(value));
+                return Err(Blocked::NeedsIntermediate(value));
             }
             first = rest;
         }
@@ -250,15 +257,13 @@ impl<'a> Nest<'a> {
         let is_gathered = |goal: &Goal<'_>| {
             matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. } | Goal::Multiply { .. })
         };
-        let turns = match goals.iter().any(is_gathered) {
-            true => Turns::One,
-            false => Turns::Any { but: meeting },
-        };
+        let turns =
+            if goals.iter().any(is_gathered) { Turns::One } else { Turns::Any { but: meeting } };
         Ok(Opening::Loops { first, inner, purpose, turns })
     }
 
-    /// Whether loops for a value that is not there yet would be between those over `rest`, which must
-    /// follow each other as values that meet do.
+    /// Returns true if loops for a value that is not there yet would be between those over `rest`,
+    /// which must run in the order in which stored values meet.
     fn disorders(&self, value: ValueId, meeting: DimSet, rest: DimSet) -> bool {
         let dims =
             self.reduced_over(value) | self.scanned_along(&[value]) | self.sorted_along(&[value]);
@@ -275,15 +280,19 @@ impl<'a> Nest<'a> {
         })
     }
 
-    /// What the loops for goals, and for values that are not there yet, are good for.
+    /// Returns the purpose of the loops for goals, and for values that are not there yet.
     pub(super) fn purpose(&self, goals: &[Goal<'_>], pending: &[ValueId]) -> Purpose {
-        let (sorted, roles) = (self.sorted_along(pending), self.roles(goals, pending));
+        let sorted = self.sorted_along(pending);
+        let roles = self.roles(goals, pending);
         let windows = self.windows(goals, pending);
-        match () {
-            () if !sorted.is_empty() => Purpose::Rows(sorted),
-            () if !roles.is_none() => Purpose::Products(roles),
-            () if !windows.is_empty() => Purpose::Windows(windows),
-            () => Purpose::Elements,
+        if !sorted.is_empty() {
+            Purpose::Rows(sorted)
+        } else if !roles.is_none() {
+            Purpose::Products(roles)
+        } else if !windows.is_empty() {
+            Purpose::Windows(windows)
+        } else {
+            Purpose::Elements
         }
     }
 
@@ -302,7 +311,7 @@ impl<'a> Nest<'a> {
         inside.chain(here).fold(DimSet::NONE, |all, over| all | over)
     }
 
-    /// How the dims that are opened for goals take part in their products, and in those before.
+    /// Returns the roles of the dims that are opened for goals, in their products and in those before.
     fn roles(&self, goals: &[Goal<'_>], pending: &[ValueId]) -> Roles {
         let pending = pending.iter().filter_map(|&value| Product::of(self.kernel, value));
         let mut roles = Roles::within(self.kernel, pending);
@@ -323,12 +332,11 @@ impl<'a> Nest<'a> {
         rest: DimSet,
         purpose: Purpose,
         turns: Turns,
-        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
-    ) -> Result<(), Stuck> {
+        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Blocked>,
+    ) -> Result<(), Blocked> {
         let open = self.scopes.open();
-        let tile_of = |dim: DimId| match turns.is_single(dim) {
-            true => 1.into(),
-            false => tile(purpose, dim, dims, open, rest),
+        let tile_of = |dim: DimId| {
+            if turns.is_single(dim) { 1.into() } else { tile(purpose, dim, dims, open, rest) }
         };
         let loops: Vec<(DimId, Tile)> = dims.iter().map(|dim| (dim, tile_of(dim))).collect();
         let whole = loops.iter().filter(|(_, tile)| *tile == Tile::All).map(|(dim, _)| *dim);
@@ -343,23 +351,29 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         loops: &[(DimId, Tile)],
         turns: Turns,
-        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Stuck>,
-    ) -> Result<(), Stuck> {
+        body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Blocked>,
+    ) -> Result<(), Blocked> {
         let Some((&(dim, tile), inner)) = loops.split_first() else { return body(self, code) };
-        let (dim, is_parallel) = (self.dim(dim), turns.is_parallel(dim));
+        let is_parallel = turns.is_parallel(dim);
+        let dim = self.dim(dim);
         let mut result = Ok(());
         let run = |code: &mut ProgramBuilder| {
             result = self.nested(code, inner, turns, body);
         };
-        match is_parallel {
-            true => code.each_parallel(dim, tile, run),
-            false => code.each(dim, tile, run),
+        if is_parallel {
+            code.each_parallel(dim, tile, run);
+        } else {
+            code.each(dim, tile, run);
         }
         result
     }
 
     /// Computes, in turns, all reductions that goals need and that differ along open dims only.
-    fn reduce_ready(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
+    fn reduce_ready(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goals: &[Goal<'a>],
+    ) -> Result<(), Blocked> {
         loop {
             let open = self.scopes.open();
             let pending = self.pending(goals);
@@ -385,15 +399,16 @@ impl<'a> Nest<'a> {
     }
 
     /// Computes reductions; those over the same dims in the same loops.
-    fn reduce(&mut self, code: &mut ProgramBuilder, values: &[ValueId]) -> Result<(), Stuck> {
+    fn reduce(&mut self, code: &mut ProgramBuilder, values: &[ValueId]) -> Result<(), Blocked> {
         let mut groups: BTreeMap<Vec<DimId>, Vec<ValueId>> = BTreeMap::new();
         for &value in values {
             groups.entry(self.reduced_over(value).iter().collect()).or_default().push(value);
         }
         for (over, values) in groups {
-            match over.is_empty() {
-                true => self.go_along(code, &values)?,
-                false => self.reduce_over(code, over.into_iter().collect(), &values)?,
+            if over.is_empty() {
+                self.go_along(code, &values)?;
+            } else {
+                self.reduce_over(code, over.into_iter().collect(), &values)?;
             }
         }
         Ok(())
@@ -404,9 +419,9 @@ impl<'a> Nest<'a> {
         code: &mut ProgramBuilder,
         over: DimSet,
         values: &[ValueId],
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), Blocked> {
         if over.meets(self.scopes.open()) {
-            return Err(Stuck::Keep(values[0]));
+            return Err(Blocked::NeedsIntermediate(values[0]));
         }
         let mut goals = Vec::new();
         for &value in values {
@@ -437,7 +452,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Everything that the goals need is in reach: no loop is missing.
-    fn finish(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Stuck> {
+    fn finish(&mut self, code: &mut ProgramBuilder, goals: &[Goal<'a>]) -> Result<(), Blocked> {
         let mut stores = Vec::new();
         for &goal in goals {
             match goal {
@@ -461,12 +476,11 @@ impl<'a> Nest<'a> {
         }
         // What is read is read before anything is stored.
         for (store, register) in stores {
-            match is_scatter(self.kernel, store) {
-                true => self.scatter(code, store, register)?,
-                false => {
-                    let target = self.operand(store.operand).0;
-                    self.partials.when_last(code, |code| code.store(target, register));
-                }
+            if is_scatter(self.kernel, store) {
+                self.scatter(code, store, register)?;
+            } else {
+                let target = self.operand(store.operand).0;
+                self.partials.when_last(code, |code| code.store(target, register));
             }
         }
         self.stored.extend(goals.iter().filter_map(|goal| match goal {
@@ -480,7 +494,7 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         store: &Store,
-    ) -> Result<Register, Stuck> {
+    ) -> Result<Register, Blocked> {
         let (_, format) = self.operand(store.operand);
         let lane = self.kernel.value(store.value).lane;
         let mut register = self.value(code, store.value)?;
@@ -512,7 +526,7 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         value: ValueId,
-    ) -> Result<Register, Stuck> {
+    ) -> Result<Register, Blocked> {
         let mut wanted = vec![value];
         while let Some(&next) = wanted.last() {
             match (self.scopes.find(next), self.missing_source(next)) {
@@ -535,7 +549,7 @@ impl<'a> Nest<'a> {
         expression.sources().into_iter().find(|&source| self.scopes.find(source).is_none())
     }
 
-    fn made(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Stuck> {
+    fn made(&mut self, code: &mut ProgramBuilder, value: ValueId) -> Result<Register, Blocked> {
         let known = self.kernel.value(value);
         let register = match &known.expression {
             _ if self.kept.contains_key(&value) => {
@@ -560,16 +574,19 @@ impl<'a> Nest<'a> {
                 code.unary(*op, source)
             }
             Expression::Binary(op, left, right) => {
-                let (left, right) = (self.value(code, *left)?, self.value(code, *right)?);
+                let left = self.value(code, *left)?;
+                let right = self.value(code, *right)?;
                 code.binary(*op, left, right)
             }
             Expression::Compare(op, left, right) => {
-                let (left, right) = (self.value(code, *left)?, self.value(code, *right)?);
+                let left = self.value(code, *left)?;
+                let right = self.value(code, *right)?;
                 code.compare(*op, left, right)
             }
             Expression::Select(condition, yes, no) => {
                 let condition = self.value(code, *condition)?;
-                let (yes, no) = (self.value(code, *yes)?, self.value(code, *no)?);
+                let yes = self.value(code, *yes)?;
+                let no = self.value(code, *no)?;
                 code.select(condition, yes, no)
             }
             Expression::Convert(lane, source) => {
@@ -582,14 +599,15 @@ impl<'a> Nest<'a> {
             }
             Expression::Size(dim) => code.extent(self.dim(*dim)),
             Expression::Random { word, seed, offset, index } => {
-                let (seed, offset) = (self.value(code, *seed)?, self.value(code, *offset)?);
+                let seed = self.value(code, *seed)?;
+                let offset = self.value(code, *offset)?;
                 let index = self.value(code, *index)?;
                 code.random(*word, seed, offset, index)
             }
             Expression::Reduce(..)
             | Expression::Scan(..)
             | Expression::Seek(..)
-            | Expression::Sort(..) => return Err(Stuck::Keep(value)),
+            | Expression::Sort(..) => return Err(Blocked::NeedsIntermediate(value)),
         };
         self.scopes.keep(value, register);
         Ok(register)
@@ -668,7 +686,7 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// Whether a value is computed from others of its own place.
+/// Returns true if a value is computed from others of its own place.
 fn is_computed(expression: &Expression) -> bool {
     matches!(
         expression,

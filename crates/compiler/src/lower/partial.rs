@@ -41,14 +41,14 @@ pub(super) fn dims(kernel: &Kernel) -> DimSet {
     })
 }
 
-/// What an intermediate is called in which tiles hand on what they have reduced.
+/// Name of the intermediate in which tiles hand on what they have reduced.
 pub(super) fn name(value: ValueId) -> String {
     format!("{PARTIAL}{}", value.0)
 }
 
 const PARTIAL: &str = "partial ";
 
-/// Whether tiles hand on what they have reduced in it. A real card keeps that in its scratchpads.
+/// Returns true if tiles hand on what they have reduced in it. A real card keeps that in its scratchpads.
 pub(crate) fn is_partial(intermediate: &Intermediate) -> bool {
     intermediate.name.starts_with(PARTIAL)
 }
@@ -59,7 +59,7 @@ pub(super) fn reductions(kernel: &Kernel, cut: DimSet) -> impl Iterator<Item = V
     ids.filter(move |&id| over(&kernel.value(id).expression).meets(cut))
 }
 
-/// Whether neither a reduction over these dims nor a coordinate is made from another such reduction.
+/// Returns true if neither a reduction over these dims nor a coordinate is made from another such reduction.
 fn is_one_pass(kernel: &Kernel, cut: DimSet) -> bool {
     let partial: HashSet<ValueId> = reductions(kernel, cut).collect();
     let mut made_from_partial = HashSet::new();

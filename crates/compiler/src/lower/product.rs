@@ -6,7 +6,7 @@
 use spyre_artifact::{BinaryOp, Lane, Operand, ProgramBuilder, ReduceOp, Register};
 
 use super::access::is_walked;
-use super::nest::{Nest, Stuck};
+use super::nest::{Blocked, Nest};
 use crate::{DimId, DimSet, Expression, Kernel, ValueId};
 
 /// A sum of products, each side of which differs along a dim that the other does not.
@@ -17,7 +17,7 @@ pub(super) struct Product {
     pub(super) over: DimSet,
 }
 
-/// How dims take part in the products of some loops. Those of both sides are in none.
+/// Roles of dims in the products of some loops. Dims of both sides have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roles {
     pub(super) rows: DimSet,
@@ -74,14 +74,15 @@ impl Nest<'_> {
         into: Register,
         product: Product,
         lane: Lane,
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), Blocked> {
         let Product { left, right, over } = product;
         let tensors = (self.tensor(left, lane), self.tensor(right, lane));
         if let ((Some(left), Some(right)), Some(k)) = (tensors, single(over)) {
             code.dot(into, left, right, self.dim(k));
             return Ok(());
         }
-        let (left, right) = (self.value(code, left)?, self.value(code, right)?);
+        let left = self.value(code, left)?;
+        let right = self.value(code, right)?;
         code.multiply(into, left, right);
         Ok(())
     }

@@ -8,7 +8,7 @@
 
 use spyre_artifact::{Draft, Instruction, Register, RegisterType};
 
-use super::again::wanted_again;
+use super::reuse::reused_registers;
 
 /// Lets registers share buffers.
 pub(super) fn share(draft: &mut Draft) {
@@ -56,7 +56,7 @@ impl Buffer {
     }
 }
 
-/// Where a register is needed.
+/// Live range of a register.
 struct Life {
     register: Register,
     first: usize,
@@ -67,7 +67,7 @@ struct Life {
 
 /// The lives of all registers that are used, in the order in which they begin.
 fn lives(draft: &Draft, loops: &Loops) -> Vec<Life> {
-    let wanted = wanted_again(draft, &loops.homes());
+    let wanted = reused_registers(draft, &loops.homes());
     let mut places = vec![None; draft.registers.len()];
     let mut lives: Vec<Life> = Vec::new();
     for (at, &(mut instruction)) in draft.instructions.iter().enumerate() {
@@ -104,7 +104,8 @@ struct Loop {
 impl Loops {
     fn of(instructions: &[Instruction]) -> Self {
         let mut loops = vec![Loop { parent: 0, end: usize::MAX, is_parallel: false }];
-        let (mut around, mut open) = (Vec::with_capacity(instructions.len()), 0);
+        let mut around = Vec::with_capacity(instructions.len());
+        let mut open = 0;
         for (at, instruction) in instructions.iter().enumerate() {
             if let Instruction::Begin { is_parallel, .. } = *instruction {
                 loops.push(Loop { parent: open, end: usize::MAX, is_parallel });
@@ -119,10 +120,11 @@ impl Loops {
         Self { loops, around }
     }
 
-    /// How long a register of loop `home` is needed that is touched at a place: loops inside the
-    /// home find it again each time around. Past its home, it is needed for good.
+    /// Returns the end of a use of a register of loop `home`: loops inside the home find it again each
+    /// time around. Past its home, it is needed for good.
     fn end_of_use(&self, home: usize, at: usize) -> usize {
-        let (mut around, mut end) = (self.around[at], at);
+        let mut around = self.around[at];
+        let mut end = at;
         while around != home {
             if around == 0 {
                 return usize::MAX;
@@ -142,7 +144,7 @@ impl Loops {
         self.upwards(from).find(|&at| self.loops[at].is_parallel)
     }
 
-    /// Whether one loop is around another one, and not the same.
+    /// Returns true if one loop is around another one, and not the same.
     fn is_outside(&self, outer: usize, inner: usize) -> bool {
         self.upwards(inner).skip(1).any(|at| at == outer)
     }

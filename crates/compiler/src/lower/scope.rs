@@ -14,7 +14,7 @@ struct Scope {
     /// The dims that one tile is all of.
     whole: DimSet,
     made: HashMap<ValueId, Register>,
-    /// What scans carry from tile to tile of the loop that this is the body of.
+    /// Registers that scans carry from tile to tile of the loop that this is the body of.
     carries: HashMap<ValueId, Register>,
 }
 
@@ -28,7 +28,7 @@ impl Scopes {
         self.0.last().map_or(DimSet::NONE, |scope| scope.open)
     }
 
-    /// Whether one tile is all of a dim that is open.
+    /// Returns true if one tile is all of a dim that is open.
     pub(super) fn is_whole(&self, dim: DimId) -> bool {
         self.0.last().is_some_and(|scope| scope.whole.contains(dim))
     }
@@ -36,11 +36,12 @@ impl Scopes {
     /// Opens dims, some of them as one whole tile.
     pub(super) fn enter(&mut self, dims: DimSet, whole: DimSet) {
         let before = self.0.last().map_or(DimSet::NONE, |scope| scope.whole);
-        let (open, whole) = (self.open() | dims, before | whole);
+        let open = self.open() | dims;
+        let whole = before | whole;
         self.0.push(Scope { open, whole, ..Scope::default() });
     }
 
-    /// What a scan carries along the innermost loop.
+    /// Returns the register that a scan carries along the innermost loop.
     pub(super) fn carry(&self, scan: ValueId) -> Option<Register> {
         self.0.last()?.carries.get(&scan).copied()
     }
@@ -52,7 +53,7 @@ impl Scopes {
         }
     }
 
-    /// What was made since then means nothing any more.
+    /// Leaves the innermost scope. Values that were made in it are not valid any more.
     pub(super) fn leave(&mut self) {
         self.0.pop();
     }

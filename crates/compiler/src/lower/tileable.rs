@@ -3,8 +3,8 @@
 
 use crate::{DimId, DimSet, Expression, Kernel, OperandId, ValueId};
 
-/// All such dims. Every tensor that is stored to has them, nothing is computed along them, and nobody
-/// asks where along them it is or how long they are: a launch of a tile counts from its first element.
+/// All such dims. Every tensor that is stored to has them, and nothing is computed along them, from a
+/// coordinate along them or from their extents: a launch of a tile counts from its first element.
 pub(super) fn dims(kernel: &Kernel) -> DimSet {
     let stored = kernel.stores().iter().map(|store| of_operand(kernel, store.operand));
     let all = DimSet::from_iter((0..kernel.dims().len() as u8).map(DimId));
@@ -53,13 +53,10 @@ fn accessed(kernel: &Kernel, operand: OperandId, axes: &[ValueId]) -> DimSet {
     let own = &kernel.operand(operand).dims;
     let is_own =
         |(&axis, &dim): (&ValueId, &DimId)| kernel.value(axis).expression == Expression::Index(dim);
-    match axes.iter().zip(own).all(is_own)
-        && of_operand(kernel, operand).iter().count() == own.len()
-    {
-        true => DimSet::NONE,
-        false => axes
-            .iter()
-            .fold(of_operand(kernel, operand), |dims, &axis| dims | kernel.value(axis).span),
+    if axes.iter().zip(own).all(is_own) && of_operand(kernel, operand).iter().count() == own.len() {
+        DimSet::NONE
+    } else {
+        axes.iter().fold(of_operand(kernel, operand), |dims, &axis| dims | kernel.value(axis).span)
     }
 }
 

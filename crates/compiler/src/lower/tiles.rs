@@ -1,4 +1,4 @@
-//! How large the tiles of a program's loops are.
+//! Sizes of the tiles of a program's loops.
 
 use spyre_artifact::Tile;
 
@@ -23,7 +23,7 @@ const PRODUCT_COLUMNS: [u32; 3] = [256, 64, 4];
 /// Rows where tiles of several products, and what is made of them, are there at a time.
 const FEWER_ROWS: [u32; 3] = [128, 32, 4];
 
-/// How much of what is summed over at a time: of the only dim, or of the first, and of others.
+/// Elements that are summed over at a time: along the only dim, or along the first, and along others.
 const PRODUCT_DEPTH: u32 = 256;
 const FIRST_DEPTH: u32 = 64;
 const OTHER_DEPTH: u32 = 8;
@@ -33,7 +33,7 @@ const OTHER_DEPTH: u32 = 8;
 const WINDOW_PLACES: [u32; 2] = [64, 4];
 const WINDOW_TERMS: [u32; 2] = [32, 8];
 
-/// What loops are opened for.
+/// Work that loops are opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Elementwise work and sums.
@@ -70,12 +70,16 @@ pub(super) fn tile(
 }
 
 fn product_tile(dim: DimId, roles: Roles) -> u32 {
-    match () {
-        () if roles.over.contains(dim) => depth(dim, roles.over),
-        () if roles.columns.contains(dim) => side(dim, roles.columns, PRODUCT_COLUMNS),
-        () if roles.rows.contains(dim) && roles.are_many => side(dim, roles.rows, FEWER_ROWS),
-        () if roles.rows.contains(dim) => side(dim, roles.rows, PRODUCT_ROWS),
-        () => 1,
+    if roles.over.contains(dim) {
+        depth(dim, roles.over)
+    } else if roles.columns.contains(dim) {
+        side(dim, roles.columns, PRODUCT_COLUMNS)
+    } else if roles.rows.contains(dim) && roles.are_many {
+        side(dim, roles.rows, FEWER_ROWS)
+    } else if roles.rows.contains(dim) {
+        side(dim, roles.rows, PRODUCT_ROWS)
+    } else {
+        1
     }
 }
 
@@ -120,7 +124,7 @@ fn depth(dim: DimId, all: DimSet) -> u32 {
     }
 }
 
-/// How many dims of a set come after one of them.
+/// Returns the number of dims of a set that come after one of them.
 fn after(dim: DimId, all: DimSet) -> usize {
     all.iter().filter(|&known| known > dim).count()
 }

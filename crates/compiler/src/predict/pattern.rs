@@ -1,4 +1,4 @@
-//! How a kernel goes over memory.
+//! Pattern by which a kernel goes over memory.
 
 use spyre_artifact::cost::{Batch, Pattern};
 
@@ -13,25 +13,25 @@ pub(super) fn of(kernel: &Kernel, sizes: &Sizes<'_>) -> Pattern {
     if let Some(product) = products(kernel).next() {
         return Pattern::Product(batch(product, sizes));
     }
-    let (from, to) = (stick(kernel, false), stick(kernel, true));
+    let from = stick(kernel, false);
+    let to = stick(kernel, true);
     let written = written(kernel);
     let reduced = reduced(kernel);
     if !reduced.is_empty() {
-        return match reduced.meets(written) {
-            true => Pattern::Fused,
-            false => reduction(sizes, reduced, written, from),
+        return if reduced.meets(written) {
+            Pattern::Fused
+        } else {
+            reduction(sizes, reduced, written, from)
         };
     }
     let is_copy = kernel.stores().iter().all(|store| is_copy(kernel, store.value));
-    match is_copy {
-        false => Pattern::Pointwise,
-        true if from != to && from.is_some_and(|from| written.contains(from)) => {
-            Pattern::Restickify
-        }
-        true => {
-            let columns = to.map_or(1, |dim| sizes.places(DimSet::NONE.with(dim)));
-            Pattern::Copy { rows: sizes.places(written) / columns.max(1), columns }
-        }
+    if !is_copy {
+        Pattern::Pointwise
+    } else if from != to && from.is_some_and(|from| written.contains(from)) {
+        Pattern::Restickify
+    } else {
+        let columns = to.map_or(1, |dim| sizes.places(DimSet::NONE.with(dim)));
+        Pattern::Copy { rows: sizes.places(written) / columns.max(1), columns }
     }
 }
 
@@ -56,9 +56,10 @@ fn batch(
 fn reduction(sizes: &Sizes<'_>, reduced: DimSet, written: DimSet, stick: Option<DimId>) -> Pattern {
     let elements = stick.map_or(1, |dim| sizes.places(DimSet::NONE.with(dim)));
     let sticks = elements.div_ceil(STICK_ELEMENTS);
-    match stick.is_none_or(|dim| reduced.contains(dim)) {
-        true => Pattern::RowReduction { rows: sizes.places(written), sticks },
-        false => Pattern::ColumnReduction { rows: sizes.places(reduced), sticks },
+    if stick.is_none_or(|dim| reduced.contains(dim)) {
+        Pattern::RowReduction { rows: sizes.places(written), sticks }
+    } else {
+        Pattern::ColumnReduction { rows: sizes.places(reduced), sticks }
     }
 }
 
@@ -86,7 +87,7 @@ fn stick(kernel: &Kernel, is_written: bool) -> Option<DimId> {
     of.max_by_key(|operand| operand.dims.len())?.dims.last().copied()
 }
 
-/// Whether a value is what a tensor holds, or the same everywhere.
+/// Returns true if a value is what a tensor holds, or the same everywhere.
 fn is_copy(kernel: &Kernel, value: ValueId) -> bool {
     match kernel.value(value).expression {
         Expression::Load { .. } | Expression::Constant(_) | Expression::Scalar(_) => true,

@@ -5,7 +5,7 @@ use spyre_artifact::{Constant, Lane, UnaryOp};
 use spyre_numerics::DType;
 use thiserror::Error;
 
-use super::Place;
+use super::Position;
 use super::token::{Spot, Token, tokens};
 use super::words::{self, INFIX, Infix, PREFIX, PREFIX_STRENGTH, is_float_word};
 use crate::{
@@ -18,13 +18,13 @@ use crate::{
 #[error("{place}: {why}")]
 pub struct ParseError {
     /// Where.
-    pub place: Place,
+    pub place: Position,
     /// Why.
     pub why: String,
 }
 
 impl ParseError {
-    pub(super) fn at(place: Place, why: impl Into<String>) -> Self {
+    pub(super) fn at(place: Position, why: impl Into<String>) -> Self {
         Self { place, why: why.into() }
     }
 }
@@ -39,7 +39,7 @@ impl FromStr for Kernel {
                 "the text has {given} bytes, and a kernel's has {MOST_TEXT_BYTES} at most: make \
                  several kernels of it"
             );
-            return Err(ParseError::at(Place { line: 1, column: 1 }, why));
+            return Err(ParseError::at(Position { line: 1, column: 1 }, why));
         }
         let spots = tokens(text)?;
         let mut parser = Parser {
@@ -64,7 +64,7 @@ pub const MOST_TEXT_BYTES: usize = 16 << 20;
 /// Nested expressions: deeper ones would not fit the stack.
 const DEEPEST: usize = 200;
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Clone, Copy, Debug)]
 enum Named {
     Dim(DimId),
@@ -200,13 +200,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn store(&mut self, place: Place, operand: OperandId) -> Result<(), ParseError> {
-        let axes = match self.takes("[") {
-            true => self.axes()?,
-            false => {
-                let own = self.builder.own_axes(operand);
-                own.map_err(|refusal| refused(place, &refusal))?
-            }
+    fn store(&mut self, place: Position, operand: OperandId) -> Result<(), ParseError> {
+        let axes = if self.takes("[") {
+            self.axes()?
+        } else {
+            let own = self.builder.own_axes(operand);
+            own.map_err(|refusal| refused(place, &refusal))?
         };
         let modes = StoreMode::ALL.into_iter();
         let mode = modes.into_iter().find(|mode| self.is_sign(mode.sign()));
@@ -218,12 +217,11 @@ impl<'a> Parser<'a> {
             Some(lane) => self.settle_as(side, lane)?,
             None => self.settle(side)?,
         };
-        let condition = match self.takes_word("if") {
-            true => {
-                let side = self.expression(0)?;
-                Some(self.settle(side)?)
-            }
-            false => None,
+        let condition = if self.takes_word("if") {
+            let side = self.expression(0)?;
+            Some(self.settle(side)?)
+        } else {
+            None
         };
         let store = Store { operand, axes, value, mode, condition };
         self.builder.store_at(store).map_err(|refusal| refused(place, &refusal))
@@ -265,7 +263,7 @@ impl<'a> Parser<'a> {
 
     fn combine(
         &mut self,
-        place: Place,
+        place: Position,
         infix: Infix,
         left: Side,
         right: Side,
@@ -295,7 +293,7 @@ impl<'a> Parser<'a> {
         self.unary(place, op, source)
     }
 
-    fn unary(&mut self, place: Place, op: UnaryOp, source: ValueId) -> Result<Side, ParseError> {
+    fn unary(&mut self, place: Position, op: UnaryOp, source: ValueId) -> Result<Side, ParseError> {
         let made = self.builder.unary(op, source);
         made.map(Side::Value).map_err(|refusal| refused(place, &refusal))
     }
@@ -333,14 +331,15 @@ impl<'a> Parser<'a> {
         let lane = Lane::ALL.into_iter().find(|lane| text.ends_with(lane.name()));
         let digits = lane.map_or(text, |lane| &text[..text.len() - lane.name().len()]);
         let is_whole = digits.bytes().all(|digit| digit.is_ascii_digit());
-        let side = match is_whole {
-            true => match digits.parse() {
+        let side = if is_whole {
+            match digits.parse() {
                 Ok(value) => Side::Whole(value),
                 // One more than the largest, which minus makes the smallest.
                 Err(_) if digits == "9223372036854775808" => Side::Whole(i64::MIN),
                 Err(_) => return Err(bad()),
-            },
-            false => Side::Float(digits.parse().map_err(|_| bad())?),
+            }
+        } else {
+            Side::Float(digits.parse().map_err(|_| bad())?)
         };
         Ok(Some((side, lane)))
     }
@@ -352,7 +351,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn named(&mut self, place: Place, word: &'a str) -> Result<Side, ParseError> {
+    fn named(&mut self, place: Position, word: &'a str) -> Result<Side, ParseError> {
         if matches!(word, "true" | "false") {
             let constant = self.builder.constant(Lane::Bool, Constant::Bool(word == "true"));
             return constant.map(Side::Value).map_err(|refusal| refused(place, &refusal));
@@ -368,24 +367,22 @@ impl<'a> Parser<'a> {
         made.map(Side::Value).map_err(|refusal| refused(place, &refusal))
     }
 
-    fn load(&mut self, place: Place, operand: OperandId) -> Result<Side, ParseError> {
-        let axes = match self.takes("[") {
-            true => self.axes()?,
-            false => {
-                let own = self.builder.own_axes(operand);
-                own.map_err(|refusal| refused(place, &refusal))?
-            }
+    fn load(&mut self, place: Position, operand: OperandId) -> Result<Side, ParseError> {
+        let axes = if self.takes("[") {
+            self.axes()?
+        } else {
+            let own = self.builder.own_axes(operand);
+            own.map_err(|refusal| refused(place, &refusal))?
         };
-        let otherwise = match self.takes_word("else") {
-            true => {
-                let dtype = self.builder.kernel().operand(operand).dtype;
-                let side = self.prefix()?;
-                Some(match Lane::of(dtype.host_format()) {
-                    Some(lane) => self.settle_as(side, lane)?,
-                    None => self.settle(side)?,
-                })
-            }
-            false => None,
+        let otherwise = if self.takes_word("else") {
+            let dtype = self.builder.kernel().operand(operand).dtype;
+            let side = self.prefix()?;
+            Some(match Lane::of(dtype.host_format()) {
+                Some(lane) => self.settle_as(side, lane)?,
+                None => self.settle(side)?,
+            })
+        } else {
+            None
         };
         let made = self.builder.load_at(operand, axes, otherwise);
         made.map(Side::Value).map_err(|refusal| refused(place, &refusal))
@@ -401,7 +398,7 @@ impl<'a> Parser<'a> {
         Ok(axes)
     }
 
-    fn call(&mut self, place: Place, word: &'a str) -> Result<Side, ParseError> {
+    fn call(&mut self, place: Position, word: &'a str) -> Result<Side, ParseError> {
         if word == "size" {
             self.sign("(")?;
             let dim = self.dim()?;
@@ -462,7 +459,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An operation over dims, or a rounding to a dtype.
-    fn call_along(&mut self, place: Place, word: &'a str) -> Result<Side, ParseError> {
+    fn call_along(&mut self, place: Position, word: &'a str) -> Result<Side, ParseError> {
         self.sign("<")?;
         if word == "round" {
             let dtype_place = self.place();
@@ -493,9 +490,10 @@ impl<'a> Parser<'a> {
             let is_known = words::scan(word).is_some()
                 || words::seek(word).is_some()
                 || words::sort(word).is_some();
-            let why = match is_known {
-                true => format!("`{word}` goes over one dim"),
-                false => format!("nothing that goes over dims is called `{word}`"),
+            let why = if is_known {
+                format!("`{word}` goes over one dim")
+            } else {
+                format!("nothing that goes over dims is called `{word}`")
             };
             return Err(ParseError::at(place, why));
         };
@@ -509,13 +507,17 @@ impl<'a> Parser<'a> {
         self.settle(side)
     }
 
-    fn unknown_call(&self, place: Place, word: &str, given: usize) -> ParseError {
-        let takes = match () {
-            () if words::lane(word).is_some() || words::unary(word).is_some() => "one value",
-            () if words::binary(word).is_some() => "two values",
-            () if word == "where" => "three values",
-            () if word == "random" => "three values and which word",
-            () => return ParseError::at(place, format!("nothing is called `{word}`")),
+    fn unknown_call(&self, place: Position, word: &str, given: usize) -> ParseError {
+        let takes = if words::lane(word).is_some() || words::unary(word).is_some() {
+            "one value"
+        } else if words::binary(word).is_some() {
+            "two values"
+        } else if word == "where" {
+            "three values"
+        } else if word == "random" {
+            "three values and which word"
+        } else {
+            return ParseError::at(place, format!("nothing is called `{word}`"));
         };
         ParseError::at(place, format!("`{word}` takes {takes}, not {given}"))
     }
@@ -623,11 +625,11 @@ impl<'a> Parser<'a> {
         self.spots[self.at.min(self.spots.len() - 1)].token.clone()
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Position {
         self.spots[self.at.min(self.spots.len() - 1)].place
     }
 
-    fn place_before(&self) -> Place {
+    fn place_before(&self) -> Position {
         self.spots[self.at.clamp(1, self.spots.len()) - 1].place
     }
 
@@ -642,6 +644,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn refused(place: Place, refusal: &Refusal) -> ParseError {
+fn refused(place: Position, refusal: &Refusal) -> ParseError {
     ParseError::at(place, refusal.to_string())
 }

@@ -13,7 +13,8 @@ impl Display for Kernel {
         writeln!(f, "kernel {}({}) {{", self.name(), self.dims().join(", "))?;
         for operand in self.operands() {
             let dims: Vec<&str> = operand.dims.iter().map(|&dim| self.dim_name(dim)).collect();
-            let (role, dims) = (operand.role.name(), dims.join(", "));
+            let role = operand.role.name();
+            let dims = dims.join(", ");
             writeln!(f, "    {role} {}: {}[{dims}]", operand.name, operand.dtype)?;
         }
         for scalar in self.scalars() {
@@ -26,12 +27,12 @@ impl Display for Kernel {
 
 struct Printer<'a> {
     kernel: &'a Kernel,
-    /// What each value is called, if it has a line of its own.
+    /// Name of each value that has a line of its own.
     names: Vec<Option<String>>,
     written: HashSet<ValueId>,
 }
 
-/// What the lane of a number is known from.
+/// Source from which the lane of a number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hint {
     Nothing,
@@ -234,11 +235,12 @@ impl<'a> Printer<'a> {
         f.write_str(if is_inside { ")" } else { "" })
     }
 
-    /// What a number is told by the other side.
+    /// Returns the hint that the other side gives a number.
     fn beside(&self, other: ValueId) -> Hint {
-        match self.is_number(other) {
-            true => Hint::Nothing,
-            false => Hint::Needed(self.kernel.value(other).lane),
+        if self.is_number(other) {
+            Hint::Nothing
+        } else {
+            Hint::Needed(self.kernel.value(other).lane)
         }
     }
 
@@ -252,7 +254,7 @@ impl<'a> Printer<'a> {
         Lane::of(format).map_or(Hint::Nothing, Hint::Needed)
     }
 
-    /// Whether to write it twice costs nothing.
+    /// Returns true if it costs nothing to write it twice.
     fn is_leaf(&self, value: &Value) -> bool {
         match &value.expression {
             Expression::Constant(_)

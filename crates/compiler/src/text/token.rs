@@ -1,4 +1,4 @@
-use super::{ParseError, Place};
+use super::{ParseError, Position};
 
 /// A piece of the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub(super) enum Token<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spot<'a> {
     pub(super) token: Token<'a>,
-    pub(super) place: Place,
+    pub(super) place: Position,
 }
 
 /// The most letters of a name or a number: messages show them.
@@ -32,14 +32,15 @@ const SIGNS: [&str; 36] = [
 pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, ParseError> {
     let mut spots: Vec<Spot<'_>> = Vec::new();
     let mut depth = 0_usize;
-    let mut place = Place { line: 1, column: 1 };
+    let mut place = Position { line: 1, column: 1 };
     for (at, line) in text.lines().enumerate() {
         let code = line.split('#').next().unwrap_or_default();
-        let (mut rest, mut column) = (code, 1);
+        let mut rest = code;
+        let mut column = 1;
         loop {
             let trimmed = rest.trim_start();
             column += rest[..rest.len() - trimmed.len()].chars().count();
-            place = Place { line: at + 1, column };
+            place = Position { line: at + 1, column };
             let Some(token) = first(trimmed) else { break };
             let token = token.ok_or_else(|| unknown(trimmed, place))?;
             let length = match token {
@@ -69,13 +70,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, ParseError> {
     Ok(spots)
 }
 
-fn unknown(rest: &str, place: Place) -> ParseError {
+fn unknown(rest: &str, place: Position) -> ParseError {
     let given = rest.chars().next().unwrap_or_default();
     ParseError::at(place, format!("`{given}` is no part of the language"))
 }
 
 /// The first piece; `None` at the end of the line, `Some(None)` if it is none.
-#[expect(clippy::option_option, reason = "the end of a line and a letter that nobody knows differ")]
+#[expect(clippy::option_option, reason = "the end of a line and an unknown letter differ")]
 fn first(rest: &str) -> Option<Option<Token<'_>>> {
     let letter = rest.chars().next()?;
     if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {

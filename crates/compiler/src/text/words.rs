@@ -16,7 +16,7 @@ pub(super) fn is_float_word(word: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || lane(rest).is_some_and(Lane::is_float))
 }
 
-/// Whether something can be called so.
+/// Returns true if a word can be a name.
 pub(crate) fn is_name(word: &str) -> bool {
     let mut letters = word.chars();
     let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
@@ -25,7 +25,7 @@ pub(crate) fn is_name(word: &str) -> bool {
         && !is_reserved(word)
 }
 
-/// Whether it is a word of the language.
+/// Returns true if it is a word of the language.
 fn is_reserved(word: &str) -> bool {
     KEYWORDS.contains(&word)
         || is_float_word(word)
@@ -99,7 +99,7 @@ pub(super) const INFIX: [(&str, u8, Infix); 17] = [
     ("%", 7, Infix::Binary(BinaryOp::Modulo)),
 ];
 
-/// How tightly a sign before its side binds.
+/// Strength with which a sign before its side binds.
 pub(super) const PREFIX_STRENGTH: u8 = 8;
 
 /// Signs before their side.

@@ -10,7 +10,7 @@ use super::bins::{Bins, NONE};
 use super::pages::Pages;
 use crate::{LastUse, StreamFault};
 
-/// What a block is.
+/// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockState {
     /// Given out.
@@ -26,9 +26,9 @@ pub enum BlockState {
 pub(super) struct Block {
     pub(super) region: u16,
     pub(super) state: Option<BlockState>,
-    /// Whether it is, or was until it is free again, an allocation for programs.
+    /// True if it is an allocation for programs, or was one and is not free again yet.
     pub(super) is_program: bool,
-    /// Whether it was given out again, and nobody has used it since: its uses are of the time before.
+    /// True if it was given out again and not used since: its uses are of the time before.
     pub(super) is_fresh: bool,
     pub(super) generation: u32,
     /// Units of 128 bytes from the start of the region.
@@ -163,7 +163,8 @@ impl Blocks {
     }
 
     fn join(&mut self, slot: u32) -> u32 {
-        let (before, after) = (self.block(slot).before, self.block(slot).after);
+        let before = self.block(slot).before;
+        let after = self.block(slot).after;
         if self.is_free(after) {
             self.unlink(after);
             self.absorb(slot, after);
@@ -201,8 +202,9 @@ impl Blocks {
     }
 
     fn cut(&mut self, slot: u32, units: u64, rest: u64) {
-        let (region, offset, after) =
-            (self.block(slot).region, self.block(slot).offset, self.block(slot).after);
+        let region = self.block(slot).region;
+        let offset = self.block(slot).offset;
+        let after = self.block(slot).after;
         let tail = self.new_slot(region, offset + units, rest);
         self.block_mut(slot).units = units;
         self.block_mut(slot).after = tail;
@@ -217,7 +219,8 @@ impl Blocks {
 
     /// Makes `other`, which lies behind it, a part of a block.
     fn absorb(&mut self, slot: u32, other: u32) {
-        let (units, after) = (self.block(other).units, self.block(other).after);
+        let units = self.block(other).units;
+        let after = self.block(other).after;
         self.block_mut(slot).units += units;
         self.block_mut(slot).after = after;
         if after != NONE {

@@ -20,17 +20,17 @@ const SPARE_UNITS: u64 = 1 << 18;
 pub(super) struct Cache {
     small: Vec<Vec<u32>>,
     large: HashMap<u64, Vec<u32>>,
-    /// Allocations for programs that streams still use: nobody else gets them before that is over.
+    /// Allocations for programs that streams still use: they are not given out before that is over.
     programs: Vec<u32>,
     units: u64,
-    /// Up to so many units it is not trimmed: streams used the rest when it was last.
+    /// Units up to which it is not trimmed: streams used the rest when it was trimmed last.
     trimmed_units: u64,
     /// The size of small blocks that is trimmed next.
     hand: usize,
 }
 
 impl Cache {
-    /// Whether blocks of this size are kept though nobody uses them.
+    /// Returns true if blocks of this size are kept though no stream uses them.
     #[inline]
     pub(super) fn keeps(units: u64) -> bool {
         units <= KEPT_UNITS
@@ -62,7 +62,7 @@ impl Cache {
         !self.programs.is_empty()
     }
 
-    /// Takes out every allocation for programs that nobody uses any more.
+    /// Takes out every allocation for programs that no stream uses any more.
     pub(super) fn drain_programs(
         &mut self,
         blocks: &Blocks,
@@ -83,9 +83,10 @@ impl Cache {
         stream: StreamIndex,
         timelines: &dyn Timelines,
     ) -> Option<u32> {
-        let class = match Self::keeps(units) {
-            true => self.small.get_mut(units as usize)?,
-            false => self.large.get_mut(&units)?,
+        let class = if Self::keeps(units) {
+            self.small.get_mut(units as usize)?
+        } else {
+            self.large.get_mut(&units)?
         };
         let may_use =
             |last_use: &LastUse| last_use.stream == stream || timelines.is_done(*last_use);
@@ -96,7 +97,7 @@ impl Cache {
         Some(class.swap_remove(at))
     }
 
-    /// Whether it keeps too much, where so many units were given out at a time.
+    /// Returns true if it keeps too much, given the most units that were given out at a time.
     #[inline]
     pub(super) fn is_too_large(&self, peak_units: u64) -> bool {
         self.units > (SPARE_UNITS + peak_units).max(self.trimmed_units)
@@ -131,7 +132,7 @@ impl Cache {
         trimmed
     }
 
-    /// Takes out every block that nobody uses.
+    /// Takes out every block that no stream uses.
     pub(super) fn drain(&mut self, blocks: &Blocks, timelines: &dyn Timelines) -> Vec<u32> {
         let mut drained = Vec::new();
         for class in self.small.iter_mut().chain(self.large.values_mut()) {

@@ -5,19 +5,19 @@ use spyre_hal::{ControlBlock, DeviceHandle, DeviceRange, StreamIndex};
 
 use super::FlexAllocator;
 use super::blocks::{Block, note_write};
-use super::familiars::{Familiar, Familiars, Open};
 use super::pool::{Pool, State};
+use super::stream_allocation_cache::{CachedAllocation, Open, StreamAllocationCache};
 use crate::memory_use::try_each_of;
 use crate::stream_table::Lane;
 use crate::{BLOCK_BYTES, Error, LastUse, MemoryAccess, MemoryUse};
 
-/// In the place of a use's number: it is with the stream, among its familiars. As a number it would
-/// mean that the use is never done.
+/// Stands for a use's number: the use is noted in the stream's cache. As a number it would mean
+/// that the use is never done.
 const WITH_STREAM: u64 = u64::MAX;
 
 /// The ranges that blocks name, each with the place of its block among them.
 pub(crate) trait Uses {
-    /// Whether there are none.
+    /// Returns true if there are none.
     fn is_empty(&self) -> bool;
 
     /// Calls `use_range` for each until one fails.
@@ -67,7 +67,7 @@ impl Uses for [(u64, MemoryUse)] {
     }
 }
 
-/// What blocks name, and what their last one uses besides.
+/// Ranges that blocks name, and those that the last block uses besides.
 pub(crate) struct UsedWith<'a> {
     pub(crate) blocks: &'a [ControlBlock],
     pub(crate) others: &'a [MemoryUse],
@@ -104,14 +104,14 @@ impl FlexAllocator {
         if uses.is_empty() {
             return Ok(reserve());
         }
-        match lane.familiars.commit(uses, &lane.poison_watch, &reserve) {
+        match lane.allocation_cache.commit(uses, &lane.poison_watch, &reserve) {
             Some(reserved) => Ok(reserved),
-            None => self.commit_strangers(uses, lane, reserve),
+            None => self.commit_uncached(uses, lane, reserve),
         }
     }
 
-    /// Commits where not every allocation is familiar to the stream, or memory may be poisoned.
-    fn commit_strangers<R, E>(
+    /// Commits where not every allocation is in the stream's cache, or memory may be poisoned.
+    fn commit_uncached<R, E>(
         &self,
         uses: &(impl Uses + ?Sized),
         lane: &Lane,
@@ -125,13 +125,14 @@ impl FlexAllocator {
         }
         let reserved = reserve();
         if let Ok((_, first)) = &reserved {
-            let mut places = lane.familiars.open();
+            let mut places = lane.allocation_cache.open();
             uses.each(|nth, range, access| {
-                let (slot, sequence) = (range.handle.tag().slot, first + nth);
+                let slot = range.handle.tag().slot;
+                let sequence = first + nth;
                 let last_use = LastUse { stream: lane.index, sequence };
                 match state.note_use(slot, last_use, access.writes()) {
                     Noted::ByStream => places.note(slot, sequence, access.writes()),
-                    Noted::Again => state.make_familiar(range.handle, lane, &mut places),
+                    Noted::Again => state.cache_for_stream(range.handle, lane, &mut places),
                     Noted::First => {}
                 }
             });
@@ -157,14 +158,14 @@ impl Pool {
     }
 }
 
-/// Where a use of an allocation is noted.
+/// Place where a use of an allocation is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Noted {
     /// Here; the stream has not used it since it was given out.
     First,
     /// Here; the stream uses it again.
     Again,
-    /// Nowhere yet: it is familiar to the stream.
+    /// Nowhere yet: it is in the stream's cache.
     ByStream,
 }
 
@@ -192,19 +193,21 @@ impl State {
     }
 
     /// Leaves it to a stream to check a handle and to note its uses. The last one is noted here.
-    fn make_familiar(&mut self, handle: DeviceHandle, lane: &Lane, places: &mut Open<'_>) {
-        let (stream, slot) = (lane.index, handle.tag().slot);
+    fn cache_for_stream(&mut self, handle: DeviceHandle, lane: &Lane, places: &mut Open<'_>) {
+        let stream = lane.index;
+        let slot = handle.tag().slot;
         let at = usize::from(stream.0);
-        if self.familiars.len() <= at {
-            self.familiars.resize_with(at + 1, Arc::default);
+        if self.allocation_caches.len() <= at {
+            self.allocation_caches.resize_with(at + 1, Arc::default);
         }
-        if !Arc::ptr_eq(&self.familiars[at], &lane.familiars) {
-            self.familiars[at] = Arc::clone(&lane.familiars);
+        if !Arc::ptr_eq(&self.allocation_caches[at], &lane.allocation_cache) {
+            self.allocation_caches[at] = Arc::clone(&lane.allocation_cache);
         }
         let block = self.blocks.block(slot);
-        let (bytes, written) = (block.units * BLOCK_BYTES, block.written_by(stream));
+        let bytes = block.units * BLOCK_BYTES;
+        let written = block.written_by(stream);
         let last = self.exchange_use(slot, stream, WITH_STREAM);
-        if let Some(gone) = places.add(Familiar { handle, bytes, last, written }) {
+        if let Some(gone) = places.add(CachedAllocation { handle, bytes, last, written }) {
             let slot = gone.handle.tag().slot;
             self.exchange_use(slot, stream, gone.last);
             let sequence = gone.written;
@@ -212,14 +215,15 @@ impl State {
         }
     }
 
-    /// Has streams forget an allocation that is familiar to them: all its uses are noted here then.
+    /// Takes an allocation out of all streams' caches; all its uses are noted here then.
     #[inline]
-    pub(super) fn estrange(&mut self, slot: u32) {
-        let (blocks, familiars) = (&mut self.blocks, &self.familiars);
+    pub(super) fn evict_from_streams(&mut self, slot: u32) {
+        let blocks = &mut self.blocks;
+        let allocation_caches = &self.allocation_caches;
         let Block { uses, writes, .. } = blocks.block_mut(slot);
         for known in uses.iter_mut().filter(|known| known.sequence == WITH_STREAM) {
-            let familiar = familiars[usize::from(known.stream.0)].open().remove(slot);
-            if let Some(Familiar { last, written, .. }) = familiar {
+            let cached = allocation_caches[usize::from(known.stream.0)].open().remove(slot);
+            if let Some(CachedAllocation { last, written, .. }) = cached {
                 known.sequence = last;
                 note_write(writes, LastUse { stream: known.stream, sequence: written });
             }
@@ -233,7 +237,7 @@ impl State {
         std::mem::replace(&mut known.sequence, sequence)
     }
 
-    pub(super) fn familiars_of(&self, stream: StreamIndex) -> &Familiars {
-        &self.familiars[usize::from(stream.0)]
+    pub(super) fn allocation_cache_of(&self, stream: StreamIndex) -> &StreamAllocationCache {
+        &self.allocation_caches[usize::from(stream.0)]
     }
 }

@@ -1,4 +1,4 @@
-//! Which life of which card a handle belongs to.
+//! Epochs: the card, and its life between two resets, that a handle belongs to.
 
 use std::collections::BTreeSet;
 
@@ -28,18 +28,19 @@ impl Life {
         Ok(())
     }
 
-    /// The same, ended.
+    /// Marks the life as ended.
     pub(super) fn ended(self) -> Self {
         Self { is_over: true, ..self }
     }
 
-    /// What its handles carry. Before it begins there are none, and the number means nothing.
+    /// Number that its handles carry. Before it begins there are no handles, and the number means
+    /// nothing.
     #[inline]
     pub(super) fn epoch(&self) -> u16 {
         self.epoch.as_ref().map_or(0, |epoch| epoch.0)
     }
 
-    /// Whether a handle of this epoch was given out in it.
+    /// Returns true if a handle of this epoch was given out in this life.
     #[inline]
     pub(super) fn is(&self, epoch: u16) -> bool {
         !self.is_over && self.epoch.as_ref().is_some_and(|own| own.0 == epoch)

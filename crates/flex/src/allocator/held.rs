@@ -10,7 +10,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Which one is at this index. There must be one.
+    /// Region at this index. There must be one.
     #[inline]
     pub(super) fn region(&self, index: u16) -> Region {
         debug_assert!(!self.vacant.contains(&index), "region {index} was given back");

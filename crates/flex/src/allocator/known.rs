@@ -8,7 +8,7 @@ const FOREIGN: &str = "its handle is from before a reset, or from another card";
 const UNKNOWN: &str = "its handle was never given out";
 const FREED: &str = "its memory was freed before the launch was queued";
 
-/// What programs name in their tables, asked by the card when they run.
+/// Checks ranges that programs name in their tables; the card asks when they run.
 impl Allocations for Pool {
     fn first_refused(&self, ranges: &[DeviceRange]) -> Option<(usize, Box<str>)> {
         let state = self.state.lock();

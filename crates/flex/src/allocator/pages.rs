@@ -23,7 +23,7 @@ impl Pages {
         (start < end).then_some(Self { region, units: start..end })
     }
 
-    /// The same pages in as few pieces as can be: small blocks are given back in large numbers.
+    /// Joins pages into as few pieces as possible: small blocks are given back in large numbers.
     pub(super) fn joined(mut pages: Vec<Self>) -> Vec<Self> {
         pages.sort_unstable_by_key(|pages| (pages.region, pages.units.start));
         pages.dedup_by(|next, pages| {

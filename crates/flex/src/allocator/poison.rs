@@ -1,4 +1,4 @@
-//! Which allocations are poisoned, by what, and until when.
+//! Poisoned allocations: by which fault, and until when.
 //!
 //! A stream that fails cancels its blocks from one number on. When its fault is reported, or it is
 //! reset, the last write of every allocation tells whether it was one of them. A write of a whole
@@ -23,7 +23,7 @@ impl FlexAllocator {
     /// `report` takes the scheduler's lock: behind those of the allocator and of the stream.
     pub(crate) fn settle<R>(&self, lane: &Lane, report: impl FnOnce() -> R) -> R {
         let state = &mut *self.pool.state.lock();
-        let places = lane.familiars.open();
+        let places = lane.allocation_cache.open();
         let reported = report();
         let ended = lane.failures.take_ended();
         if !ended.is_empty() {
@@ -111,7 +111,7 @@ impl Pool {
             if access == MemoryAccess::WriteAll && state.is_whole(slot, range) {
                 state.heal(slot);
                 // A failure of another stream that is reported only later came before this write.
-                state.estrange(slot);
+                state.evict_from_streams(slot);
                 state.blocks.block_mut(slot).writes.retain(|write| write.stream == lane.index);
             }
         });
@@ -123,9 +123,9 @@ impl Pool {
         watch.update(|| state.poisoned > 0 || self.timelines.are_failing());
     }
 
-    /// By what an allocation is poisoned: by a failure that was reported, or by one that was not yet.
+    /// Fault that an allocation is poisoned by: one that was reported, or one that was not yet.
     fn poison_of(&self, state: &mut State, slot: u32) -> Option<Arc<StreamFault>> {
-        state.estrange(slot);
+        state.evict_from_streams(slot);
         let block = state.blocks.block(slot);
         if block.is_program {
             return None;
@@ -136,7 +136,8 @@ impl Pool {
 }
 
 impl State {
-    /// Whether a block in front of the nth of the same submission writes all of an allocation.
+    /// Returns true if a block in front of the nth of the same submission writes all of an
+    /// allocation.
     fn is_healed_before(&self, nth: u64, slot: u32, uses: &(impl Uses + ?Sized)) -> bool {
         let mut is_healed = false;
         uses.each(|earlier, range, access| {
@@ -146,7 +147,7 @@ impl State {
         is_healed
     }
 
-    /// Whether a range is all that was asked for.
+    /// Returns true if a range covers all that was asked for.
     fn is_whole(&self, slot: u32, range: &DeviceRange) -> bool {
         range.offset == 0 && range.bytes >= self.blocks.block(slot).requested
     }

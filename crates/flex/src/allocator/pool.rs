@@ -6,9 +6,9 @@ use spyre_hal::{DeviceHandle, HandleTag, MemoryMode, PFDeviceHandle, Regions, VF
 use super::blocks::{BlockState, Blocks};
 use super::cache::Cache;
 use super::epoch::Life;
-use super::familiars::Familiars;
 use super::held::Held;
 use super::pages::Pages;
+use super::stream_allocation_cache::StreamAllocationCache;
 use super::{Settings, Statistics};
 use crate::budget::Sharer;
 use crate::{BLOCK_BYTES, Error, StreamIndex, Timelines};
@@ -32,8 +32,8 @@ pub(super) struct State {
     pub(super) statistics: Statistics,
     pub(super) life: Life,
     /// Those of every stream that has some, by its number.
-    pub(super) familiars: Vec<Arc<Familiars>>,
-    /// How many allocations are poisoned.
+    pub(super) allocation_caches: Vec<Arc<StreamAllocationCache>>,
+    /// Number of allocations that are poisoned.
     pub(super) poisoned: usize,
 }
 
@@ -157,18 +157,19 @@ impl Pool {
         Some(())
     }
 
-    /// Whether a request could be met at all.
+    /// Returns true if a region could be large enough for a request.
     pub(super) fn fits_a_region(&self, bytes: u64) -> bool {
         self.settings.region_bytes.iter().any(|&region_bytes| bytes <= region_bytes)
     }
 
-    /// Whether blocks that wait for streams are in the way. After a request has failed no others
-    /// are cached, unless the streams are done by now: then to ask again is right as well.
+    /// Returns true if blocks that wait for streams are in the way. After a request has failed no
+    /// others are cached, unless the streams are done by now: then to ask again is right as well.
     pub(super) fn may_gain_by_draining(&self, bytes: u64) -> bool {
         self.fits_a_region(bytes) && self.state.lock().cache.units() > 0
     }
 
-    /// Whether no stream uses a block any more. It asks the streams, whose answers are on other cores.
+    /// Returns true if no stream uses a block any more. Asks the streams, whose answers are on
+    /// other cores.
     pub(super) fn is_done(&self, state: &State, slot: u32) -> bool {
         state.blocks.block(slot).uses.iter().all(|&last_use| self.timelines.is_done(last_use))
     }
@@ -191,7 +192,7 @@ impl Pool {
         }
     }
 
-    /// The slot of a handle that is live, and nobody else's.
+    /// Slot of a handle that is live, and of this card and epoch.
     #[inline]
     pub(super) fn live_slot(&self, state: &State, handle: DeviceHandle) -> Result<u32, Error> {
         let tag = handle.tag();

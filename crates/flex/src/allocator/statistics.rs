@@ -4,7 +4,7 @@ use super::BlockState;
 use super::blocks::Block;
 use crate::BLOCK_BYTES;
 
-/// What an allocator has given out, keeps and has free, in bytes.
+/// Bytes that an allocator has given out, keeps and has free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Given out now.
@@ -48,7 +48,7 @@ impl Statistics {
         self.allocations -= 1;
     }
 
-    /// What stays after a reset.
+    /// Counts that stay after a reset.
     pub(super) fn totals(&self) -> Self {
         Self { total_allocations: self.total_allocations, ..Self::default() }
     }
@@ -57,13 +57,13 @@ impl Statistics {
 /// A block in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// Which region of the card: what handles show in VF mode.
+    /// Index of the region of the card, as handles show it in VF mode.
     pub region: u16,
-    /// From the start of the region.
+    /// Offset from the start of the region.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What it is.
+    /// State of the block.
     pub state: BlockState,
 }
 

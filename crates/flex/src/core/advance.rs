@@ -16,7 +16,8 @@ impl Core {
     #[inline]
     pub(super) fn take_arrivals(&mut self) {
         if !self.arrivals.is_empty() {
-            let (listed, streams) = (&mut self.listed, &mut self.streams);
+            let listed = &mut self.listed;
+            let streams = &mut self.streams;
             self.arrivals.take(|stream| {
                 let state = &mut streams[usize::from(stream.0)];
                 state.empty_looks = 0;
@@ -82,7 +83,7 @@ impl Core {
         self.publish(stream, sequence);
     }
 
-    /// Whether the stream may go on: the point is reached, or will never be.
+    /// Returns true if the stream may go on: the point is reached, or will never be.
     pub(super) fn wait(
         &mut self,
         stream: StreamIndex,

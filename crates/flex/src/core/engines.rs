@@ -1,4 +1,4 @@
-//! What engines are doing.
+//! Engines, and the blocks that run on them.
 
 use spyre_hal::{EngineIndex, Fault, Outcome, StreamIndex, StreamPoint, Token};
 
@@ -8,11 +8,11 @@ use super::{Core, LEASED, Note, Picked, Run};
 #[derive(Debug)]
 pub(super) struct EngineState {
     pub(super) running: Option<Running>,
-    /// Whether its last block was done at once.
+    /// True if its last block was done at once.
     pub(super) was_done: bool,
 }
 
-/// What an engine is doing.
+/// Blocks that an engine is carrying out.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) token: u64,
@@ -26,7 +26,7 @@ pub(super) struct Running {
     pub(super) is_watched: bool,
     /// It was done before the device could say so.
     pub(super) early: Option<(u64, Outcome)>,
-    /// What the block would have taken on a real card, once it has ended.
+    /// Time that the block would have taken on a real card, once it has ended.
     pub(super) modelled_nanoseconds: u64,
     pub(super) is_abort_asked: bool,
 }
@@ -38,7 +38,7 @@ pub(super) struct Started {
     pub(super) note: Note,
 }
 
-/// What the watchdog is to do.
+/// Action that the watchdog is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overdue {
     Abort(EngineIndex),
@@ -46,7 +46,7 @@ pub(crate) enum Overdue {
 }
 
 impl Running {
-    /// What is left when the block with this number is under way, and those before it are done.
+    /// Remainder when the block with this number is under way, and those before it are done.
     pub(super) fn later(self, sequence: u64, note: Note) -> Self {
         let StreamPoint { stream, sequence: first } = self.first.point;
         let token = self.token + (sequence - first);
@@ -78,10 +78,13 @@ impl Core {
         if is_ours {
             running.modelled_nanoseconds = modelled_nanoseconds;
         }
-        match running.is_later {
-            false if is_ours => running.early = Some((token.0, outcome)),
-            true if is_ours => self.end_later(engine, outcome),
-            _ => {}
+        if !is_ours {
+            return;
+        }
+        if running.is_later {
+            self.end_later(engine, outcome);
+        } else {
+            running.early = Some((token.0, outcome));
         }
     }
 
@@ -97,13 +100,14 @@ impl Core {
         free.map(|(at, _)| 1 << at).sum()
     }
 
-    /// Whether somebody takes a stream's blocks without the lock.
+    /// Returns true if a thread takes a stream's blocks without the lock.
     pub(crate) fn is_leased(&self) -> bool {
         self.engines.iter().any(|engine| engine.running.as_ref().is_some_and(|run| run.is_leased))
     }
 
-    /// Whether blocks that are known to be done are not noted yet: those of runs with tokens before
-    /// this one, which whoever carries them out notes when it comes back with the rest of the run.
+    /// Returns true if blocks that are known to be done are not noted yet: those of runs with
+    /// tokens before this one. The thread that carries out such a run notes them when it comes back
+    /// with the rest of it.
     pub(crate) fn is_behind(&self, before: Token) -> bool {
         let running = self.engines.iter().filter_map(|engine| engine.running.as_ref());
         running.filter(|running| running.token < before.0 && !running.is_later).any(|running| {
@@ -117,7 +121,7 @@ impl Core {
         Token(self.next_token)
     }
 
-    /// Asks whoever carries out a stream without the lock to come back.
+    /// Asks the thread that carries out a stream without the lock to come back.
     pub(crate) fn call_back(&self) {
         if self.is_leased() {
             self.arrivals.call();
@@ -163,10 +167,11 @@ impl Core {
         note: Note,
         run: &mut Run,
     ) -> Picked {
-        let started_at = match self.is_timed || self.is_tracing {
+        let started_at = if self.is_timed || self.is_tracing {
             // The block before it has just ended, and the clock costs as much as a small block.
-            true => run.ended_at.take().unwrap_or_else(|| self.env.now()),
-            false => 0,
+            run.ended_at.take().unwrap_or_else(|| self.env.now())
+        } else {
+            0
         };
         let state = &mut self.streams[usize::from(stream.0)];
         state.phase = Phase::Busy;

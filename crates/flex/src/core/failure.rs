@@ -4,17 +4,18 @@ use spyre_hal::Severity;
 
 use crate::StreamFault;
 
-/// Why, and which, blocks of a stream are cancelled.
+/// Cause of a failure, and the blocks of a stream that are cancelled by it.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) cause: Arc<StreamFault>,
     /// The block that failed.
     pub(super) from: u64,
-    /// The last block that is cancelled; open until somebody was told.
+    /// The last block that is cancelled. `None`, while open: until a data fault is reported, or the
+    /// stream is let go on.
     pub(super) until: Option<u64>,
 }
 
-/// What a block ended with.
+/// Result that a block ended with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Well,
@@ -36,12 +37,12 @@ impl Failure {
         Self { from: self.from.min(older.from), until, ..self }
     }
 
-    /// Whether nobody was told yet.
+    /// Returns true if blocks that are queued now are cancelled, too.
     pub(super) fn is_open(&self) -> bool {
         self.until.is_none()
     }
 
-    /// Whether it clears when it is told, and the other would not.
+    /// Returns true if it clears when it is reported, and the other would not.
     pub(super) fn is_worsened_by(&self, other: Severity) -> bool {
         self.cause.fault.severity() == Severity::Data && other > Severity::Data
     }

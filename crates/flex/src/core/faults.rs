@@ -1,4 +1,4 @@
-//! What becomes of streams, and of the device, when a block fails.
+//! Effects of a failed block on streams and on the device.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::stream_state::{Phase, StreamState};
 use super::{Core, Note};
 use crate::StreamFault;
 
-/// How far the block at a point has come.
+/// Progress of the block at a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Pending,
@@ -18,7 +18,7 @@ pub(crate) enum Progress {
 }
 
 impl Core {
-    /// How far the block at a point has come.
+    /// Progress of the block at a point.
     pub(crate) fn progress(&self, point: StreamPoint) -> Progress {
         let Some(state) = self.streams.get(usize::from(point.stream.0)) else {
             return Progress::Done;
@@ -28,17 +28,17 @@ impl Core {
         }
         match state.verdict(point.sequence) {
             Verdict::Well => Progress::Done,
-            // Whoever needs the block cannot rely on it.
+            // A block that waits for this one cannot rely on it.
             Verdict::Failed(cause) | Verdict::Forgotten { last: cause } => Progress::Failed(cause),
         }
     }
 
-    /// The fault of a stream that nobody was told yet; a data fault is told once.
+    /// Reports the open fault of a stream. A data fault is reported once, others until a reset.
     pub(crate) fn raise(&mut self, stream: StreamIndex) -> Option<Arc<StreamFault>> {
         self.stream(stream).raise()
     }
 
-    /// What a block ended with; tells the fault, if it was one.
+    /// Result that a block ended with; reports the fault, if it was one.
     pub(crate) fn raise_at(&mut self, point: StreamPoint) -> Verdict {
         let state = self.stream(point.stream);
         let verdict = state.verdict(point.sequence);
@@ -75,7 +75,7 @@ impl Core {
             state.fail(Arc::clone(&cause), from);
         }
         self.unblock_all();
-        // Whoever takes blocks without the lock does not see that they are cancelled now.
+        // A thread that takes blocks without the lock does not see that they are cancelled now.
         self.arrivals.call();
     }
 

@@ -20,9 +20,9 @@ const PROMPT_TURN: u64 = often(16, 2) as u64;
 pub(super) struct Listed {
     policy: Policy,
     streams: Vec<StreamIndex>,
-    /// Where to look first: for low streams, and for high ones. Each kind has its own turns.
+    /// Places to look at first: for low streams, and for high ones. Each kind has its own turns.
     next: [usize; 2],
-    /// Whose turn it was.
+    /// Stream whose turn it was.
     current: Option<StreamIndex>,
     high_turns: u32,
 }
@@ -47,14 +47,14 @@ impl Listed {
         }
     }
 
-    /// Whether streams compete, so that each gets a few blocks at a time.
+    /// Returns true if streams compete, so that each gets a few blocks at a time.
     #[inline]
     pub(super) fn is_contended(&self) -> bool {
         self.blocks_in_turn().is_some()
     }
 
-    /// How many blocks a stream gets in its turn, on a device where they are done at once; `None`
-    /// if no other stream has a turn.
+    /// Number of blocks that a stream gets in its turn, on a device where they are done at once;
+    /// `None` if no other stream has a turn.
     #[inline]
     pub(super) fn blocks_in_turn(&self) -> Option<u64> {
         match self.policy {
@@ -67,7 +67,7 @@ impl Listed {
 }
 
 impl Core {
-    /// Whose turn it is, among the streams that have a block to start.
+    /// Stream whose turn it is, among the streams that have a block to start.
     #[inline]
     pub(super) fn choose(&mut self, only: Option<StreamIndex>) -> Option<StreamIndex> {
         let (stream, is_high) = self.candidate()?;
@@ -84,7 +84,7 @@ impl Core {
         Some(stream)
     }
 
-    /// The same, without taking the turn.
+    /// Like [`choose`](Self::choose), without taking the turn.
     pub(super) fn choose_without_turn(&mut self) -> Option<StreamIndex> {
         self.candidate().map(|(stream, _)| stream)
     }

@@ -1,4 +1,4 @@
-//! How streams come along, and who wants to know.
+//! Progress of streams, and those that wait for it.
 
 use smallvec::SmallVec;
 use spyre_hal::{Outcome, StreamIndex, StreamPoint};
@@ -27,8 +27,8 @@ impl Core {
         true
     }
 
-    /// From the block that a stream has in hand to the next that a thread or another stream waits
-    /// for, both counted.
+    /// Number of blocks from the one that a stream has in hand to the next that a thread or another
+    /// stream waits for, both counted.
     #[inline]
     pub(super) fn blocks_to_next_waiter(&self, stream: StreamIndex) -> u64 {
         let state = &self.streams[usize::from(stream.0)];

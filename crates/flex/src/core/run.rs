@@ -18,7 +18,7 @@ pub(crate) const LEASED: usize = often(64, 4) as usize;
 pub(crate) struct Only {
     /// Those of this stream, in its turn.
     pub(crate) stream: StreamIndex,
-    /// Whether those that may take long are left to a worker.
+    /// True if blocks that may take long are left to a worker.
     pub(crate) leaves_long: bool,
 }
 
@@ -30,20 +30,21 @@ pub(crate) struct Run {
     /// Those that are done.
     pub(crate) notes: SmallVec<[Note; LEASED]>,
     /// The stream's cursor, if more blocks may be taken without asking again: there is no other
-    /// stream to be fair to. Whoever has it comes back when called.
+    /// stream to be fair to. The thread that has it comes back when called.
     pub(crate) lease: Option<Cursor>,
-    /// How many blocks may be done on the lease: up to the next that somebody waits for.
+    /// Number of blocks that may be done on the lease: up to the next that a thread or a stream
+    /// waits for.
     pub(crate) limit: u64,
-    /// How long to wait for more.
+    /// Time to wait for more.
     pub(crate) pace: Pace,
-    /// When the blocks before it ended, if that is known and just now.
+    /// Time when the blocks before it ended, if that is known and just now.
     pub(crate) ended_at: Option<u64>,
     /// Events that were reached.
     pub(crate) reached: Reached,
 }
 
-/// Events that were reached, and that are let go of together: a count that goes down one by one is
-/// taken away every time from whoever records the event again.
+/// Events that were reached, and that are released together: a count that goes down one by one is
+/// taken away every time from the thread that records the event again.
 #[derive(Debug, Default)]
 pub(crate) struct Reached(SmallVec<[Arc<EventCell>; REACHED]>);
 
@@ -59,10 +60,11 @@ impl Reached {
     }
 }
 
-/// How long a worker waits before it looks at an empty queue again.
+/// Time that a worker waits before it looks at an empty queue again.
 ///
-/// A look takes the queue's next slot away from whoever is about to write it. So if several blocks were
-/// there after the last wait, the next one is longer; if there was one, somebody may wait for each.
+/// A look takes the queue's next slot away from the thread that is about to write it. So if several
+/// blocks were there after the last wait, the next one is longer. If there was one, a thread may
+/// wait for each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     pauses: u32,
@@ -79,7 +81,7 @@ impl Pace {
         self.found += 1;
     }
 
-    /// Nothing was there: how many pauses to make.
+    /// Number of pauses to make when no block was there.
     #[inline]
     pub(crate) fn pauses(&mut self) -> u32 {
         self.pauses = if self.found > 1 { (self.pauses * 2).min(LONGEST) } else { 1 };
@@ -88,14 +90,14 @@ impl Pace {
     }
 }
 
-/// In the place of an engine, where there is none: notes are copied a lot, and small.
+/// Stands for an engine where there is none: notes are copied a lot, and small.
 pub(crate) const NO_ENGINE: EngineIndex = EngineIndex(u16::MAX);
 
-/// What is remembered of a block when it is gone.
+/// Record of a block that is gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) kind: BlockKind,
-    /// Where it ran; [`NO_ENGINE`] for what needs none.
+    /// Engine that it ran on; [`NO_ENGINE`] for what needs none.
     pub(crate) engine: EngineIndex,
     pub(crate) label: Label,
     pub(crate) queued_at: u64,
@@ -115,7 +117,7 @@ pub(crate) struct Picked {
     pub(crate) started_at: u64,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug)]
 pub(crate) enum End {
     /// All blocks are done.
@@ -135,13 +137,16 @@ impl Run {
 impl Note {
     #[inline]
     pub(crate) fn new(entry: &Entry, started_at: u64) -> Self {
-        let (kind, label) = (entry.block.kind(), entry.block.label());
-        let (queued_at, done_at) = (entry.queued_at, started_at);
-        let (engine, modelled_nanoseconds) = (NO_ENGINE, 0);
+        let kind = entry.block.kind();
+        let label = entry.block.label();
+        let queued_at = entry.queued_at;
+        let done_at = started_at;
+        let engine = NO_ENGINE;
+        let modelled_nanoseconds = 0;
         Self { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds }
     }
 
-    /// What became of it, told with how long it took.
+    /// Adds to a fault how long the block ran, where the fault holds that.
     pub(super) fn timed(&self, fault: Fault) -> Fault {
         let milliseconds = self.done_at.saturating_sub(self.started_at) / 1_000_000;
         match fault {
@@ -151,8 +156,12 @@ impl Note {
     }
 
     pub(super) fn instant(kind: BlockKind, now: u64) -> Self {
-        let (label, started_at, done_at) = (Label::default(), now, now);
-        let (engine, queued_at, modelled_nanoseconds) = (NO_ENGINE, 0, 0);
+        let label = Label::default();
+        let started_at = now;
+        let done_at = now;
+        let engine = NO_ENGINE;
+        let queued_at = 0;
+        let modelled_nanoseconds = 0;
         Self { kind, engine, label, queued_at, started_at, done_at, modelled_nanoseconds }
     }
 }

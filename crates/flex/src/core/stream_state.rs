@@ -14,7 +14,7 @@ use crate::sync::{Ordering, often};
 /// Failures of the past that a stream remembers, for tickets that are asked late.
 const REMEMBERED: usize = often(256, 4) as usize;
 
-/// What a stream's next block waits for.
+/// Condition that a stream's next block waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Nothing.
@@ -38,18 +38,18 @@ pub(super) struct StreamState {
     taken: u64,
     pub(super) phase: Phase,
     pub(super) is_listed: bool,
-    /// How often in a row it was found empty.
+    /// Number of times in a row that it was found empty.
     pub(super) empty_looks: u32,
     pub(super) failure: Option<Failure>,
     past: VecDeque<Failure>,
-    /// From the first to the last block of failures that are no longer remembered one by one; the
-    /// cause is that of the last.
+    /// Blocks, first to last, of failures that are no longer remembered one by one; the cause is
+    /// that of the last.
     forgotten: Option<Failure>,
     /// Streams that wait, and until which block.
     pub(super) waiters: SmallVec<[(u64, StreamIndex); 2]>,
     /// Threads that wait.
     pub(super) sleepers: usize,
-    /// Up to which block it has the priority of those that wait for it.
+    /// Last block up to which it has the priority of those that wait for it.
     pub(super) boosted_until: u64,
 }
 
@@ -76,7 +76,7 @@ impl StreamState {
         self.taken
     }
 
-    /// Whether a block could be taken in hand now.
+    /// Returns true if a block could be taken in hand now.
     #[inline]
     pub(super) fn is_ready(&mut self) -> bool {
         self.phase == Phase::Idle
@@ -86,9 +86,10 @@ impl StreamState {
     /// Takes the next block in hand.
     #[inline]
     pub(super) fn take(&mut self) -> Option<(u64, Entry)> {
-        let entry = match self.front.is_empty() {
-            true => self.lane.ring.pop(&mut self.cursor)?,
-            false => self.front.pop_front()?,
+        let entry = if self.front.is_empty() {
+            self.lane.ring.pop(&mut self.cursor)?
+        } else {
+            self.front.pop_front()?
         };
         self.taken += 1;
         Some((self.taken, entry))
@@ -100,8 +101,8 @@ impl StreamState {
         self.is_plain().then(|| std::mem::take(&mut self.cursor))
     }
 
-    /// The same with the next block in hand, which stays in the ring, if it is for a device. Says
-    /// what the block is.
+    /// Like [`lease`](Self::lease), with the next block in hand, if it is for a device. The block
+    /// stays in the ring, and its note is returned.
     #[inline]
     pub(super) fn lease_next(&mut self) -> Option<(Cursor, Note)> {
         if !self.is_plain() {
@@ -152,7 +153,7 @@ impl StreamState {
         let severity = cause.fault.severity();
         tracing::debug!(target: "spyre.runtime", "stream {} fails from block {from} on: {cause}", self.lane.index.0);
         self.lane.has_failed.store(true, Ordering::Release);
-        self.lane.upsets.fetch_add(1, Ordering::AcqRel);
+        self.lane.failure_epoch.fetch_add(1, Ordering::AcqRel);
         if severity > Severity::Data {
             self.lane.is_refusing.store(true, Ordering::Release);
         }
@@ -164,8 +165,9 @@ impl StreamState {
                 self.remember(Failure { cause, from, until: Some(until) });
             }
             Some(known) if known.is_open() && known.is_worsened_by(severity) => {
-                // What is queued behind a data fault so far has that one; the worse is told next.
-                let until = self.lane.upset();
+                // What is queued behind a data fault so far has that one; the worse is reported
+                // next.
+                let until = self.lane.bump_failure_epoch();
                 self.lane.failures.worsen(until, from, &cause);
                 known.until = Some(until);
                 self.retire();
@@ -181,7 +183,7 @@ impl StreamState {
         self.lane.poison_watch.set();
     }
 
-    /// Whether a block with this number is to be cancelled. Numbers only grow.
+    /// Returns true if a block with this number is to be cancelled. Numbers only grow.
     #[inline]
     pub(super) fn is_cancelled(&mut self, sequence: u64) -> bool {
         let Some(failure) = &self.failure else { return false };
@@ -192,7 +194,7 @@ impl StreamState {
         is_covered
     }
 
-    /// What a block that has ended ended with.
+    /// Result of a block that has ended.
     pub(super) fn verdict(&self, sequence: u64) -> Verdict {
         // Where two cover a block, the first cause is the older one.
         let mut failures = self.past.iter().chain(&self.failure);
@@ -211,8 +213,8 @@ impl StreamState {
         self.failure.as_ref().is_some_and(|f| f.is_open() && Arc::ptr_eq(&f.cause, cause))
     }
 
-    /// Tells the fault that nobody was told. What is queued by now is cancelled; after a data fault,
-    /// what comes later is not.
+    /// Reports the open fault. What is queued by now is cancelled; after a data fault, what comes
+    /// later is not.
     pub(super) fn raise(&mut self) -> Option<Arc<StreamFault>> {
         let failure = self.failure.as_mut().filter(|failure| failure.is_open())?;
         if failure.cause.fault.severity() == Severity::Data {

@@ -7,7 +7,7 @@ pub(super) struct Dropped {
     why: Why,
 }
 
-/// Why it does not.
+/// Reason why an entry exposes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Duplicate,

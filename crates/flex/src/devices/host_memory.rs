@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the host says how much memory is left: `/proc/meminfo` and the control groups.
+/// Sources of how much memory the host has left: `/proc/meminfo` and the control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostMemory {
     root: PathBuf,
@@ -46,7 +46,7 @@ impl HostMemory {
         self.rooms().into_iter().chain([available_bytes]).min()
     }
 
-    /// What every control group of this process has left.
+    /// Bytes that every control group of this process has left.
     fn rooms(&self) -> Vec<u64> {
         let groups = self.read("proc/self/cgroup").unwrap_or_default();
         groups.lines().flat_map(|line| self.rooms_of(line)).collect()
@@ -67,7 +67,8 @@ impl HostMemory {
         }
     }
 
-    /// From the group up to the root: in a container the path may be one that only the host has.
+    /// Bytes left in each group up to the root: in a container the path may be one that only the
+    /// host has.
     fn rooms_along(&self, mount: &str, path: &str, group: &Group) -> Vec<u64> {
         let mount = self.root.join(mount);
         let ancestors = Path::new(path.trim_start_matches('/')).ancestors();
@@ -80,7 +81,7 @@ impl HostMemory {
 }
 
 impl Group {
-    /// What a group has left. `max`, or no such file, is no limit.
+    /// Bytes that a group has left. `max`, or no such file, is no limit.
     fn room(&self, directory: &Path) -> Option<u64> {
         let read = |name| fs::read_to_string(directory.join(name)).ok();
         let limit: u64 = read(self.limit)?.trim().parse().ok()?;

@@ -3,11 +3,11 @@ use std::str::FromStr;
 use super::memory_size;
 use crate::EnvironmentError;
 
-/// What `SPYRE_MEMORY_LIMIT` asks for.
+/// Value of `SPYRE_MEMORY_LIMIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryLimit {
     Bytes(u64),
-    /// Of what is available.
+    /// Share of what is available.
     Percent(u8),
 }
 

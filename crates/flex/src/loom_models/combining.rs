@@ -1,4 +1,4 @@
-//! Whoever leaves its work to the thread that is at it can rely on that.
+//! A thread that leaves its work to the one that is at work can rely on that.
 
 use loom::sync::Arc;
 
@@ -27,7 +27,8 @@ impl Shared {
     /// and the fences alone.
     fn work(&self) -> bool {
         self.at_it.with_mut(|_| {
-            let (brought, done) = (self.brought.load(Ordering::Relaxed), self.done() + 1);
+            let brought = self.brought.load(Ordering::Relaxed);
+            let done = self.done() + 1;
             if done <= brought {
                 self.done.store(done, Ordering::Relaxed);
             }
@@ -55,7 +56,7 @@ fn loom_work_is_done_by_one_combiner_at_a_time_and_none_is_left() {
 }
 
 #[test]
-fn loom_whoever_takes_over_in_the_middle_leaves_nothing() {
+fn loom_a_thread_that_takes_over_in_the_middle_leaves_nothing() {
     explore("combining, taking over", Some(3), || {
         let shared = Arc::new(Shared::default());
         let other = loom::thread::spawn({

@@ -14,7 +14,8 @@ const LOOKS: usize = 2;
 
 /// A core with two streams that were found empty often: at the next look, one is delisted.
 fn delist_against(producers: usize) {
-    let (table, arrivals) = (StreamTable::new(), Arc::new(Arrivals::new()));
+    let table = StreamTable::new();
+    let arrivals = Arc::new(Arrivals::new());
     let lanes = [lane(&table), lane(&table)];
     let mut core = Core::new(machine(), Arc::clone(&arrivals), Policy::RoundRobin, 1, false);
     for lane in &lanes {
@@ -25,7 +26,8 @@ fn delist_against(producers: usize) {
 
     let threads: Vec<_> = (0..producers)
         .map(|_| {
-            let (lane, arrivals) = (Arc::clone(&lanes[1]), Arc::clone(&arrivals));
+            let lane = Arc::clone(&lanes[1]);
+            let arrivals = Arc::clone(&arrivals);
             loom::thread::spawn(move || {
                 publish(&lane);
                 arrivals.list(&lane);

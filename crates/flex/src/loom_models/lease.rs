@@ -1,5 +1,5 @@
-//! Whoever pops a stream's blocks without the lock misses neither another stream nor a host. The
-//! scheduler is the whole one, on a card whose blocks are done at once.
+//! A thread that pops a stream's blocks without the lock misses neither another stream nor a host.
+//! The scheduler is the whole one, on a card whose blocks are done at once.
 
 use std::sync::Arc;
 

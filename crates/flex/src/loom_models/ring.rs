@@ -1,4 +1,4 @@
-//! Nothing is lost, doubled or torn, and each producer's entries stay in order.
+//! Entries are not lost, doubled or torn, and each producer's entries stay in order.
 
 use std::sync::Arc;
 

@@ -30,7 +30,8 @@ impl Shared {
         Arc::new(Self { core: Mutex::new(core), lane })
     }
 
-    /// As the scheduler's `drive`: early publication without the lock, then the end with it.
+    /// Carries out blocks like the scheduler's `drive`: early publication without the lock, then
+    /// the end with it.
     fn carry_out_all(&self) {
         let mut run = Run::default();
         let mut ended = None;
@@ -51,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// As the scheduler's `wait`, which gives up to spin.
+    /// Waits like the scheduler's `wait`, once that gives up spinning.
     fn wait(&self, sequence: u64) {
         let point = StreamPoint { stream: self.lane.index, sequence };
         if !self.lane.is_done(sequence) && self.core.lock().add_sleeper(point, current()) {

@@ -9,11 +9,12 @@ use crate::sync::{AtomicBool, Ordering};
 #[test]
 fn loom_a_failure_is_watched_for_though_another_one_ends() {
     explore("watch, a failure", None, || {
-        let (watch, is_failing) =
-            (Arc::new(PoisonWatch::default()), Arc::new(AtomicBool::new(false)));
+        let watch = Arc::new(PoisonWatch::default());
+        let is_failing = Arc::new(AtomicBool::new(false));
         watch.set(); // for the failure that ends
         let failing = loom::thread::spawn({
-            let (watch, is_failing) = (Arc::clone(&watch), Arc::clone(&is_failing));
+            let watch = Arc::clone(&watch);
+            let is_failing = Arc::clone(&is_failing);
             move || {
                 is_failing.store(true, Ordering::SeqCst);
                 watch.set();

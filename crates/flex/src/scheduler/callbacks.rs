@@ -16,13 +16,13 @@ sync::thread_local! {
     static IS_IN_CALLBACK: Cell<bool> = Cell::new(false);
 }
 
-/// Whether this thread is running a callback, so that it may not wait for blocks.
+/// Returns true if this thread is running a callback, so that it may not wait for blocks.
 pub(crate) fn is_in_callback() -> bool {
     IS_IN_CALLBACK.with(Cell::get)
 }
 
 impl Scheduler {
-    /// Has somebody run the callbacks that wait.
+    /// Wakes the callback thread to run the callbacks that wait. Starts it first, if need be.
     #[cold]
     pub(super) fn call_for_callbacks(&self) {
         if self.has_callback_thread() {
@@ -81,7 +81,7 @@ fn call(callback: HostCallback) -> Outcome {
     Err(Fault::CallbackFailed { message: message.into() })
 }
 
-/// What a panic said.
+/// Message of a panic.
 pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

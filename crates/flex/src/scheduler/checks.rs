@@ -1,4 +1,4 @@
-//! What can be wrong with a block before it is queued.
+//! Checks of a block before it is queued.
 
 use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 use spyre_layout::DmaNest;
@@ -46,10 +46,7 @@ impl Scheduler {
     /// A point that a stream may wait for: a block that was queued here before.
     pub(super) fn check_point(&self, point: StreamPoint) -> Result<(), Error> {
         let lane = self.lane(point.stream)?;
-        match point.sequence <= lane.ring.reserved() {
-            true => Ok(()),
-            false => Err(Error::ForeignEvent),
-        }
+        if point.sequence <= lane.ring.reserved() { Ok(()) } else { Err(Error::ForeignEvent) }
     }
 }
 
@@ -69,7 +66,8 @@ pub(crate) fn check_shape(block: &ControlBlock) -> Result<(), Error> {
             check_ends(nest, [host, copy.target.bytes], copy.target.bytes)
         }
         ControlBlock::CopyStaged(copy) => {
-            let (given, target) = (copy.bytes().len() as u64, copy.target());
+            let given = copy.bytes().len() as u64;
+            let target = copy.target();
             check_range(&target)?;
             check_ends(None, [given, target.bytes], target.bytes)
         }
@@ -102,25 +100,24 @@ fn check_range(range: &DeviceRange) -> Result<(), Error> {
 }
 
 fn check_same(source: &DeviceRange, target: &DeviceRange) -> Result<(), Error> {
-    match source.bytes == target.bytes {
-        true => Ok(()),
-        false => Err(Error::UnequalBytes { from: *source, to: *target }),
+    if source.bytes == target.bytes {
+        Ok(())
+    } else {
+        Err(Error::UnequalBytes { from: *source, to: *target })
     }
 }
 
-/// Whether the bytes of source and target suffice for a nest, or for so many bytes without one.
+/// Checks that the bytes of source and target suffice for a nest, or for so many bytes without one.
 fn check_ends(nest: Option<&DmaNest>, given: [u64; 2], bytes: u64) -> Result<(), Error> {
     let needed = match nest {
         Some(nest) => [nest.source_reach_bytes() as u64, nest.target_reach_bytes() as u64],
         None => [bytes; 2],
     };
-    match () {
-        () if given[0] < needed[0] => {
-            Err(Error::SourceTooSmall { given: given[0], needed: needed[0] })
-        }
-        () if given[1] < needed[1] => {
-            Err(Error::TargetTooSmall { given: given[1], needed: needed[1] })
-        }
-        () => Ok(()),
+    if given[0] < needed[0] {
+        Err(Error::SourceTooSmall { given: given[0], needed: needed[0] })
+    } else if given[1] < needed[1] {
+        Err(Error::TargetTooSmall { given: given[1], needed: needed[1] })
+    } else {
+        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::core::{End, Note, Only, Picked, Run};
 use crate::stream_table::{Entry, Lane};
 use crate::sync::{self, Ordering, Thread, often, spin_loop};
 
-/// How often a worker looks for the next block of a leased stream.
+/// Number of times that a worker looks for the next block of a leased stream.
 const PATIENCE: u32 = often(64, 2);
 
 /// Runs that a submitter carries out before it lets another one go on with that.
@@ -52,7 +52,8 @@ impl Scheduler {
         done
     }
 
-    /// Whether this thread is carrying out a run, and a device's code asks: nobody else will end it.
+    /// Returns true if this thread is carrying out a run, and a device's code asks: no other thread
+    /// will end it.
     pub(super) fn is_driven_here(&self) -> bool {
         DRIVEN.with(Cell::get) == self.address()
     }
@@ -96,9 +97,10 @@ impl Scheduler {
         let wakes = core.take_wakes();
         let has_callback = core.has_callback();
         // A worker whose engine is busy cannot help: it would wake the next such in turn.
-        let needed = match self.engines > 1 && self.workers.is_anyone_asleep() && core.has_ready() {
-            true => core.free_engines(),
-            false => 0,
+        let needed = if self.engines > 1 && self.workers.is_anyone_asleep() && core.has_ready() {
+            core.free_engines()
+        } else {
+            0
         };
         drop(core);
         wake(wakes);
@@ -151,8 +153,8 @@ impl Scheduler {
                 Started::Done(Err(fault)) => return End::Failed(note, fault),
                 Started::Later => return End::Later(note),
             }
-            // Whoever spins for it need not wait for the rest of the run. Where `start` may hang
-            // there is no rest, and the stream may be past this block: given up.
+            // A thread that spins for it need not wait for the rest of the run. Where `start` may
+            // hang there is no rest, and the stream may be past this block: given up.
             if !self.is_timed {
                 lane.complete(picked.first_sequence + nth);
             }
@@ -254,7 +256,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether nobody submits any more, and all is done.
+    /// Returns true if there are no more submissions, and all is done.
     pub(super) fn is_at_its_end(&self) -> bool {
         self.is_closing.load(Ordering::SeqCst) && self.core.lock().is_idle()
     }

@@ -37,7 +37,7 @@ impl Scheduler {
             self.wait_through(&lane, lane.ring.reserved());
         }
         // A lease from before would also take what is queued only now, and start it on the new
-        // device. It was called back, and a prompt device keeps nobody.
+        // device. It was called back, and a prompt device keeps no thread waiting.
         while self.core.lock().is_leased() {
             spin_loop();
         }

@@ -50,13 +50,10 @@ impl Scheduler {
 
     /// Refuses a host callback, which must not wait.
     pub(super) fn check_wait(&self, lane: &Lane) -> Result<(), Error> {
-        match is_in_callback() {
-            true => Err(Error::InsideCallback { stream: lane.index }),
-            false => Ok(()),
-        }
+        if is_in_callback() { Err(Error::InsideCallback { stream: lane.index }) } else { Ok(()) }
     }
 
-    /// Carries out a block that was listed but that no worker was told of, or tells them now.
+    /// Carries out a block that was listed but that no worker knows of, or wakes a worker now.
     pub(super) fn help(&self, lane: &Lane, sequence: u64) {
         if self.drive == Drive::Inline {
             return self.combine();
@@ -66,12 +63,12 @@ impl Scheduler {
             self.assist_on(engine, lane.index);
         }
         if !lane.is_done(sequence) {
-            // Whoever has the engine may not look again.
+            // The thread that has the engine may not look again.
             self.workers.ring();
         }
     }
 
-    /// Waits until everything that is queued on a stream has ended, and tells its fault.
+    /// Waits until everything that is queued on a stream has ended, and reports its fault.
     pub(crate) fn synchronize(&self, lane: &Lane) -> Result<(), Error> {
         self.check_process()?;
         self.wait(lane, lane.ring.reserved())?;
@@ -90,16 +87,15 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Reports the fault of a stream that was not reported; what it kept from being written is
-    /// poisoned then.
+    /// Reports the open fault of a stream; what it kept from being written is poisoned then.
     pub(crate) fn raise(&self, lane: &Lane) -> Result<(), Error> {
         if !lane.failures.are_open() {
             return Ok(());
         }
-        told(self.allocator.settle(lane, || self.core.lock().raise(lane.index)))
+        as_error(self.allocator.settle(lane, || self.core.lock().raise(lane.index)))
     }
 
-    /// Waits for one block, and tells the fault that it ended with.
+    /// Waits for one block, and reports the fault that it ended with.
     pub(crate) fn wait_for_block(&self, point: StreamPoint) -> Result<(), Error> {
         self.check_process()?;
         let lane = self.lane(point.stream)?;
@@ -107,7 +103,7 @@ impl Scheduler {
         self.raise_at(lane, point)
     }
 
-    /// Whether a block has ended; tells the fault that it ended with.
+    /// Returns true if a block has ended; reports the fault that it ended with.
     pub(crate) fn query_block(&self, point: StreamPoint) -> Result<bool, Error> {
         self.check_process()?;
         let lane = self.lane(point.stream)?;
@@ -118,8 +114,9 @@ impl Scheduler {
         Ok(is_done)
     }
 
-    /// Whether a block has ended well, or badly for a fault that was reported, or whose stream was let go
-    /// on. What it was to write is poisoned then, and is refused to readers before they are queued.
+    /// Returns true if a block has ended well, or badly for a fault that was reported, or whose
+    /// stream was let go on. What it was to write is poisoned then, and is refused to readers
+    /// before they are queued.
     pub(crate) fn is_settled(&self, point: StreamPoint) -> bool {
         let lane = self.table.get(point.stream);
         let is_failing = |lane: &Lane| lane.failures.cause_of(point.sequence).is_some();
@@ -146,9 +143,10 @@ impl Scheduler {
         if Self::finds_room(lane, blocks) {
             return Ok(());
         }
-        let (reserved, bound) = (lane.ring.reserved(), lane.ring.bound());
+        let reserved = lane.ring.reserved();
+        let bound = lane.ring.bound();
         let until = (reserved + blocks).saturating_sub(bound).max(lane.completed() + 1);
-        // All may have ended, and the slots not be told free yet: then this does not wait.
+        // All may have ended, and the slots not be reported free yet: then this does not wait.
         spin_loop();
         match self.wait(lane, until.min(reserved)) {
             Err(Error::InsideCallback { stream }) => Err(Error::QueueFull { stream, bound }),
@@ -156,7 +154,8 @@ impl Scheduler {
         }
     }
 
-    /// The same without waiting; `false` at the bound.
+    /// Like [`make_room`](Self::make_room), without waiting for blocks to end; `false` at the
+    /// bound.
     #[cold]
     pub(super) fn finds_room(lane: &Lane, blocks: u64) -> bool {
         is_being_emptied(lane) || lane.ring.grow(blocks).is_ok()
@@ -202,8 +201,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What is queued goes on after a first interruption. A second one by the user, while the block is
-    /// still waited for, cancels it.
+    /// Notes an interruption. After the first, what is queued goes on. A second one by the user,
+    /// while the block is still waited for, cancels it.
     fn note_interruption(&self, point: StreamPoint, why: Interruption) {
         if why != Interruption::Keyboard {
             return;
@@ -217,9 +216,10 @@ impl Scheduler {
     }
 }
 
-/// Whether entries are being taken just now. A queue that is kept short stays in the caches.
+/// Returns true if entries are being taken just now. A queue that is kept short stays in the
+/// caches.
 fn is_being_emptied(lane: &Lane) -> bool {
-    /// A few microseconds: a consumer tells what it took in batches.
+    /// A few microseconds: a consumer reports what it took in batches.
     const LOOKS: u32 = often(200, 1);
     let freed = lane.ring.freed();
     (0..LOOKS).any(|_| {
@@ -228,6 +228,6 @@ fn is_being_emptied(lane: &Lane) -> bool {
     })
 }
 
-fn told(cause: Option<Arc<StreamFault>>) -> Result<(), Error> {
+fn as_error(cause: Option<Arc<StreamFault>>) -> Result<(), Error> {
     cause.map_or(Ok(()), |cause| Err(Error::Stream(cause)))
 }

@@ -20,7 +20,8 @@ fn watched(milliseconds: u64) -> SchedulerSettings {
     SchedulerSettings { watchdog_nanoseconds, ..SchedulerSettings::default() }
 }
 
-/// What the watchdog of a test waits: a card's thread may come as late on a busy machine.
+/// Milliseconds that the watchdog of a test waits: a card's thread may come as late on a busy
+/// machine.
 const PATIENCE: u64 = 100;
 
 /// Runs a test on cards with a watchdog.
@@ -31,25 +32,26 @@ fn on_watched_cards(test: impl Fn(&Card) -> Result<(), Error>) {
 #[test]
 fn a_hung_block_is_found_and_ended() {
     on_watched_cards(|card| {
-        let (stream, other) = (card.stream(), card.stream());
+        let stream = card.stream();
+        let other = card.stream();
         let program = program(&stream)?;
         stream.synchronize()?;
         for _ in 0..3 {
             card.scripted().script(Trigger::NextLaunch(program), Behaviour::Hang);
             let hung = stream.launch_labelled(program, Label::named("endless"))?;
             let behind = stream.launch(program)?;
-            let told = fault(stream.ticket(hung).wait());
-            let Fault::Hung { milliseconds } = told.fault else { panic!("{told}") };
+            let reported = fault(stream.ticket(hung).wait());
+            let Fault::Hung { milliseconds } = reported.fault else { panic!("{reported}") };
             assert!(milliseconds >= PATIENCE, "{milliseconds}");
             assert_eq!(
-                told.to_string(),
+                reported.to_string(),
                 format!(
                     "stream 0, block {} (launch \"endless\"): ended by the watchdog after \
                      {milliseconds} ms",
                     hung.sequence
                 )
             );
-            assert_eq!(fault(stream.ticket(behind).wait()), told);
+            assert_eq!(fault(stream.ticket(behind).wait()), reported);
             other.launch(program)?;
             assert_eq!(other.synchronize(), Ok(()));
             stream.reset()?;
@@ -63,25 +65,24 @@ fn a_hung_block_is_found_and_ended() {
 #[test]
 fn a_block_that_heeds_no_abort_costs_the_device() {
     on_watched_cards(|card| {
-        let (stream, other) = (card.stream(), card.stream());
+        let stream = card.stream();
+        let other = card.stream();
         let program = program(&stream)?;
         stream.synchronize()?;
         card.scripted().script(Trigger::NextLaunch(program), Behaviour::HangForever);
         let hung = stream.launch(program)?;
 
-        let told = fault(stream.ticket(hung).wait());
-        assert_eq!(told.point, hung);
-        let text = told.to_string();
-        let (start, end) = (
-            format!(
-                "stream 0, block {} (launch): the device is lost: a block hung for ",
-                hung.sequence
-            ),
-            " ms and did not heed an abort. Reset it; its memory is gone",
+        let reported = fault(stream.ticket(hung).wait());
+        assert_eq!(reported.point, hung);
+        let text = reported.to_string();
+        let start = format!(
+            "stream 0, block {} (launch): the device is lost: a block hung for ",
+            hung.sequence
         );
+        let end = " ms and did not heed an abort. Reset it; its memory is gone";
         assert!(text.starts_with(&start) && text.ends_with(end), "{text}");
-        assert_eq!(fault(other.launch(program)), told);
-        assert_eq!(fault(stream.reset()), told);
+        assert_eq!(fault(other.launch(program)), reported);
+        assert_eq!(fault(stream.reset()), reported);
 
         card.context.reset()?;
         let program = crate::support::program(&other)?;
@@ -193,7 +194,8 @@ fn open_gated(gated: &Arc<Gated>, clock: &Arc<Clock>) -> Result<Context, Error> 
 
 #[test]
 fn a_thread_that_was_held_up_is_no_hung_block() -> Result<(), Error> {
-    let (gated, clock) = (Gated::new(true), Arc::new(Clock::default()));
+    let gated = Gated::new(true);
+    let clock = Arc::new(Clock::default());
     clock.now.store(3_600_000 * MILLISECOND, Ordering::SeqCst);
     let context = open_gated(&gated, &clock)?;
     let stream = context.stream(Priority::Low)?;
@@ -217,7 +219,8 @@ fn a_thread_that_was_held_up_is_no_hung_block() -> Result<(), Error> {
 
 #[test]
 fn a_block_that_ends_after_it_was_given_up_is_forgotten() -> Result<(), Error> {
-    let (gated, clock) = (Gated::new(false), Arc::new(Clock::default()));
+    let gated = Gated::new(false);
+    let clock = Arc::new(Clock::default());
     let context = open_gated(&gated, &clock)?;
     let stream = context.stream(Priority::Low)?;
     let program = program(&stream)?;

@@ -27,17 +27,21 @@ fn a_lost_device_fails_every_stream_with_one_cause() {
             }
         }
 
-        let told = fault(card.context.synchronize());
-        assert_eq!((told.kind, &*told.label.to_string()), (BlockKind::Launch, "step"));
-        assert!(matches!(told.fault, Fault::DeviceLost { .. }));
+        let reported = fault(card.context.synchronize());
+        assert_eq!((reported.kind, &*reported.label.to_string()), (BlockKind::Launch, "step"));
+        assert!(matches!(reported.fault, Fault::DeviceLost { .. }));
         for stream in &streams {
-            assert_eq!(fault(stream.synchronize()), told);
-            assert_eq!(fault(stream.launch(program)), told);
-            assert_eq!(fault(stream.reset()), told, "a stream cannot be reset without the device");
+            assert_eq!(fault(stream.synchronize()), reported);
+            assert_eq!(fault(stream.launch(program)), reported);
+            assert_eq!(
+                fault(stream.reset()),
+                reported,
+                "a stream cannot be reset without the device"
+            );
         }
         let late = card.stream();
-        assert_eq!(fault(late.launch(program)), told);
-        assert_eq!(fault(late.query()), told);
+        assert_eq!(fault(late.launch(program)), reported);
+        assert_eq!(fault(late.query()), reported);
 
         card.context.reset()?;
         assert_eq!((late.query(), card.context.synchronize()), (Ok(true), Ok(())));
@@ -119,13 +123,13 @@ fn resets_amid_submissions_lose_and_wedge_nothing() {
                         };
                         match run() {
                             Ok(()) | Err(Error::BadHandle { .. }) => {}
-                            Err(Error::Stream(told)) => {
+                            Err(Error::Stream(reported)) => {
                                 assert!(
                                     matches!(
-                                        told.fault,
+                                        reported.fault,
                                         Fault::DeviceLost { .. } | Fault::DeviceReset
                                     ),
-                                    "{told}"
+                                    "{reported}"
                                 );
                             }
                             Err(error) => panic!("{error}"),
@@ -188,18 +192,19 @@ fn a_device_whose_code_panics_is_lost() -> Result<(), Error> {
         let card = Arc::new(Panicking(ScriptedCard::new(MemoryMode::Vf)));
         let settings = SchedulerSettings { drive: Some(drive), ..SchedulerSettings::default() };
         let context = crate::support::open(card, settings);
-        let (stream, other) = (context.stream(Priority::Low)?, context.stream(Priority::Low)?);
+        let stream = context.stream(Priority::Low)?;
+        let other = context.stream(Priority::Low)?;
         let handles = [stream.allocate(128)?, stream.allocate(128)?];
         let [source, target] = handles.map(|handle| whole(handle, 128));
 
         stream.copy_to_peer(source, &context, target)?;
-        let told = fault(stream.synchronize());
+        let reported = fault(stream.synchronize());
         assert_eq!(
-            told.to_string(),
+            reported.to_string(),
             "stream 0, block 1 (copy to peer): the device is lost: its code panicked: copies to \
              peers are not written yet. Reset it; its memory is gone"
         );
-        assert_eq!(fault(other.synchronize()), told);
+        assert_eq!(fault(other.synchronize()), reported);
 
         context.reset()?;
         let program = program(&other)?;
@@ -212,7 +217,8 @@ fn a_device_whose_code_panics_is_lost() -> Result<(), Error> {
 #[test]
 fn a_block_keeps_its_own_fault_when_the_device_is_lost_behind_it() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.stream());
+        let stream = card.stream();
+        let other = card.stream();
         let program = program(&stream)?;
         card.context.synchronize()?;
         card.scripted().script(Trigger::Nth(1), Behaviour::Fault(data_fault()));

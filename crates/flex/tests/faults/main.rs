@@ -1,12 +1,13 @@
-//! What goes wrong after a block was queued: how far it reaches, who is told, and how it ends.
+//! Faults after a block was queued: how far they reach, to whom they are reported, and how they
+//! end.
 
 mod hung;
 mod lost;
 mod poison;
+mod reported;
 mod structural;
 #[path = "../support/mod.rs"]
 mod support;
-mod told;
 
 use spyre_hal::Fault;
 

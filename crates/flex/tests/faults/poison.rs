@@ -45,8 +45,10 @@ fn poison(result: Result<impl std::fmt::Debug, Error>) -> Arc<StreamFault> {
 #[test]
 fn a_fault_that_was_reported_fails_no_stream_that_waits_for_it_later() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.stream());
-        let (written, event) = (memory(&stream, 1)?, Event::new());
+        let stream = card.stream();
+        let other = card.stream();
+        let written = memory(&stream, 1)?;
+        let event = Event::new();
         let cause = failing(card, &stream, || {
             stream.fill(written, 7)?;
             stream.record(&event).map(drop)
@@ -66,7 +68,8 @@ fn a_block_may_read_what_one_before_it_in_the_same_submission_heals() {
         let stream = card.stream();
         let written = memory(&stream, 1)?;
         let cause = failing(card, &stream, || stream.fill(written, 7).map(drop))?;
-        let (host, target) = (HostBuffer::zeroed(512), memory(&stream, 2)?);
+        let host = HostBuffer::zeroed(512);
+        let target = memory(&stream, 2)?;
         let fill = || ControlBlock::Fill { pattern: 9_u8.into(), target: written };
         let copy = || {
             let copy = CopyDevice { source: written, target, nest: None };
@@ -84,7 +87,8 @@ fn a_block_may_read_what_one_before_it_in_the_same_submission_heals() {
 #[test]
 fn a_copy_from_another_card_heals_what_it_writes_wholly() {
     on_each_card(|card| {
-        let (stream, home) = (card.stream(), card.kind.open());
+        let stream = card.stream();
+        let home = card.kind.open();
         let source = memory(&home.stream(), 5)?;
         let written = memory(&stream, 1)?;
         let cause = failing(card, &stream, || stream.fill(written, 7).map(drop))?;
@@ -104,8 +108,10 @@ fn a_copy_from_another_card_heals_what_it_writes_wholly() {
 #[test]
 fn a_stream_that_waited_before_the_fault_was_reported_fails_with_it() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.stream());
-        let (written, event) = (memory(&stream, 1)?, Event::new());
+        let stream = card.stream();
+        let other = card.stream();
+        let written = memory(&stream, 1)?;
+        let event = Event::new();
         let cause = failing(card, &stream, || {
             stream.fill(written, 7)?;
             stream.record(&event)?;
@@ -120,7 +126,8 @@ fn a_stream_that_waited_before_the_fault_was_reported_fails_with_it() {
 fn what_a_cancelled_block_was_to_write_cannot_be_read() {
     on_each_card(|card| {
         let stream = card.stream();
-        let (written, other) = (memory(&stream, 1)?, memory(&stream, 2)?);
+        let written = memory(&stream, 1)?;
+        let other = memory(&stream, 2)?;
         let cause = failing(card, &stream, || stream.fill(written, 7).map(drop))?;
 
         let target = memory(&stream, 3)?;
@@ -134,8 +141,8 @@ fn what_a_cancelled_block_was_to_write_cannot_be_read() {
             let used = [MemoryUse { range: written, access }];
             assert_eq!(poison(stream.submit_using(&mut blocks, &used)), cause);
         }
-        let told = card.context.allocator().poison_of(written.handle)?;
-        assert_eq!(told, Some(cause));
+        let reported = card.context.allocator().poison_of(written.handle)?;
+        assert_eq!(reported, Some(cause));
 
         assert_eq!(read(&stream, other)?, [2; 512], "untouched memory is as it was");
         assert_eq!(read(&stream, target)?, [3; 512], "what was refused did nothing");
@@ -173,7 +180,8 @@ fn only_a_write_of_all_of_it_heals() {
 fn what_a_launch_was_to_write_is_poisoned_and_a_launch_heals_it() {
     on_each_card(|card| {
         let stream = card.stream();
-        let (result, input) = (memory(&stream, 1)?, memory(&stream, 2)?);
+        let result = memory(&stream, 1)?;
+        let input = memory(&stream, 2)?;
         let program = program(&stream)?;
         let launch = || vec![ControlBlock::launch(program, Label::default())];
         let uses = [
@@ -207,7 +215,8 @@ fn freed_memory_takes_its_poison_with_it() {
 #[test]
 fn another_stream_is_refused_too_and_may_heal() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.context.stream(Priority::High)?);
+        let stream = card.stream();
+        let other = card.context.stream(Priority::High)?;
         let written = memory(&stream, 1)?;
         let cause = failing(card, &stream, || stream.fill(written, 7).map(drop))?;
         assert_eq!(poison(read(&other, written)), cause);
@@ -221,7 +230,8 @@ fn another_stream_is_refused_too_and_may_heal() {
 #[test]
 fn a_fault_that_was_not_reported_yet_poisons_for_other_streams() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.stream());
+        let stream = card.stream();
+        let other = card.stream();
         let written = memory(&stream, 1)?;
         let program = program(&stream)?;
         stream.synchronize()?;
@@ -244,7 +254,8 @@ fn a_fault_that_was_not_reported_yet_poisons_for_other_streams() {
 fn what_was_queued_behind_a_structural_fault_is_poisoned_when_the_stream_is_reset() {
     on_each_card(|card| {
         let stream = card.stream();
-        let (written, late) = (memory(&stream, 1)?, memory(&stream, 2)?);
+        let written = memory(&stream, 1)?;
+        let late = memory(&stream, 2)?;
         let no_program = stream.allocate(128)?;
         stream.fill(whole(no_program, 128), 0)?;
         let fill = ControlBlock::Fill { pattern: 7.into(), target: written };
@@ -265,7 +276,8 @@ fn what_was_queued_behind_a_structural_fault_is_poisoned_when_the_stream_is_rese
 #[test]
 fn a_stream_that_waits_for_a_failed_one_poisons_with_the_first_cause() {
     on_each_card(|card| {
-        let (stream, waiter) = (card.stream(), card.stream());
+        let stream = card.stream();
+        let waiter = card.stream();
         let written = memory(&waiter, 1)?;
         let event = Event::new();
         let program = program(&stream)?;

@@ -16,7 +16,7 @@ use crate::watched::Watched;
 /// Preemptions that a schedule of the second kind is made with.
 const DEPTH: usize = 3;
 
-/// How blocks are carried out.
+/// Settings of how blocks are carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) drive: Drive,
@@ -64,8 +64,8 @@ impl<H: Hardware + 'static> Bench<H> {
         Self::open_watched(way, hardware, None)
     }
 
-    /// The same, with a limit for each block in readings of the clock. The scenario itself looks for
-    /// blocks that hang.
+    /// Like [`open`](Self::open), with a limit for each block in readings of the clock. The
+    /// scenario itself looks for blocks that hang.
     pub(crate) fn open_watched(way: Way, hardware: H, limit: Option<u64>) -> Self {
         let settings = SchedulerSettings {
             policy: way.policy,
@@ -75,7 +75,8 @@ impl<H: Hardware + 'static> Bench<H> {
             spins: way.spins,
             watchdog_nanoseconds: limit,
         };
-        let (card, threads) = (Arc::new(hardware), Arc::new(Threads::default()));
+        let card = Arc::new(hardware);
+        let threads = Arc::new(Threads::default());
         let context = Context::open_with(
             Arc::clone(&card) as Arc<dyn Hardware>,
             Settings::default(),
@@ -113,7 +114,7 @@ pub(crate) fn deferred(engines: u16) -> Deferred<Watched<NullCard>> {
     Deferred::new(Watched::new(NullCard::with_engines(engines)))
 }
 
-/// A thread of the device, which ends blocks until it is told that there are no more.
+/// A thread of the device, which ends blocks until a test says that there are no more.
 pub(crate) struct Finisher {
     wanted: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
@@ -121,11 +122,12 @@ pub(crate) struct Finisher {
 
 impl Finisher {
     pub(crate) fn start<H: Hardware + 'static>(card: &Arc<Deferred<H>>) -> Self {
-        let (card, wanted) = (Arc::clone(card), Arc::new(AtomicUsize::new(usize::MAX)));
-        let told = Arc::clone(&wanted);
+        let card = Arc::clone(card);
+        let wanted = Arc::new(AtomicUsize::new(usize::MAX));
+        let limit = Arc::clone(&wanted);
         let thread = spawn(move || {
             let mut nth = 0;
-            while nth < told.load(Ordering::SeqCst) {
+            while nth < limit.load(Ordering::SeqCst) {
                 nth += usize::from(card.finish(nth));
                 yield_now();
             }

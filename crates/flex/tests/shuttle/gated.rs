@@ -7,8 +7,8 @@ use spyre_hal::{
     Regions, Started, Token,
 };
 
-/// A card of two engines whose first block stays in `start` until the gate is opened, whoever asks
-/// it to end.
+/// A card of two engines whose first block stays in `start` until the gate is opened, though it is
+/// asked to end.
 #[derive(Debug)]
 pub(crate) struct Gated {
     card: NullCard,

@@ -1,5 +1,5 @@
-//! The whole stack under random schedules: what is queued is carried out once and in order, whoever
-//! waits is woken, and every thread ends.
+//! The whole stack under random schedules: what is queued is carried out once and in order, every
+//! thread that waits is woken, and every thread ends.
 
 mod bench;
 mod gated;
@@ -24,7 +24,8 @@ use watched::Watched;
 fn two_producers_on_one_stream_keep_their_order() {
     check("two producers", &WAYS, 2_500, |way| {
         let bench = Bench::open(way, prompt());
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         let other = spawn({
             let stream = Arc::clone(&stream);
             move || {
@@ -48,7 +49,9 @@ fn two_producers_on_one_stream_keep_their_order() {
 fn hosts_that_run_their_blocks_find_them_done() {
     check("hosts that run", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let first = bench.stream();
+        let second = bench.stream();
+        let memory = bench.memory();
         let other = spawn(move || {
             second.run_soon(fill(11, memory)).expect("it is queued");
             second.run(fill(12, memory)).expect("it is done");
@@ -67,7 +70,9 @@ fn hosts_that_run_their_blocks_find_them_done() {
 fn a_stream_waits_for_the_event_of_another() {
     check("event between streams", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let first = bench.stream();
+        let second = bench.stream();
+        let memory = bench.memory();
         let event = Arc::new(Event::new());
         first.submit([fill(1, memory), fill(2, memory)]).expect("it is queued");
         first.record(&event).expect("it is queued");
@@ -95,7 +100,9 @@ fn a_stream_waits_for_the_event_of_another() {
 fn a_stream_waits_for_the_event_of_another_on_a_card_that_takes_its_time() {
     check("event, two engines, later", &WAYS, 1_000, |way| {
         let bench = Bench::open(way, deferred(2));
-        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let first = bench.stream();
+        let second = bench.stream();
+        let memory = bench.memory();
         let device = Finisher::start(&bench.card);
         let event = Event::new();
         first.submit([fill(1, memory)]).expect("it is queued");
@@ -121,7 +128,8 @@ fn a_stream_waits_for_the_event_of_another_on_a_card_that_takes_its_time() {
 fn what_is_queued_goes_on_after_streams_and_context_are_dropped() {
     check("drop while queued", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         let other = spawn({
             let stream = Arc::clone(&stream);
             move || {
@@ -132,7 +140,8 @@ fn what_is_queued_goes_on_after_streams_and_context_are_dropped() {
         drop(stream);
         next.submit([fill(11, memory), fill(12, memory)]).expect("it is queued");
         drop(next);
-        let (card, threads) = (Arc::clone(&bench.card), Arc::clone(&bench.threads));
+        let card = Arc::clone(&bench.card);
+        let threads = Arc::clone(&bench.threads);
         drop(bench);
         other.join().expect("the producer ends");
         threads.join();
@@ -145,7 +154,8 @@ fn what_is_queued_goes_on_after_streams_and_context_are_dropped() {
 fn threads_end_when_the_last_block_ends_after_the_context() {
     check("drop, later, after a callback", &WAYS, 1_500, |way| {
         let bench = Bench::open(way, deferred(1));
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         let device = Finisher::start(&bench.card);
         stream.submit([fill(1, memory)]).expect("it is queued");
         stream.host_callback(|| Ok(())).expect("it is queued");
@@ -166,7 +176,8 @@ fn a_data_fault_is_raised_once_while_others_submit() {
         let bench = Bench::open(way, Watched::new(ScriptedCard::new(MemoryMode::Vf)));
         let fault = Fault::CopyFailed { why: "as the script says".into() };
         bench.card.inner().script(Trigger::Nth(2), Behaviour::Fault(fault));
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         let submit = move |stream: &spyre_flex::FlexStream| {
             stream
                 .submit([fill(1, memory), fill(2, memory)])
@@ -179,9 +190,9 @@ fn a_data_fault_is_raised_once_while_others_submit() {
         });
         let raised = submit(&stream) + other.join().expect("the thread ends");
         let last = usize::from(stream.synchronize().is_err());
-        assert_eq!(raised + last, 1, "a data fault is told once");
+        assert_eq!(raised + last, 1, "a data fault is reported once");
         stream.submit([fill(3, memory)]).expect("the stream goes on");
-        stream.synchronize().expect("what comes after the telling is carried out");
+        stream.synchronize().expect("what comes after the report is carried out");
         drop(stream);
         assert_eq!(bench.close().fills().last(), Some(&3));
     });
@@ -191,7 +202,8 @@ fn a_data_fault_is_raised_once_while_others_submit() {
 fn after_a_reset_nothing_from_before_is_started() {
     check("reset", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         stream.submit([fill(0, memory)]).expect("it is queued");
         let others = [0, 1].map(|_| {
             let stream = Arc::clone(&stream);
@@ -219,8 +231,10 @@ fn after_a_reset_nothing_from_before_is_started() {
 fn callbacks_run_in_their_turn() {
     check("callbacks", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (stream, memory) = (bench.stream(), bench.memory());
-        let (card, called) = (Arc::clone(&bench.card), Arc::new(AtomicUsize::new(0)));
+        let stream = bench.stream();
+        let memory = bench.memory();
+        let card = Arc::clone(&bench.card);
+        let called = Arc::new(AtomicUsize::new(0));
         let callback = {
             let called = Arc::clone(&called);
             HostCallback::new(move || {
@@ -239,10 +253,11 @@ fn callbacks_run_in_their_turn() {
 }
 
 #[test]
-fn a_host_that_parks_is_woken_by_whoever_has_the_lease() {
+fn a_host_that_parks_is_woken_by_the_thread_that_has_the_lease() {
     check("waiter and lease", &WAYS, 2_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         stream.submit([fill(0, memory)]).expect("it is queued");
         stream.synchronize().expect("no block fails");
         let other = spawn({
@@ -266,7 +281,8 @@ fn a_host_that_parks_is_woken_by_whoever_has_the_lease() {
 fn a_full_queue_takes_more_when_there_is_room() {
     check("full queue", &WAYS, 1_000, |way| {
         let bench = Bench::open(way, deferred(1));
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         let device = Finisher::start(&bench.card);
         let other = spawn({
             let stream = Arc::clone(&stream);
@@ -297,7 +313,9 @@ fn no_stream_is_forgotten_when_streams_come_and_go() {
     let ways = [drain[0], drain[1], PATIENT];
     check("streams that come and go, two engines", &ways, 1_000, |way| {
         let bench = Bench::open(way, Watched::new(spyre_hal::NullCard::with_engines(2)));
-        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let first = bench.stream();
+        let second = bench.stream();
+        let memory = bench.memory();
         let other = spawn(move || {
             for byte in 11..14 {
                 second.submit([fill(byte, memory)]).expect("it is queued");
@@ -316,21 +334,23 @@ fn no_stream_is_forgotten_when_streams_come_and_go() {
 }
 
 #[test]
-fn a_lost_device_lets_nobody_wait_for_ever() {
+fn a_lost_device_lets_no_thread_wait_for_ever() {
     check("lost device", &WAYS, 1_000, |way| {
         let bench = Bench::open(way, Watched::new(ScriptedCard::new(MemoryMode::Vf)));
         bench.card.inner().script(Trigger::Nth(2), Behaviour::Lose);
-        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let first = bench.stream();
+        let second = bench.stream();
+        let memory = bench.memory();
         let other = spawn(move || {
             for byte in 11..13 {
                 drop(second.submit([fill(byte, memory)]));
             }
-            told(&second.synchronize());
+            assert_ok_or_lost(&second.synchronize());
         });
         for byte in 1..3 {
             drop(first.submit([fill(byte, memory)]));
         }
-        told(&first.synchronize());
+        assert_ok_or_lost(&first.synchronize());
         other.join().expect("the thread ends");
         bench.context.reset().expect("a reset");
         drop(first);
@@ -342,7 +362,9 @@ fn a_lost_device_lets_nobody_wait_for_ever() {
 fn a_reset_ends_what_hosts_callbacks_and_engines_wait_for() {
     check("reset, later, with a callback", &WAYS, 1_000, |way| {
         let bench = Bench::open(way, deferred(2));
-        let (first, second, memory) = (bench.stream(), bench.stream(), bench.memory());
+        let first = bench.stream();
+        let second = bench.stream();
+        let memory = bench.memory();
         let device = Finisher::start(&bench.card);
         let other = spawn(move || {
             let event = Event::new();
@@ -351,12 +373,13 @@ fn a_reset_ends_what_hosts_callbacks_and_engines_wait_for() {
             drop(second.host_callback(|| Ok(())));
             drop(first.wait(&event));
             drop(first.submit([fill(2, memory), fill(3, memory)]));
-            told(&first.synchronize());
-            told(&second.synchronize());
+            assert_ok_or_lost(&first.synchronize());
+            assert_ok_or_lost(&second.synchronize());
         });
         bench.context.reset().expect("a reset");
         other.join().expect("the thread ends");
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         stream.submit([fill(9, memory)]).expect("the device is usable");
         stream.synchronize().expect("no block fails");
         drop(stream);
@@ -370,7 +393,8 @@ fn a_reset_ends_what_hosts_callbacks_and_engines_wait_for() {
 fn the_last_owner_of_a_card_may_be_a_callback() {
     check("the last owner is a callback", &WAYS, 1_000, |way| {
         let bench = Bench::open(way, prompt());
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         let last = Arc::clone(&stream);
         stream.submit([fill(1, memory)]).expect("it is queued");
         let callback = move || {
@@ -387,7 +411,8 @@ fn the_last_owner_of_a_card_may_be_a_callback() {
 fn a_block_that_was_given_up_does_not_turn_its_stream_back() {
     check("given up by the watchdog", &[WORKERS, PATIENT], 1_000, |way| {
         let bench = Bench::open_watched(way, Gated::new(), Some(1));
-        let (stream, memory) = (bench.stream(), bench.memory());
+        let stream = bench.stream();
+        let memory = bench.memory();
         stream.submit([fill(1, memory), fill(2, memory), fill(3, memory)]).expect("it is queued");
         bench.card.wait_for_start();
         let looks = (0..3).map(|_| bench.context.scheduler().look_for_hung_blocks());
@@ -399,8 +424,8 @@ fn a_block_that_was_given_up_does_not_turn_its_stream_back() {
     });
 }
 
-/// Nothing, or a device that is lost.
-fn told(result: &Result<(), Error>) {
+/// Checks that nothing failed, or that the device is lost.
+fn assert_ok_or_lost(result: &Result<(), Error>) {
     match result {
         Ok(()) => {}
         Err(Error::Stream(cause)) => assert_eq!(cause.fault.severity(), Severity::Lost),

@@ -48,7 +48,8 @@ fn rage<H: Hardware + 'static>(bench: Bench<H>) {
     let streams: [Arc<FlexStream>; 2] = [bench.stream(), bench.stream()];
     let event = Arc::new(Event::new());
     let threads = [0, 1].map(|_| {
-        let (streams, event) = (streams.clone(), Arc::clone(&event));
+        let streams = streams.clone();
+        let event = Arc::clone(&event);
         spawn(move || (0..THINGS).for_each(|_| do_anything(&streams, &event, memory)))
     });
     drop((streams, event));

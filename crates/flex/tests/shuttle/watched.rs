@@ -14,7 +14,7 @@ pub(crate) struct Watched<H> {
     is_busy: Vec<AtomicBool>,
     is_over: AtomicBool,
     fills: Mutex<Vec<u8>>,
-    /// Told when it is dropped: the runtime takes a panic in `start` for a lost device.
+    /// Reported when it is dropped: the runtime takes a panic in `start` for a lost device.
     wrongs: Mutex<Vec<String>>,
 }
 
@@ -44,7 +44,7 @@ impl<H: Hardware> Watched<H> {
         self.wrongs.lock().expect("no thread panics with it").push(wrong);
     }
 
-    /// Nothing is to be started from now on.
+    /// Ends the run: a block that is started from now on is an error.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }

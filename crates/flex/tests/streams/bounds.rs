@@ -21,7 +21,8 @@ fn a_submission_waits_at_the_bound_until_there_is_room() -> Result<(), Error> {
     let stepped = Stepped::open_with(1, settings);
     let stream = stepped.stream(Priority::Low);
     let program = stepped.program(&stream)?;
-    let (submitted, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let submitted = AtomicUsize::new(0);
+    let ended = AtomicUsize::new(0);
 
     thread::scope(|scope| {
         let submitter = scope.spawn(|| {
@@ -37,9 +38,10 @@ fn a_submission_waits_at_the_bound_until_there_is_room() -> Result<(), Error> {
             Ok::<(), Error>(())
         });
         while ended.load(Ordering::SeqCst) < 120 {
-            match stepped.step() {
-                true => drop(ended.fetch_add(1, Ordering::SeqCst)),
-                false => thread::yield_now(),
+            if stepped.step() {
+                ended.fetch_add(1, Ordering::SeqCst);
+            } else {
+                thread::yield_now();
             }
         }
         submitter.join().expect("it ends")
@@ -102,7 +104,8 @@ fn an_allocation_waits_for_streams_that_use_what_was_freed() -> Result<(), Error
     let machine = Arc::new(Machine::default());
     let scheduler = SchedulerSettings::default();
     let context = Context::open_with(card.clone(), settings, scheduler, machine)?;
-    let (user, taker) = (context.stream(Priority::Low)?, context.stream(Priority::Low)?);
+    let user = context.stream(Priority::Low)?;
+    let taker = context.stream(Priority::Low)?;
     let all = user.allocate(1 << 20)?;
     let last = user.fill(whole(all, 1 << 20), 1)?;
     context.free(all)?;

@@ -13,7 +13,8 @@ fn a_composed_stream_is_replayed_as_one() {
     on_each_card(|card| {
         let stream = card.stream();
         let program = program(&stream)?;
-        let (a, b) = (whole(stream.allocate(4)?, 4), whole(stream.allocate(4)?, 4));
+        let a = whole(stream.allocate(4)?, 4);
+        let b = whole(stream.allocate(4)?, 4);
         let mut blocks = ControlBlockStream::new();
         blocks.append(stream.stage(&[1, 2, 3, 4], a))?;
         blocks.append(launch(program))?;

@@ -58,7 +58,8 @@ fn a_nest_tiles_and_converts_on_the_way_in_and_back() {
 
         assert!(back.read().expect("it is done")[..] == numbers[..]);
         // Element (1, 70) lies in the second stick of its row; 170 is 0x5950 as a half.
-        let (row, column) = (1, 70);
+        let row = 1;
+        let column = 70;
         let place = ((column / 64) * 3 + row) * 64 + column % 64;
         assert_eq!(halves[place * 2..][..2], 0x5950_u16.to_le_bytes());
         Ok(())
@@ -70,7 +71,8 @@ fn a_host_buffer_is_back_exactly_when_its_copy_is_done() -> Result<(), Error> {
     let stepped = Stepped::open(Policy::RoundRobin);
     let stream = stepped.stream(Priority::Low);
     let range = whole(stream.allocate(4)?, 4);
-    let (source, target) = (HostBuffer::from(vec![1, 2, 3, 4]), HostBuffer::zeroed(4));
+    let source = HostBuffer::from(vec![1, 2, 3, 4]);
+    let target = HostBuffer::zeroed(4);
 
     stream.fill(range, 0)?;
     stream.copy_to_device(&source, range)?;
@@ -92,7 +94,8 @@ fn a_host_buffer_comes_back_from_a_copy_that_fails_or_is_cancelled() {
     on_each_card(|card| {
         let stream = card.stream();
         let range = whole(stream.allocate(4)?, 4);
-        let (failed, cancelled) = (HostBuffer::zeroed(4), HostBuffer::zeroed(4));
+        let failed = HostBuffer::zeroed(4);
+        let cancelled = HostBuffer::zeroed(4);
         let short = spyre_hal::Behaviour::ShortCopy;
         card.scripted().script(Trigger::Next(BlockKind::CopyFromDevice), short);
 

@@ -12,7 +12,8 @@ use crate::support::{Stepped, on_each_card, program, read, until, whole};
 #[test]
 fn a_dropped_stream_goes_on() {
     on_each_card(|card| {
-        let (dropped, reader) = (card.stream(), card.stream());
+        let dropped = card.stream();
+        let reader = card.stream();
         let target = whole(dropped.allocate(8)?, 8);
         let event = Event::new();
         for round in 0..100 {
@@ -31,7 +32,8 @@ fn a_dropped_stream_goes_on() {
 fn a_dropped_context_finishes_what_is_queued() {
     for kind in crate::support::Kind::ALL {
         let card = kind.open();
-        let (ran, count) = (Arc::new(AtomicUsize::new(0)), 100);
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = 100;
         let stream = card.stream();
         for _ in 0..count {
             let ran = Arc::clone(&ran);

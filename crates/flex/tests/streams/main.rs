@@ -1,6 +1,7 @@
-//! What streams promise: the data arrives, in order, and nothing else happens.
+//! Guarantees of streams: the data arrives, in order, and nothing else happens.
 
 mod bounds;
+mod checked_operands;
 mod composed;
 mod data;
 mod lifetimes;
@@ -9,7 +10,6 @@ mod records;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
-mod vouched;
 
 use spyre_hal::{ControlBlock, CopyDevice, DeviceHandle, DeviceRange, Label, Pattern};
 

@@ -1,4 +1,4 @@
-//! Blocks run in order, and whoever waits for one is woken.
+//! Blocks run in order, and a thread that waits for one is woken.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ fn blocks_of_a_stream_run_one_after_another() {
 fn a_hung_stream_keeps_no_other_from_going_on() {
     let has_engines = |kind: crate::support::Kind| kind.engines > 1;
     on_cards_with(&SchedulerSettings::default(), has_engines, |card| {
-        let (stuck, free) = (card.stream(), card.stream());
+        let stuck = card.stream();
+        let free = card.stream();
         let program = program(&stuck)?;
         stuck.synchronize()?;
         card.scripted().script(Trigger::NextLaunch(program), spyre_hal::Behaviour::Hang);
@@ -56,11 +57,12 @@ fn a_hung_stream_keeps_no_other_from_going_on() {
 }
 
 #[test]
-fn a_batch_stays_together_whoever_else_submits() {
+fn a_batch_stays_together_though_other_threads_submit() {
     on_each_card(|card| {
         const EACH: u64 = 150;
         let stream = card.stream();
-        let (scratch, slots) = (stream.allocate(1)?, stream.allocate(2 * EACH)?);
+        let scratch = stream.allocate(1)?;
+        let slots = stream.allocate(2 * EACH)?;
         let submit = |byte: u8, nth: u64| {
             let slot = DeviceRange { handle: slots, offset: nth, bytes: 1 };
             let scratch = whole(scratch, 1);
@@ -90,9 +92,11 @@ fn a_batch_stays_together_whoever_else_submits() {
 #[test]
 fn a_batch_of_every_kind_keeps_its_order() {
     on_each_card(|card| {
-        let (stream, other) = (card.stream(), card.stream());
+        let stream = card.stream();
+        let other = card.stream();
         let program = program(&stream)?;
-        let (a, b) = (whole(stream.allocate(4)?, 4), whole(stream.allocate(4)?, 4));
+        let a = whole(stream.allocate(4)?, 4);
+        let b = whole(stream.allocate(4)?, 4);
         let event = Event::new();
         for round in 1..=50 {
             let calls = Arc::new(AtomicUsize::new(0));
@@ -126,7 +130,8 @@ fn a_ticket_is_for_its_own_block() -> Result<(), Error> {
     let stream = stepped.stream(Priority::Low);
     let program = stepped.program(&stream)?;
     let [first, second] = [stream.launch(program)?, stream.launch(program)?];
-    let (first, second) = (stream.ticket(first), stream.ticket(second));
+    let first = stream.ticket(first);
+    let second = stream.ticket(second);
     assert_eq!(second.point().sequence, first.point().sequence + 1);
     assert_eq!((first.query(), second.query()), (Ok(false), Ok(false)));
 
@@ -142,7 +147,8 @@ fn a_ticket_is_for_its_own_block() -> Result<(), Error> {
 #[test]
 fn a_stream_is_done_when_its_last_block_is() -> Result<(), Error> {
     let stepped = Stepped::open(Policy::RoundRobin);
-    let (stream, other) = (stepped.stream(Priority::Low), stepped.stream(Priority::Low));
+    let stream = stepped.stream(Priority::Low);
+    let other = stepped.stream(Priority::Low);
     assert_eq!((stream.query(), stream.synchronize()), (Ok(true), Ok(())));
 
     let program = stepped.program(&stream)?;

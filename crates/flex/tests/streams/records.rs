@@ -1,4 +1,4 @@
-//! What the flight recorder holds.
+//! Contents of the flight recorder.
 
 use spyre_flex::{Error, Event, Priority, RECORDED, RecordState, SchedulerSettings};
 use spyre_hal::{BlockKind, Label};
@@ -33,7 +33,8 @@ fn a_label_is_in_the_record_and_in_the_error() {
 #[test]
 fn the_flight_record_holds_the_last_4096_and_those_that_run() -> Result<(), Error> {
     let stepped = Stepped::open_with(2, SchedulerSettings::default());
-    let (stream, other) = (stepped.stream(Priority::Low), stepped.stream(Priority::Low));
+    let stream = stepped.stream(Priority::Low);
+    let other = stepped.stream(Priority::Low);
     let program = stepped.program(&stream)?;
     for _ in 0..5000 {
         stream.launch(program)?;
@@ -92,7 +93,8 @@ fn the_flight_record_is_the_order_in_which_blocks_ended() {
 #[test]
 fn what_was_waited_for_is_in_the_record_at_once() {
     on_each_card(|card| {
-        let (stream, scheduler) = (card.stream(), card.context.scheduler());
+        let stream = card.stream();
+        let scheduler = card.context.scheduler();
         let program = program(&stream)?;
         stream.synchronize()?;
         for sequence in 2..500 {
@@ -119,7 +121,8 @@ fn a_recording_keeps_every_block_up_to_its_bound() {
         &SchedulerSettings::default(),
         |kind| kind.way != Way::Late,
         |card| {
-            let (stream, scheduler) = (card.stream(), card.context.scheduler());
+            let stream = card.stream();
+            let scheduler = card.context.scheduler();
             let program = program(&stream)?;
             stream.synchronize()?;
             let launch_all = |count: usize| -> Result<(), Error> {

@@ -32,13 +32,13 @@ fn a_run_tells_the_fault_of_its_own_block_and_a_soon_one_at_the_next_wait() {
         let broken = || Behaviour::Fault(Fault::CopyFailed { why: "as scripted".into() });
 
         card.scripted().script(Trigger::Next(BlockKind::Fill), broken());
-        let told = fault(stream.run(fill(memory, 1)));
-        assert_eq!(told.fault, Fault::CopyFailed { why: "as scripted".into() });
+        let reported = fault(stream.run(fill(memory, 1)));
+        assert_eq!(reported.fault, Fault::CopyFailed { why: "as scripted".into() });
         assert_eq!(stream.run(fill(memory, 2)), Ok(()));
 
         card.scripted().script(Trigger::Next(BlockKind::Fill), broken());
         assert_eq!(stream.run_soon(fill(memory, 3)), Ok(()));
-        assert_eq!(fault(stream.synchronize()).fault, told.fault);
+        assert_eq!(fault(stream.synchronize()).fault, reported.fault);
         Ok(())
     });
 }

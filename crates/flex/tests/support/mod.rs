@@ -20,7 +20,7 @@ use spyre_hal::{
     Deferred, DeviceHandle, DeviceRange, Hardware, HostBuffer, Late, MemoryMode, ScriptedCard,
 };
 
-/// Who completes a card's blocks.
+/// Threads that complete a card's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The thread that submits.
@@ -212,7 +212,7 @@ pub(crate) fn program(stream: &FlexStream) -> Result<DeviceHandle, Error> {
     Ok(program)
 }
 
-/// What a stream finds in device memory when all before has ended.
+/// Reads device memory on a stream when all before has ended.
 pub(crate) fn read(stream: &FlexStream, range: DeviceRange) -> Result<Vec<u8>, Error> {
     let host = HostBuffer::zeroed(range.bytes as usize);
     stream.copy_from_device(range, &host)?;
@@ -233,7 +233,7 @@ pub(crate) fn fault(result: Result<impl Debug, Error>) -> Arc<StreamFault> {
     }
 }
 
-/// What a card has been given, and how far a stream is numbered. The stream must be sound.
+/// Blocks that a card has been given, and the last number of a stream. The stream must be sound.
 #[derive(Debug, PartialEq, Eq)]
 struct Trace {
     sequence: u64,

@@ -9,7 +9,8 @@ use crate::{ControlBlock, CopyPeer, CopyToDevice, DeviceRange, EngineIndex, Host
 /// One block of every kind that a hardware is given, but for launches.
 fn one_of_each(driver: &Driver<'_>, peer: &Driver<'_>) -> Vec<ControlBlock> {
     let region = driver.region(4096);
-    let (source, target) = (driver.range(region, 0, 64), driver.range(region, 128, 64));
+    let source = driver.range(region, 0, 64);
+    let target = driver.range(region, 128, 64);
     let there = peer.range(peer.region(4096), 0, 64);
     let copy = CopyPeer { source, peer: peer.hardware().clone(), target: there };
     vec![
@@ -21,7 +22,7 @@ fn one_of_each(driver: &Driver<'_>, peer: &Driver<'_>) -> Vec<ControlBlock> {
     ]
 }
 
-/// That each is reported exactly once, `Driver::settle` checks after every case.
+/// Runs a block of each kind. `Driver::settle` checks after every case that each is reported exactly once.
 pub(super) fn every_kind_of_block_is_reported_once(driver: &Driver<'_>) {
     let peer = driver.another();
     for engine in driver.engines() {
@@ -102,7 +103,7 @@ pub(super) fn a_block_that_a_lost_device_refuses_is_let_go(driver: &Driver<'_>) 
 }
 
 fn lent_to_device(buffer: &HostBuffer, target: DeviceRange) -> ControlBlock {
-    let source = buffer.lend_to_read().expect("nobody uses it");
+    let source = buffer.lend_to_read().expect("it is not lent");
     ControlBlock::CopyToDevice(Box::new(CopyToDevice { source, target, nest: None }))
 }
 

@@ -5,7 +5,7 @@ use super::{Driver, FIRST};
 use crate::random::Random;
 use crate::{HostBuffer, Region};
 
-/// What lies around a target, and must stay.
+/// Byte that lies around a target, and must stay.
 const ZONE: u8 = 0xa5;
 
 /// More than a page of any hardware that has small ones, and no round number.

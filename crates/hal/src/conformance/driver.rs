@@ -33,7 +33,7 @@ impl<'a> Driver<'a> {
         Self { open, subject, recorder, started: RefCell::default() }
     }
 
-    /// Another runtime for the same card: this one is told of nothing any more.
+    /// Another runtime for the same card: this one gets no more reports.
     pub(super) fn take_over(&self) -> Self {
         Self::connect(self.open, self.subject.clone())
     }
@@ -113,7 +113,8 @@ impl<'a> Driver<'a> {
     ) -> (Token, impl FnOnce() + Send + 'static) {
         let token = Token(self.started.borrow().len() as u64);
         self.started.borrow_mut().push((engine, token));
-        let (hardware, recorder) = (self.hardware().clone(), self.recorder.clone());
+        let hardware = self.hardware().clone();
+        let recorder = self.recorder.clone();
         let start = move || {
             if let Started::Done(outcome) = hardware.start(engine, token, block) {
                 recorder.complete(engine, token, outcome);
@@ -202,7 +203,7 @@ pub(super) fn from_device(
     target: &HostBuffer,
     nest: Option<Arc<DmaNest>>,
 ) -> ControlBlock {
-    let target = target.lend_to_write().expect("nobody uses the buffer");
+    let target = target.lend_to_write().expect("the buffer is not lent");
     ControlBlock::CopyFromDevice(Box::new(CopyFromDevice { source, target, nest }))
 }
 
@@ -223,7 +224,7 @@ pub(super) fn launch(program: DeviceHandle) -> ControlBlock {
     ControlBlock::launch(program, Label::default())
 }
 
-/// As `assert_eq`, but names the first byte that differs instead of printing all.
+/// Like `assert_eq`, but names the first byte that differs instead of printing all.
 #[track_caller]
 pub(super) fn assert_bytes(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: bytes");

@@ -1,4 +1,4 @@
-//! The same few bytes, again and again.
+//! Fills: a few bytes, again and again.
 
 use super::copies::{assert_only, zone};
 use super::driver::{assert_bytes, fill};

@@ -6,7 +6,7 @@ use crate::random::Random;
 use crate::{DeviceRange, Fault, Outcome, Region};
 
 const BYTES: u64 = 16_384;
-/// What is protected of a region.
+/// Bounds of the protected part of a region.
 const START: u64 = 4096;
 const END: u64 = 8192;
 

@@ -18,7 +18,8 @@ fn lose(driver: &Driver<'_>) -> Region {
 
 pub(super) fn a_lost_device_fails_every_block(driver: &Driver<'_>) {
     let region = lose(driver);
-    let (source, target) = (driver.range(region, 4096, 64), driver.range(region, 5000, 64));
+    let source = driver.range(region, 4096, 64);
+    let target = driver.range(region, 5000, 64);
     for engine in driver.engines() {
         for block in [
             to_device(vec![1; 64], target, None),

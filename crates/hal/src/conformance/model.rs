@@ -32,7 +32,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// To be called once the last block has ended.
+    /// Checks the last read. Called once the last block has ended.
     pub(super) fn check(&mut self) {
         if let Some((host, expected)) = self.read.take() {
             assert_bytes(&host.read().expect("it has ended"), &expected, "a read");
@@ -60,7 +60,7 @@ impl<'a> Model<'a> {
         fill(&pattern, self.driver.range(self.region, offset, bytes))
     }
 
-    /// From one half of the region to the other: the two do not overlap.
+    /// Copies from one half of the region to the other: the two do not overlap.
     fn copy(&mut self) -> ControlBlock {
         let half = MODEL_BYTES / 2;
         let (mut source, bytes) = self.piece(half);

@@ -11,7 +11,7 @@ use super::{Driver, FIRST};
 use crate::random::Random;
 use crate::{DeviceRange, HostBuffer, Region};
 
-/// What lies in a target before a copy.
+/// Byte that fills a target before a copy.
 const BEFORE: u8 = 0xa5;
 
 /// Bytes of the region before and after a target.
@@ -29,7 +29,7 @@ fn tiled(shape: &[usize], format: DataFormat) -> (View, SpyreTensorLayout) {
     (view, SpyreTensorLayout::contiguous(shape, format).expect("it tiles"))
 }
 
-/// What a plain copy on the host makes of it.
+/// Result of a plain copy on the host.
 fn expected(nest: &DmaNest, source: &[u8], target_bytes: usize) -> Vec<u8> {
     let mut target = vec![BEFORE; target_bytes];
     nest.copy(source, &mut target, &Solo).expect("it fits");
@@ -108,7 +108,8 @@ pub(super) fn a_nest_puts_each_element_where_the_layout_says(driver: &Driver<'_>
 
     let mut expected = vec![BEFORE; layout.device_bytes()];
     for (element, bytes) in source.chunks(2).enumerate() {
-        let (row, column) = (element / 100, element % 100);
+        let row = element / 100;
+        let column = element % 100;
         let place = ((column / 64) * 3 + row) * 64 + column % 64;
         expected[place * 2..][..2].copy_from_slice(bytes);
     }
@@ -158,8 +159,10 @@ pub(super) fn a_nest_converts_on_the_way_from_the_device(driver: &Driver<'_>) {
 }
 
 pub(super) fn a_nest_converts_on_the_device(driver: &Driver<'_>) {
-    let ((view, half), (_, single)) = (tiled(&[5, 90], IeeeFp16), tiled(&[5, 90], IeeeFp32));
-    let (half, single) = (Endpoint::device(&view, &half), Endpoint::device(&view, &single));
+    let (view, half) = tiled(&[5, 90], IeeeFp16);
+    let (_, single) = tiled(&[5, 90], IeeeFp32);
+    let half = Endpoint::device(&view, &half);
+    let single = Endpoint::device(&view, &single);
     for (source, target) in [(half, single), (single, half)] {
         let nest = nest(source, target);
         check_on_device(driver, &nest, nest.target_reach_bytes());
@@ -170,7 +173,8 @@ pub(super) fn a_nest_of_a_slice_leaves_the_rest(driver: &Driver<'_>) {
     let (_, layout) = tiled(&[6, 100], IeeeFp16);
     let dense = View::contiguous(&[4, 31]).expect("it is small");
     let slice = View::new(&[4, 31], &[100, 3], 105).expect("it is inside"); // x[1:5, 5:98:3]
-    let (host, device) = (Endpoint::host(&dense, IeeeFp16), Endpoint::device(&slice, &layout));
+    let host = Endpoint::host(&dense, IeeeFp16);
+    let device = Endpoint::device(&slice, &layout);
     check_to_device(driver, &nest(host, device), layout.device_bytes());
     check_from_device(driver, &nest(device, host), 4 * 31 * 2);
     let spread = Endpoint::host(&slice, IeeeFp16);
@@ -193,7 +197,8 @@ pub(super) fn random_shapes_go_there_and_back(driver: &Driver<'_>) {
             (0..=random.below(3)).map(|_| 1 + random.below(90) as usize).collect();
         let shape = if shape.iter().product::<usize>() > 100_000 { &shape[..2] } else { &shape };
         let (view, layout) = tiled(shape, IeeeFp16);
-        let (host, device) = (Endpoint::host(&view, IeeeFp16), Endpoint::device(&view, &layout));
+        let host = Endpoint::host(&view, IeeeFp16);
+        let device = Endpoint::device(&view, &layout);
         there_and_back(driver, [nest(host, device), nest(device, host)], &layout);
     }
 }

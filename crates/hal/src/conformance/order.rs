@@ -1,4 +1,4 @@
-//! What a block leaves behind is there for those that start after it.
+//! Effects of a block are visible to those that start after it.
 
 use super::driver::{assert_bytes, fill, from_device, on_device, to_device};
 use super::model::Model;

@@ -1,4 +1,4 @@
-//! What lies in memory and is launched, whatever it is.
+//! Launches of what lies in memory, whatever it is.
 
 use super::driver::{assert_bytes, fill, launch};
 use super::{Driver, Ending, FIRST};
@@ -60,7 +60,8 @@ pub(super) fn a_program_cut_off_by_its_region_is_none(driver: &Driver<'_>) {
 }
 
 pub(super) fn bad_programs_leave_memory_alone(driver: &Driver<'_>) {
-    let (region, other) = (driver.region(BYTES), driver.region(BYTES));
+    let region = driver.region(BYTES);
+    let other = driver.region(BYTES);
     let bytes = Random::new(53).bytes(BYTES as usize);
     driver.upload(driver.range(region, 0, BYTES), &bytes);
     driver.upload(driver.range(other, 0, BYTES), &bytes);

@@ -21,12 +21,12 @@ pub(super) struct Recorder {
 pub(super) struct Report {
     pub(super) engine: EngineIndex,
     pub(super) outcome: Outcome,
-    /// How many of the watched buffers were still lent.
+    /// Number of watched buffers that were still lent.
     pub(super) lent_buffers: usize,
 }
 
 impl Recorder {
-    /// From now on, a report notes whether the buffer is lent.
+    /// Makes later reports count the buffer if it is still lent.
     pub(super) fn watch(&self, buffer: &HostBuffer) {
         self.watched.lock().push(buffer.clone());
     }

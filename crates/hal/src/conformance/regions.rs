@@ -1,10 +1,10 @@
-//! Where memory comes from.
+//! Allocation and release of regions.
 
 use super::driver::{assert_bytes, fill, from_device};
 use super::{Driver, FIRST};
 use crate::{HostBuffer, Region};
 
-/// Region numbers are of 16 bits: nobody has more.
+/// Region numbers are of 16 bits: no card has more.
 const MOST_REGIONS: usize = 1 << 16;
 
 /// Every region of so many bytes that is to be had.

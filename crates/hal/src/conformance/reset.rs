@@ -17,8 +17,8 @@ pub(super) fn a_reset_ends_what_hangs(driver: &Driver<'_>) {
     }
 }
 
-/// Where `start` waits, nobody can know whether a block has begun: one that comes after the reset
-/// needs another, and may find its program gone.
+/// Resets until all hung blocks are reported. Where `start` waits, the test cannot know whether a
+/// block has begun: one that comes after the reset needs another, and may find its program gone.
 fn end_by_reset(driver: &Driver<'_>, hung: &[Token]) {
     let is_prompt = driver.hardware().description().is_prompt;
     let is_over = || hung.iter().all(|token| driver.is_reported(*token));

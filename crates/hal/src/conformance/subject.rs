@@ -3,16 +3,16 @@ use std::sync::Arc;
 
 use crate::{DeviceHandle, Hardware};
 
-/// How a program is to end.
+/// Way in which a program is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Without a fault.
+    /// Ends without a fault.
     Well,
-    /// With a fault that leaves the device usable.
+    /// Ends with a fault that leaves the device usable.
     Fault,
-    /// Not by itself.
+    /// Does not end by itself.
     Hang,
-    /// With the loss of the device.
+    /// Ends with the loss of the device.
     Lose,
 }
 
@@ -32,20 +32,20 @@ impl Subject {
         Self { hardware, keeps_data: true, guards_programs: false, endings: &[], programs }
     }
 
-    /// The same, but what is written to it is forgotten.
+    /// Declares that the hardware forgets what is written to it.
     #[must_use]
     pub fn without_data(self) -> Self {
         Self { keeps_data: false, ..self }
     }
 
-    /// The same, which guards programs.
+    /// Declares that the hardware guards programs.
     #[must_use]
     pub fn with_guarded_programs(self) -> Self {
         Self { guards_programs: true, ..self }
     }
 
-    /// The same, with programs that end in these ways. `programs` gives the bytes of one that will
-    /// be written to a handle, and launched from there.
+    /// Sets the programs, which end in these ways. `programs` gives the bytes of one that will be
+    /// written to a handle, and launched from there.
     #[must_use]
     pub fn with_programs(
         self,

@@ -6,25 +6,25 @@ use super::{
 /// One thing that a hardware must do.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What must be so.
+    /// Sentence that must be true.
     pub name: &'static str,
     /// The items of the contract that say it, by their numbers.
     pub contract: &'static [u8],
-    /// What the hardware must have for the case to say anything.
+    /// Requirements that the hardware must meet for the case to say anything.
     pub needs: Needs,
     pub(super) run: fn(&Driver<'_>),
 }
 
-/// What a case needs of a hardware.
+/// Requirements of a case on a hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// That it keeps what is written to it.
+    /// True if it must keep what is written to it.
     pub data: bool,
-    /// That it has so many engines.
+    /// Number of engines that it must have.
     pub engines: u16,
-    /// That it is prompt.
+    /// True if it must be prompt.
     pub prompt: bool,
-    /// That it guards programs.
+    /// True if it must guard programs.
     pub guard: bool,
     /// Programs that end in these ways.
     pub programs: &'static [Ending],
@@ -48,7 +48,7 @@ impl Needs {
         Self { programs, ..self }
     }
 
-    /// What the subject lacks of it.
+    /// Requirement that the subject does not meet, in words.
     pub(super) fn lack(&self, subject: &Subject) -> Option<String> {
         let description = subject.hardware().description();
         let unknown = self.programs.iter().find(|ending| !subject.ends(**ending));

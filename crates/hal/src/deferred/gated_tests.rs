@@ -1,4 +1,4 @@
-//! What happens while a start is under way, held there by a gate.
+//! Aborts and resets while a start is under way, held there by a gate.
 
 use std::thread;
 
@@ -77,7 +77,8 @@ impl Hardware for Gated {
 }
 
 fn gated() -> (Deferred<Gated>, Arc<Reports>) {
-    let (card, reports) = (Deferred::new(Gated::hanging()), Arc::new(Reports::default()));
+    let card = Deferred::new(Gated::hanging());
+    let reports = Arc::new(Reports::default());
     card.connect(reports.clone());
     assert_eq!(start(&card, 0, 9), Started::Later);
     (card, reports)

@@ -14,7 +14,7 @@ pub(super) struct Waiting {
     pub(super) block: ControlBlock,
 }
 
-/// What an abort found.
+/// State in which an abort found its block.
 #[derive(Debug)]
 pub(super) enum Found {
     Waiting(Waiting),
@@ -35,7 +35,7 @@ struct State {
     completions: Option<Arc<dyn Completions>>,
     /// Threads that are inside the hardware or a report: a reset waits for them.
     callers: Vec<ThreadId>,
-    /// Threads that reset. They wait for nobody who resets too, nor for themselves.
+    /// Threads that reset. They wait neither for other threads that reset, nor for themselves.
     resetters: Vec<ThreadId>,
     is_closed: bool,
 }
@@ -46,7 +46,7 @@ enum Lane {
     #[default]
     Idle,
     Waiting(Waiting),
-    /// On its way into the hardware, which cannot be told yet to abort it.
+    /// A block on its way into the hardware, which cannot abort it yet.
     Starting {
         token: Token,
         is_aborted: bool,
@@ -130,7 +130,7 @@ impl Lanes {
         }
     }
 
-    /// From now on, nothing waits or is started. Gives back what waited.
+    /// Begins a reset: until its end, no block waits or is started. Gives back the blocks that waited.
     pub(super) fn begin_reset(&self) -> Vec<Waiting> {
         let mut state = self.state.lock();
         state.resetters.push(thread::current().id());
@@ -157,14 +157,16 @@ impl Lanes {
         !state.is_closed
     }
 
-    /// Whether nobody else is inside the hardware or a report, at the latest after `patience`.
+    /// Waits up to `patience` until no other thread is inside the hardware or a report. Returns true if
+    /// so.
     pub(super) fn is_quiet_within(&self, patience: Duration) -> bool {
         self.is_true_within(patience, |state| {
             state.callers.iter().all(|caller| state.resetters.contains(caller))
         })
     }
 
-    /// Whether the block is no longer on its way into the hardware, at the latest after `patience`.
+    /// Waits up to `patience` until the block is no longer on its way into the hardware. Returns true
+    /// if so.
     pub(super) fn has_left_within(
         &self,
         engine: EngineIndex,

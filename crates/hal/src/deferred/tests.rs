@@ -11,7 +11,7 @@ pub(super) struct Reports {
     pub(super) seen: Mutex<Vec<(u16, u64, Outcome)>>,
     /// Dropped by the first report, on whichever thread that is.
     owned: Mutex<Option<Arc<dyn Hardware>>>,
-    told: parking_lot::Condvar,
+    reported: parking_lot::Condvar,
 }
 
 impl Reports {
@@ -23,7 +23,7 @@ impl Reports {
         let mut seen = self.seen.lock();
         let is_short = |seen: &mut Vec<_>| seen.len() < reports;
         let patience = Duration::from_secs(10);
-        assert!(!self.told.wait_while_for(&mut seen, is_short, patience).timed_out());
+        assert!(!self.reported.wait_while_for(&mut seen, is_short, patience).timed_out());
     }
 }
 
@@ -32,7 +32,7 @@ impl Completions for Reports {
         let owned = self.owned.lock().take();
         drop(owned);
         self.seen.lock().push((engine.0, token.0, outcome));
-        self.told.notify_all();
+        self.reported.notify_all();
     }
 }
 
@@ -47,7 +47,8 @@ pub(super) fn start(hardware: &dyn Hardware, engine: u16, token: u64) -> Started
 }
 
 fn deferred<H: Hardware>(hardware: H) -> (Deferred<H>, Arc<Reports>) {
-    let (deferred, reports) = (Deferred::new(hardware), Arc::new(Reports::default()));
+    let deferred = Deferred::new(hardware);
+    let reports = Arc::new(Reports::default());
     deferred.connect(reports.clone());
     (deferred, reports)
 }
@@ -111,7 +112,7 @@ fn a_reset_ends_what_waits_and_what_hangs() {
 fn what_waits_when_it_is_dropped_lets_go_and_is_lost() {
     let (card, reports) = deferred(NullCard::new());
     let buffer = HostBuffer::zeroed(1);
-    let source = buffer.lend_to_read().expect("nobody uses it");
+    let source = buffer.lend_to_read().expect("it is not lent");
     let ControlBlock::Fill { target, .. } = fill() else { unreachable!() };
     let copy = crate::CopyToDevice { source, target, nest: None };
     card.start(EngineIndex(0), Token(1), ControlBlock::CopyToDevice(Box::new(copy)));
@@ -152,26 +153,26 @@ fn a_late_card_may_be_dropped_by_its_own_report() {
 
 /// A card that carries blocks out inside `start`: they end by an abort or a reset only.
 #[derive(Debug, Default)]
-struct Stuck {
+struct HangingCard {
     card: NullCard,
     ended: Mutex<Option<Fault>>,
-    told: parking_lot::Condvar,
+    changed: parking_lot::Condvar,
 }
 
-impl Regions for Stuck {
+impl Regions for HangingCard {
     crate::forward_regions!(|self| self.card);
 }
 
-impl Stuck {
+impl HangingCard {
     fn end(&self, fault: Fault) {
         *self.ended.lock() = Some(fault);
-        self.told.notify_all();
+        self.changed.notify_all();
     }
 }
 
-impl Hardware for Stuck {
+impl Hardware for HangingCard {
     fn description(&self) -> Description {
-        Description { name: "stuck".to_owned(), engines: 1, is_prompt: false }
+        Description { name: "hanging".to_owned(), engines: 1, is_prompt: false }
     }
 
     fn connect(&self, _: Arc<dyn Completions>) {}
@@ -180,7 +181,7 @@ impl Hardware for Stuck {
         let mut ended = self.ended.lock();
         // What came before the block does not end it.
         *ended = None;
-        self.told.wait_while(&mut ended, |ended| ended.is_none());
+        self.changed.wait_while(&mut ended, |ended| ended.is_none());
         drop(block);
         Started::Done(ended.take().map_or(Ok(()), Err))
     }
@@ -200,7 +201,7 @@ impl Hardware for Stuck {
 
 #[test]
 fn a_hardware_that_is_not_prompt_is_aborted_and_reset_while_it_starts() {
-    let card = Late::new(Stuck::default(), 0);
+    let card = Late::new(HangingCard::default(), 0);
     let reports = Arc::new(Reports::default());
     card.connect(reports.clone());
     for round in 0..20 {

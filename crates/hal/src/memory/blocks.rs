@@ -55,8 +55,8 @@ impl DeviceMemory {
         }
     }
 
-    /// What goes wrong on the other card is a failed copy here: that the other is lost does not
-    /// mean that this one is.
+    /// Copies to another card. A fault of the other card is a failed copy here: that the other is lost
+    /// does not mean that this one is.
     pub(crate) fn copy_peer(&self, copy: &CopyPeer) -> Outcome {
         same_length(copy.source.bytes, copy.target.bytes)?;
         let bytes = self.bytes(copy.source)?;
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_host_buffer_of_another_length_is_refused() {
         let (memory, handle) = memory();
-        let target = HostBuffer::zeroed(3).lend_to_write().expect("nobody uses it");
+        let target = HostBuffer::zeroed(3).lend_to_write().expect("it is not lent");
         let source = DeviceRange::start_of(handle, 4);
         let copy = CopyFromDevice { source, target, nest: None };
         let outcome = memory.carry_out(ControlBlock::CopyFromDevice(Box::new(copy)));

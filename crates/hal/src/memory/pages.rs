@@ -15,7 +15,7 @@ impl Pages {
         Self { region_bytes, pages: HashMap::new() }
     }
 
-    /// Whether so many bytes from `start` on lie inside the region.
+    /// Returns true if this many bytes from `start` on lie inside the region.
     pub(super) fn hold(&self, start: u64, bytes: u64) -> bool {
         start.checked_add(bytes).is_some_and(|end| end <= self.region_bytes)
     }

@@ -1,6 +1,6 @@
 use crate::{BlockKind, ControlBlock, DeviceHandle, Fault};
 
-/// Which block of a [`ScriptedCard`](crate::ScriptedCard) behaves otherwise.
+/// Condition for a block of a [`ScriptedCard`](crate::ScriptedCard) to behave otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The n-th block that is started from now on; the next one is the first.
@@ -15,7 +15,7 @@ pub enum Trigger {
     EveryLaunch(DeviceHandle),
 }
 
-/// What such a block does.
+/// Behaviour of such a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// It ends with this fault and touches nothing. [`Fault::DeviceLost`] loses the device.
@@ -45,12 +45,15 @@ impl Script {
         self.lines.clear();
     }
 
-    /// What this block is to do, if anything is written about it.
+    /// Behaviour that is written for this block, if any. Counts the block as started.
     pub(super) fn follow(&mut self, block: &ControlBlock) -> Option<Behaviour> {
         let due = self.lines.iter().position(|(trigger, _)| trigger.fits(block));
-        let behaviour = due.map(|at| match self.lines[at].0.is_for_one() {
-            true => self.lines.remove(at).1,
-            false => self.lines[at].1.clone(),
+        let behaviour = due.map(|at| {
+            if self.lines[at].0.is_for_one() {
+                self.lines.remove(at).1
+            } else {
+                self.lines[at].1.clone()
+            }
         });
         self.lines.retain_mut(|(trigger, _)| trigger.count_down());
         behaviour

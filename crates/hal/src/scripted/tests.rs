@@ -60,7 +60,7 @@ fn a_scripted_loss_takes_the_hanging_blocks_along() {
 fn a_hung_copy_keeps_its_buffer_until_it_ends() {
     let (card, reports, handle) = card();
     let buffer = HostBuffer::zeroed(4);
-    let source = buffer.lend_to_read().expect("nobody uses it");
+    let source = buffer.lend_to_read().expect("it is not lent");
     let copy = CopyToDevice { source, target: DeviceRange::start_of(handle, 4), nest: None };
     card.script(Trigger::Next(BlockKind::CopyToDevice), Behaviour::Hang);
     card.start(FIRST, Token(0), ControlBlock::CopyToDevice(Box::new(copy)));
@@ -77,7 +77,7 @@ fn a_short_copy_writes_half_and_fails() {
     let peer = Arc::new(ScriptedCard::new(MemoryMode::Pf));
     peer.try_allocate(4096).expect("the same place");
     let host = HostBuffer::from(vec![1; 8]);
-    let target = host.lend_to_write().expect("nobody uses it");
+    let target = host.lend_to_write().expect("it is not lent");
     let blocks = [
         fill(handle, 8),
         ControlBlock::CopyFromDevice(Box::new(CopyFromDevice {

@@ -2,17 +2,17 @@ use spyre_numerics::{Rows, STICK_BYTES, Tier};
 
 use super::stream;
 
-/// What a stick holds of float32.
+/// Number of float32 elements in a stick.
 const FLOATS: usize = STICK_BYTES / size_of::<f32>();
 
 /// Sticks in columns and rows, each at a stride of its own at both ends.
 #[derive(Clone, Copy, Debug)]
 pub struct StickGrid {
-    /// How many columns and rows there are.
+    /// Number of columns and of rows.
     pub counts: [usize; 2],
     /// Bytes from a column to the next one and from a row to the next one, at the source.
     pub source_strides: [usize; 2],
-    /// The same at the target.
+    /// Bytes from a column to the next one and from a row to the next one, at the target.
     pub target_strides: [usize; 2],
 }
 
@@ -34,8 +34,8 @@ pub unsafe fn copy_stick_grid(source: *const u8, target: *mut u8, grid: StickGri
     }
 }
 
-/// The same with stores that leave no trace in the cache; a [`store_fence`] orders them before what
-/// follows.
+/// Like [`copy_stick_grid`], with stores that leave no trace in the cache; a [`store_fence`] orders
+/// them before what follows.
 ///
 /// [`store_fence`]: crate::store_fence
 ///
@@ -182,10 +182,12 @@ mod tests {
         stream::fence();
         let bytes: Vec<u8> = target.iter().flat_map(|line| line.0).collect();
         for (at, stick) in bytes.chunks(STICK_BYTES).enumerate() {
-            let (row, column) = (at / 4, at % 4);
-            let expected = match column < 3 {
-                true => &source[(column * 8 + row) * STICK_BYTES..][..STICK_BYTES],
-                false => &[0xfe; STICK_BYTES],
+            let row = at / 4;
+            let column = at % 4;
+            let expected = if column < 3 {
+                &source[(column * 8 + row) * STICK_BYTES..][..STICK_BYTES]
+            } else {
+                &[0xfe; STICK_BYTES]
             };
             assert_eq!(stick, expected, "stick {at}");
         }

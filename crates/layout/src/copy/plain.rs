@@ -18,7 +18,7 @@ pub unsafe fn copy_past_cache(source: *const u8, target: *mut u8, bytes: usize) 
     let head = target.align_offset(stream::LINE).min(bytes);
     let blocks = (bytes - head) / (ROWS * ROW_BYTES) * (ROWS * ROW_BYTES);
     let rest = head + blocks;
-    // SAFETY: head, blocks and rest make up the bytes that the caller vouches for.
+    // SAFETY: head, blocks and rest make up the bytes that the caller promises.
     unsafe {
         std::ptr::copy_nonoverlapping(source, target, head);
         for at in (head..rest).step_by(ROWS * ROW_BYTES) {
@@ -29,7 +29,8 @@ pub unsafe fn copy_past_cache(source: *const u8, target: *mut u8, bytes: usize) 
     stream::fence();
 }
 
-/// The same for rows of `bytes` each, which a [`store_fence`] orders before what follows.
+/// Copies rows of `bytes` each with stores that go past the cache; a [`store_fence`] orders them
+/// before what follows.
 ///
 /// # Safety
 /// Both ends hold the rows and do not overlap; the target, its stride and the bytes of a row are

@@ -23,7 +23,8 @@ impl Mover<'_> {
         strides: &Strides,
         second: Option<Second>,
     ) {
-        let (near, far) = (strides.near, strides.far);
+        let near = strides.near;
+        let far = strides.far;
         let way = match second {
             Some(second) => Way::Join(second),
             None => Way::of(self, target, strides),
@@ -84,23 +85,23 @@ impl Mover<'_> {
     }
 }
 
-/// Where the second part of every run lies.
+/// Place of the second part of every run.
 #[derive(Clone, Copy)]
 pub(super) struct Second {
-    /// From the first part of a run to the second.
+    /// Distance from the first part of a run to the second.
     pub(super) distance: isize,
-    /// How long it is.
+    /// Length of the second part.
     pub(super) bytes: usize,
 }
 
-/// How runs are written.
+/// Method by which runs are written.
 #[derive(Clone, Copy)]
 enum Way {
     Copy,
     CopySticks,
-    /// By way of a stage, to a target that is contiguous but not aligned.
+    /// Copies by way of a stage, to a target that is contiguous but not aligned.
     Gather,
-    /// By way of a stage, from two places.
+    /// Copies by way of a stage, from two places.
     Join(Second),
     StreamCopy,
     Convert,
@@ -113,13 +114,21 @@ impl Way {
         let is_aligned = (target as usize | strides.target_steps() | bytes).is_multiple_of(LINE);
         let streams = mover.streams && is_aligned;
         let is_contiguous = strides.near.target == bytes && bytes <= STICK_BYTES;
-        match mover.converter.is_copy() {
-            true if streams => Self::StreamCopy,
-            true if mover.streams && is_contiguous => Self::Gather,
-            true if bytes == STICK_BYTES => Self::CopySticks,
-            true => Self::Copy,
-            false if streams && mover.converter.streams() => Self::StreamConvert,
-            false => Self::Convert,
+        if !mover.converter.is_copy() {
+            return if streams && mover.converter.streams() {
+                Self::StreamConvert
+            } else {
+                Self::Convert
+            };
+        }
+        if streams {
+            Self::StreamCopy
+        } else if mover.streams && is_contiguous {
+            Self::Gather
+        } else if bytes == STICK_BYTES {
+            Self::CopySticks
+        } else {
+            Self::Copy
         }
     }
 }
@@ -145,8 +154,8 @@ unsafe fn copy_run(source: *const u8, target: *mut u8, bytes: usize) {
     unsafe fn two<const N: usize>(source: *const u8, target: *mut u8, bytes: usize) {
         // SAFETY: there are at least `N` bytes; all is read before anything is written.
         unsafe {
-            let (first, last) =
-                (*source.cast::<[u8; N]>(), *source.add(bytes - N).cast::<[u8; N]>());
+            let first = *source.cast::<[u8; N]>();
+            let last = *source.add(bytes - N).cast::<[u8; N]>();
             *target.cast::<[u8; N]>() = first;
             *target.add(bytes - N).cast::<[u8; N]>() = last;
         }
@@ -167,7 +176,7 @@ unsafe fn copy_run(source: *const u8, target: *mut u8, bytes: usize) {
     }
 }
 
-/// How many rows ahead a join asks for its second source, which it is the first to read.
+/// Number of rows that a join prefetches ahead in its second source, which it is the first to read.
 const AHEAD: usize = 16;
 
 /// Bytes that are gathered before they are written.
@@ -216,16 +225,18 @@ impl Mover<'_> {
                 let from = source.add(start * rows.source_stride);
                 let to = target.add(start * rows.target_stride);
                 for row in 0..count {
-                    let (from, to) = (from.add(row * rows.source_stride), row * STICK_BYTES);
+                    let from = from.add(row * rows.source_stride);
+                    let to = row * STICK_BYTES;
                     let next = from.offset(second.distance);
                     stream::prefetch(next.wrapping_add(AHEAD * rows.source_stride));
                     stream::prefetch(next.wrapping_add(AHEAD * rows.source_stride + LINE));
                     copy_run(from, stage.add(to), first_bytes);
                     copy_run(next, stage.add(to + first_bytes), second.bytes);
                 }
-                match streams {
-                    true => stream::copy_rows(self.tier, stage, to, written, STICK_BYTES),
-                    false => copy(stage, to, written, STICK_BYTES),
+                if streams {
+                    stream::copy_rows(self.tier, stage, to, written, STICK_BYTES);
+                } else {
+                    copy(stage, to, written, STICK_BYTES);
                 }
             }
         }

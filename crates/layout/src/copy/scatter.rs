@@ -52,8 +52,10 @@ impl Mover<'_> {
             let elements = STAGE.min(count - start);
             // SAFETY: as the caller promises; the stages hold as many elements.
             unsafe {
-                let (near, far) = (gathered.as_mut_ptr(), converted.as_mut_ptr());
-                let (from_bytes, to_bytes) = (self.source_bytes, self.target_bytes);
+                let near = gathered.as_mut_ptr();
+                let far = converted.as_mut_ptr();
+                let from_bytes = self.source_bytes;
+                let to_bytes = self.target_bytes;
                 move_elements(
                     from_bytes,
                     source.add(start * from),

@@ -30,7 +30,8 @@ pub(super) unsafe fn copy_rows(
         {
             _ = tier;
             for row in 0..rows.count {
-                let (from, to) = (row * rows.source_stride, row * rows.target_stride);
+                let from = row * rows.source_stride;
+                let to = row * rows.target_stride;
                 std::ptr::copy_nonoverlapping(source.add(from), target.add(to), bytes);
             }
         }

@@ -36,13 +36,15 @@ impl Mover<'_> {
     /// # Safety
     /// It lies inside both buffers.
     pub(super) unsafe fn transpose(&self, source: *const u8, target: *mut u8, strides: &Strides) {
-        let (lane, near) = (strides.lane, strides.near);
+        let lane = strides.lane;
+        let near = strides.near;
         let side = STICK / self.source_bytes.max(self.target_bytes);
         let lane_bytes = lane.source_stride * self.source_bytes;
         // The next tile lies further along the source's run, or else along the loop around it.
-        let ahead = match near.range > side {
-            true => side * near.source,
-            false => strides.outer.last().map_or(0, |l| l.source),
+        let ahead = if near.range > side {
+            side * near.source
+        } else {
+            strides.outer.last().map_or(0, |l| l.source)
         };
         let uninit = [MaybeUninit::uninit(); STAGE_BYTES];
         let mut stages = Stages { turned: uninit, converted: uninit };
@@ -55,7 +57,8 @@ impl Mover<'_> {
                     let to = outer_to + column * self.target_bytes + row * near.target;
                     // SAFETY: the tile is a part of the plan.
                     unsafe {
-                        let (source, target) = (source.add(from), target.add(to));
+                        let source = source.add(from);
+                        let target = target.add(to);
                         let stage = self.turn_tile(&mut stages, source, lane_bytes, tile, ahead);
                         self.write_tile(stage, target, near.target, tile);
                     }
@@ -107,7 +110,8 @@ impl Mover<'_> {
                 return;
             }
             for row in 0..rows.count {
-                let (from, to) = (stage.add(row * bytes), target.add(row * stride));
+                let from = stage.add(row * bytes);
+                let to = target.add(row * stride);
                 std::ptr::copy_nonoverlapping(from, to, bytes);
             }
         }

@@ -1,4 +1,4 @@
-//! By index: each run of elements is looked up at both ends.
+//! Copies by index: each run of elements is looked up at both ends.
 
 use smallvec::SmallVec;
 
@@ -93,7 +93,9 @@ impl Run {
         let Some((inner, outer)) = levels.split_last() else {
             return Self { start: 0, stride: 0, length: usize::MAX };
         };
-        let (mut start, mut rest, mut room) = (0, element, usize::MAX);
+        let mut start = 0;
+        let mut rest = element;
+        let mut room = usize::MAX;
         for digit in outer {
             start += rest / digit.radix * digit.stride;
             rest %= digit.radix;

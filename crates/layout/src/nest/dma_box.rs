@@ -9,7 +9,7 @@ use super::plan::Plan;
 /// One loop of a nest; strides are in elements of each end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaLoop {
-    /// How often it runs.
+    /// Number of iterations.
     pub range: usize,
     /// Elements between neighbours at the source.
     pub source_stride: usize,
@@ -42,7 +42,7 @@ impl DmaBox {
         &self.loops
     }
 
-    /// How often each loop runs: the first tuple.
+    /// Number of iterations of each loop: the first tuple.
     pub fn ranges(&self) -> Vec<usize> {
         self.loops.iter().map(|l| l.range).collect()
     }
@@ -85,7 +85,8 @@ impl DmaBox {
             [DmaLoop { range, source_stride: 1, target_stride: 1 }] => range,
             _ => return None,
         };
-        let (source, target) = (self.source_offset, self.target_offset);
+        let source = self.source_offset;
+        let target = self.target_offset;
         (elements <= OnlyRun::MAX_ELEMENTS).then_some(OnlyRun { source, target, elements })
     }
 
@@ -120,7 +121,7 @@ impl DmaBox {
         sliced
     }
 
-    /// What continues each of its runs, if it is two boxes.
+    /// Second part of each of its runs, if it is two boxes.
     pub(crate) fn joined(&self) -> Option<Joined> {
         self.joined
     }
@@ -139,7 +140,8 @@ impl fmt::Display for DmaBox {
         if self.source_offset > 0 || self.target_offset > 0 {
             write!(f, "+{} +{} ", self.source_offset, self.target_offset)?;
         }
-        let (source, target) = (self.source_strides(), self.target_strides());
+        let source = self.source_strides();
+        let target = self.target_strides();
         write!(f, "{}, {}, {}", tuple(self.ranges()), tuple(source), tuple(target))
     }
 }

@@ -6,11 +6,11 @@ use crate::{Error, SpyreTensorLayout, View};
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'a> {
     pub(super) view: &'a View,
-    place: Place<'a>,
+    place: Location<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place<'a> {
+enum Location<'a> {
     Host(DataFormat),
     Device(&'a SpyreTensorLayout),
 }
@@ -18,37 +18,37 @@ enum Place<'a> {
 impl<'a> Endpoint<'a> {
     /// Host memory with elements of `format`; offsets count from the start of the buffer.
     pub fn host(view: &'a View, format: DataFormat) -> Self {
-        Self { view, place: Place::Host(format) }
+        Self { view, place: Location::Host(format) }
     }
 
     /// A device storage.
     pub fn device(view: &'a View, layout: &'a SpyreTensorLayout) -> Self {
-        Self { view, place: Place::Device(layout) }
+        Self { view, place: Location::Device(layout) }
     }
 
     pub(super) fn format(&self) -> DataFormat {
         match self.place {
-            Place::Host(format) => format,
-            Place::Device(layout) => layout.device_dtype(),
+            Location::Host(format) => format,
+            Location::Device(layout) => layout.device_dtype(),
         }
     }
 
     pub(super) fn layout(&self) -> Option<&'a SpyreTensorLayout> {
         match self.place {
-            Place::Host(_) => None,
-            Place::Device(layout) => Some(layout),
+            Location::Host(_) => None,
+            Location::Device(layout) => Some(layout),
         }
     }
 
     pub(super) fn is_host(&self) -> bool {
-        matches!(self.place, Place::Host(_))
+        matches!(self.place, Location::Host(_))
     }
 
     /// Elements that a walk may touch.
     pub(super) fn reach(&self) -> usize {
         match self.place {
-            Place::Host(_) => self.view.last_element().map_or(0, |last| last + 1),
-            Place::Device(layout) => layout.device_elements(),
+            Location::Host(_) => self.view.last_element().map_or(0, |last| last + 1),
+            Location::Device(layout) => layout.device_elements(),
         }
     }
 

@@ -13,11 +13,12 @@ use super::{DmaBox, DmaLoop};
 pub(crate) struct Joined {
     /// Source elements before the second part of the first run.
     pub(crate) source_offset: usize,
-    /// How long the second parts are.
+    /// Number of elements of a second part.
     pub(crate) elements: usize,
 }
 
-/// The same copies with two boxes joined, if any two can be; runs then fill `whole` elements.
+/// Boxes of the same copies with two of them joined, if any two can be; runs then fill `whole`
+/// elements.
 pub(crate) fn join(boxes: &[DmaBox], whole: usize) -> Option<Vec<DmaBox>> {
     /// More boxes are not two sides of the same sticks.
     const MAX_BOXES: usize = 8;

@@ -1,8 +1,8 @@
-//! Which part each of a box's loops plays when the box is run.
+//! Role of each of a box's loops when the box is run.
 
 use super::DmaLoop;
 
-/// How the innermost elements move.
+/// Movement of the innermost elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Contiguous runs at both ends: `lane` is the run.
@@ -59,8 +59,8 @@ impl Plan {
         [self.lane, self.near, self.far].map(|at| at.map_or(ONCE, |at| loops[usize::from(at)]))
     }
 
-    /// How many steps of a loop are best left together when a box is shared out: a stick of the
-    /// innermost ones, a few rows, one step of those around them.
+    /// Number of steps of a loop that are best left together when a box is shared out: a stick of
+    /// the innermost ones, a few rows, one step of those around them.
     pub(crate) fn grain(&self, at: usize) -> usize {
         let at = Some(at as u8);
         match self.kind {

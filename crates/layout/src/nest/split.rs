@@ -60,19 +60,16 @@ pub(crate) fn resolve(
     Ok(Some(pieces))
 }
 
-/// Whether every element of a host shape has a place in `layout`.
+/// Checks that every element of a host shape has a place in `layout`.
 pub(crate) fn check_covered(host: &View, layout: &SpyreTensorLayout) -> Result<(), Error> {
     if host.elements() == 0 {
         return Ok(());
     }
     let piece = Piece::between(host, host);
-    match place(&mut vec![piece.clone()], 0, layout)? {
-        true => Ok(()),
-        false => check_end(&piece, 0, layout),
-    }
+    if place(&mut vec![piece.clone()], 0, layout)? { Ok(()) } else { check_end(&piece, 0, layout) }
 }
 
-/// How a view lies over the sticks of a layout.
+/// Classifies how a view lies over the sticks of a layout.
 pub(crate) fn classify(view: &View, layout: &SpyreTensorLayout) -> Result<Access, Error> {
     if view.elements() == 0 {
         return Ok(Access::StickAligned);
@@ -131,7 +128,7 @@ fn place(pieces: &mut Vec<Piece>, end: usize, layout: &SpyreTensorLayout) -> Res
     Ok(true)
 }
 
-/// Where a digit carries, and what to do about it.
+/// Steps at which a digit carries.
 enum Carry {
     /// Nowhere.
     None,
@@ -196,7 +193,9 @@ impl Piece {
             largest = largest.saturating_add(steps);
         }
         if largest >= digit.extent {
-            let (dim, size, radix) = (digit.dim, digit.extent, digit.radix);
+            let dim = digit.dim;
+            let size = digit.extent;
+            let radix = digit.radix;
             return Err(Error::NotCovered { dim, size, radix, needed: largest + 1 });
         }
         Ok(())
@@ -327,8 +326,8 @@ fn check_ends(piece: &Piece, layouts: [Option<&SpyreTensorLayout>; 2]) -> Result
         .try_for_each(|(end, layout)| check_end(piece, end, layout))
 }
 
-/// Whether a layout has a place for every element of a piece: for all up to the last if it has no
-/// gaps, else one by one, if they are not too many for that.
+/// Checks that a layout has a place for every element of a piece: for all up to the last if it has
+/// no gaps, else one by one, if they are not too many for that.
 fn check_end(piece: &Piece, end: usize, layout: &SpyreTensorLayout) -> Result<(), Error> {
     const ONE_BY_ONE: usize = 1 << 24;
     check_whole(piece, end, layout).or_else(|error| {
@@ -343,14 +342,16 @@ fn check_end(piece: &Piece, end: usize, layout: &SpyreTensorLayout) -> Result<()
     })
 }
 
-/// Whether a layout has a place for every host element up to the last of a piece.
+/// Checks that a layout has a place for every host element up to the last of a piece.
 fn check_whole(piece: &Piece, end: usize, layout: &SpyreTensorLayout) -> Result<(), Error> {
     let reach = piece.axes.iter().map(|axis| (axis.range - 1) * axis.ends[end].rest);
     let mut elements = piece.origin[end].rest + reach.sum::<usize>() + 1;
     for digit in layout.digits().levels()? {
         let needed = elements.div_ceil(digit.radix);
         if needed > digit.extent {
-            let (dim, size, radix) = (digit.dim, digit.extent, digit.radix);
+            let dim = digit.dim;
+            let size = digit.extent;
+            let radix = digit.radix;
             return Err(Error::NotCovered { dim, size, radix, needed });
         }
         elements = elements.min(digit.radix);

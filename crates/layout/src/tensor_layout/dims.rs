@@ -1,4 +1,4 @@
-//! Which host dimension each device dimension belongs to, and what follows from it.
+//! Host dimension that each device dimension belongs to, and what follows from it.
 
 use super::SpyreTensorLayout;
 use crate::Error;
@@ -30,9 +30,12 @@ impl SpyreTensorLayout {
         let Some(tiling) = &self.tiling else { return self.derived_padding() };
         let per_stick = self.elements_per_stick();
         let sizes = self.dma_sizes.iter().enumerate();
-        let pad = |(dim, &size): (usize, &usize)| match tiling.stick_dims.contains(&dim) {
-            true => size.div_ceil(per_stick) * per_stick - size,
-            false => 0,
+        let pad = |(dim, &size): (usize, &usize)| {
+            if tiling.stick_dims.contains(&dim) {
+                size.div_ceil(per_stick) * per_stick - size
+            } else {
+                0
+            }
         };
         Ok(sizes.map(pad).collect())
     }
@@ -50,7 +53,8 @@ impl SpyreTensorLayout {
     /// old layout held is not moved: see [`crate::restickify`].
     pub fn set_stick_dims(&mut self, stick_dims: &[usize]) -> Result<(), Error> {
         self.host_dims()?;
-        let (size, stride) = (&self.dma_sizes, &self.dma_strides);
+        let size = &self.dma_sizes;
+        let stride = &self.dma_strides;
         *self = Self::with_stick_dims(size, stride, self.device_dtype, stick_dims)?;
         Ok(())
     }
@@ -112,7 +116,7 @@ impl SpyreTensorLayout {
         Ok(stick_dims)
     }
 
-    /// Whether an outer device dimension counts whole blocks of the one at `block`.
+    /// Returns true if an outer device dimension counts whole blocks of the one at `block`.
     fn counts_blocks_of(&self, block: usize, dim_map: &[Option<usize>]) -> bool {
         let span = self.stride_map[block].saturating_mul(self.elements_per_stick() as i64);
         (0..block).any(|at| self.stride_map[at] == span && dim_map[at] == dim_map[block])

@@ -12,7 +12,7 @@ pub(super) struct Shape {
     pub(super) tiling: Tiling,
 }
 
-/// What a tiling rule knows of the layout that it made.
+/// Knowledge of a tiling rule about the layout that it made.
 #[derive(Clone, Debug)]
 pub(super) struct Tiling {
     /// The host dimension of each device dimension; of dimensions that were merged, the outermost.
@@ -41,7 +41,7 @@ enum Role {
 }
 
 /// One device dimension, innermost last.
-struct Place {
+struct DeviceDim {
     dim: Option<usize>,
     size: usize,
     stride: i64,
@@ -75,7 +75,7 @@ pub(super) fn by_dim_order(
     tile(dims, lane.as_slice(), per_stick)
 }
 
-/// The same for any number of stick dimensions: all others first, in order.
+/// The tiling rule for any number of stick dimensions: all others first, in order.
 pub(super) fn by_stick_dims(
     size: &[usize],
     stride: &[usize],
@@ -129,11 +129,11 @@ fn tile(mut dims: SmallVec<[Dim; 8]>, lanes: &[Dim], per_stick: usize) -> Result
     }
     let outer = dims.iter().map(|dim| dim.outer(per_stick));
     let inner = lanes.iter().map(|dim| dim.lane(per_stick));
-    let mut places: SmallVec<[Place; 8]> = outer.chain(inner).collect::<Result<_, _>>()?;
+    let mut places: SmallVec<[DeviceDim; 8]> = outer.chain(inner).collect::<Result<_, _>>()?;
     if places.is_empty() {
         // A scalar: one element in a stick of its own.
-        places.push(Place { dim: None, size: 1, stride: -1 });
-        places.push(Place { dim: None, size: per_stick, stride: -1 });
+        places.push(DeviceDim { dim: None, size: 1, stride: -1 });
+        places.push(DeviceDim { dim: None, size: per_stick, stride: -1 });
     }
     let sticks = lanes.iter().filter(|dim| dim.role == Role::Stick);
     Ok(Shape {
@@ -147,16 +147,16 @@ fn tile(mut dims: SmallVec<[Dim; 8]>, lanes: &[Dim], per_stick: usize) -> Result
 }
 
 impl Dim {
-    fn outer(&self, per_stick: usize) -> Result<Place, Error> {
+    fn outer(&self, per_stick: usize) -> Result<DeviceDim, Error> {
         let (size, span) = match self.role {
             Role::Stick => (self.size.div_ceil(per_stick), per_stick),
             Role::Plain | Role::Synthetic => (self.size, 1),
         };
-        Ok(Place { dim: self.dim, size, stride: self.map_entry(span)? })
+        Ok(DeviceDim { dim: self.dim, size, stride: self.map_entry(span)? })
     }
 
-    fn lane(&self, per_stick: usize) -> Result<Place, Error> {
-        Ok(Place { dim: self.dim, size: per_stick, stride: self.map_entry(1)? })
+    fn lane(&self, per_stick: usize) -> Result<DeviceDim, Error> {
+        Ok(DeviceDim { dim: self.dim, size: per_stick, stride: self.map_entry(1)? })
     }
 
     /// The host elements that a step of `span` along this dimension spans.
@@ -175,7 +175,8 @@ fn collapse(dims: &mut SmallVec<[Dim; 8]>, most: usize) -> Result<(), Error> {
     let rank = dims.len();
     while dims.len() > most {
         let (outer, inner) = neighbours(dims).ok_or(Error::Rank { rank, max: most })?;
-        let (large, small) = (dims[outer], dims[inner]);
+        let large = dims[outer];
+        let small = dims[inner];
         let size = large.size.checked_mul(small.size);
         let size = size.ok_or_else(|| super::too_large(&[large.size, small.size]))?;
         let stride = if small.size == 1 { large.stride } else { small.stride };

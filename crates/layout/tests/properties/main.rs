@@ -19,7 +19,7 @@ const CASES: u64 = 100_000;
 const SENTINEL: u8 = 0xA5;
 const GUARD: usize = 192;
 
-/// How many nests were a single box, several boxes, and walks.
+/// Number of nests that were a single box, several boxes, and walks.
 static KINDS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 #[test]
@@ -95,7 +95,9 @@ fn random_view(random: &mut Random, storage: &Storage) -> View {
     if !has_gaps(storage) && storage.elements() > 0 && random.once_in(3) {
         return random_strided(random, storage.elements());
     }
-    let (mut size, mut stride, mut offset) = (storage.size.clone(), storage.stride.clone(), 0);
+    let mut size = storage.size.clone();
+    let mut stride = storage.stride.clone();
+    let mut offset = 0;
     if !size.contains(&0) {
         for dim in 0..size.len() {
             if random.once_in(3) {
@@ -117,7 +119,9 @@ fn random_view(random: &mut Random, storage: &Storage) -> View {
 
 /// Sizes and strides that mean nothing, over distinct elements of a storage.
 fn random_strided(random: &mut Random, elements: usize) -> View {
-    let (mut size, mut stride, mut reach) = (Vec::new(), Vec::new(), 0);
+    let mut size = Vec::new();
+    let mut stride = Vec::new();
+    let mut reach = 0;
     for _ in 0..random.between(0, 3) {
         let step = reach + 1 + random.pick(&[0, 0, 1, 4, 50]);
         let most = (elements - 1 - reach) / step + 1;
@@ -185,7 +189,7 @@ fn check_places(storage: &Storage, places: &[Vec<usize>]) {
     }
 }
 
-/// Whether the host shape leaves elements of its storage out.
+/// Returns true if the host shape leaves elements of its storage out.
 fn has_gaps(storage: &Storage) -> bool {
     storage.elements() != storage.size.iter().product::<usize>()
 }

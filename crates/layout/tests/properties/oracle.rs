@@ -219,8 +219,8 @@ impl Storage {
     }
 }
 
-/// Whether the third device dimension from the end steps as the stick count would, though it is of
-/// another host dimension: by its strides it then *is* the stick count.
+/// Returns true if the third device dimension from the end steps as the stick count would, though it
+/// is of another host dimension: by its strides it then *is* the stick count.
 fn counts_sticks_of_another(
     dims: &[DeviceDim],
     stride: &[usize],

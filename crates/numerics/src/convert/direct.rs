@@ -13,7 +13,7 @@ use super::wire::{BLOCK, Wire, map, map_block};
 use crate::Tier;
 use crate::tier::{Kernel, Rows};
 
-/// What the exponent fields of SEN169 and IEEE half differ by, in a SEN169 code.
+/// Difference of the exponent fields of SEN169 and IEEE half, in a SEN169 code.
 const REBIAS: u16 = (31 - 15) << 9;
 
 /// One of the ways in which SEN169 meets IEEE half.
@@ -128,7 +128,7 @@ impl<S: SenByHalf> Kernel for SenToHalf<S> {
     }
 }
 
-/// By way of f32, out of line: it would take the registers of the fast path.
+/// Converts by way of f32, out of line: it would take the registers of the fast path.
 #[cold]
 #[inline(never)]
 fn exact<S: Codec, T: Codec, const TIER: u8>(source: &[u8], target: &mut [u8]) {

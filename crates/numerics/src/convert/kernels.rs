@@ -8,7 +8,7 @@ use super::wire::{Wire, map};
 use crate::Sen169;
 use crate::tier::Kernel;
 
-/// From one small float to another, by way of f32.
+/// Conversion of one small float to another, by way of f32.
 pub(super) struct Recode<S, T>(PhantomData<(S, T)>);
 
 impl<S: Codec, T: Codec> Kernel for Recode<S, T> {
@@ -20,7 +20,7 @@ impl<S: Codec, T: Codec> Kernel for Recode<S, T> {
     }
 }
 
-/// From f32 to f32, no further out than the largest number of `C`.
+/// Clamp of f32 to the largest number of `C`.
 pub(super) struct Saturate<C>(PhantomData<C>);
 
 impl<C: Codec> Kernel for Saturate<C> {
@@ -32,7 +32,7 @@ impl<C: Codec> Kernel for Saturate<C> {
     }
 }
 
-/// From an integer to a 64-bit integer.
+/// Conversion of an integer to a 64-bit integer.
 pub(super) struct Widen<I>(PhantomData<I>);
 
 impl<I: Integer> Kernel for Widen<I> {
@@ -44,7 +44,7 @@ impl<I: Integer> Kernel for Widen<I> {
     }
 }
 
-/// From an integer of at most 32 bits to a float that holds all of them.
+/// Conversion of an integer of at most 32 bits to a float that holds all of them.
 pub(super) struct Float<I, F>(PhantomData<(I, F)>);
 
 macro_rules! float {
@@ -64,7 +64,7 @@ macro_rules! float {
 
 float!(f32 f64);
 
-/// From a 64-bit integer to an integer, wrapping.
+/// Conversion of a 64-bit integer to an integer, wrapping.
 pub(super) struct Wrap<I>(PhantomData<I>);
 
 impl<I: Integer> Kernel for Wrap<I> {
@@ -76,7 +76,7 @@ impl<I: Integer> Kernel for Wrap<I> {
     }
 }
 
-/// From one integer to another, wrapping.
+/// Conversion of one integer to another, wrapping.
 pub(super) struct Resize<I, J>(PhantomData<(I, J)>);
 
 impl<I: Integer, J: Integer> Kernel for Resize<I, J> {
@@ -88,7 +88,7 @@ impl<I: Integer, J: Integer> Kernel for Resize<I, J> {
     }
 }
 
-/// From bool to SEN169: zero or one.
+/// Conversion of bool to SEN169: zero or one.
 pub(super) struct BoolToSen;
 
 impl Kernel for BoolToSen {
@@ -102,7 +102,7 @@ impl Kernel for BoolToSen {
     }
 }
 
-/// From SEN169 to bool: whether it is other than zero, of either sign.
+/// Conversion of SEN169 to bool: true if it is other than zero, of either sign.
 pub(super) struct SenToBool;
 
 impl Kernel for SenToBool {
@@ -114,7 +114,7 @@ impl Kernel for SenToBool {
     }
 }
 
-/// From f64 to an integer, truncating.
+/// Conversion of f64 to an integer, truncating.
 pub(super) struct Trunc<I>(PhantomData<I>);
 
 impl<I: Integer> Kernel for Trunc<I> {
@@ -126,7 +126,7 @@ impl<I: Integer> Kernel for Trunc<I> {
     }
 }
 
-/// From f32 to bool.
+/// Conversion of f32 to bool: true if it is other than zero, of either sign.
 pub(super) struct SingleToBool;
 
 impl Kernel for SingleToBool {
@@ -194,7 +194,7 @@ impl<W: Wire + Default> Kernel for Complexify<W> {
     }
 }
 
-/// Whether a complex number of two `W` parts is other than zero.
+/// Conversion of a complex number of two `W` parts to bool: true if it is other than zero.
 pub(super) struct ComplexToBool<W>(PhantomData<W>);
 
 macro_rules! complex_to_bool {

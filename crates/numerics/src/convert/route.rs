@@ -1,4 +1,4 @@
-//! Which steps lead from one format to another.
+//! Routes from one format to another.
 //!
 //! Every format has a hub: f32 for small floats, a 64-bit integer for integers. A handful of steps
 //! between hubs joins all of them, so each format needs two loops and no pair needs its own; pairs
@@ -24,7 +24,7 @@ type Buffers = [[u8; BLOCK * WIDEST]; 2];
 
 const MAX_STEPS: usize = 5;
 
-/// How elements get from one format to another.
+/// Steps that carry elements from one format to another.
 #[derive(Clone, Copy)]
 pub(super) enum Route {
     /// Their bytes are the same.
@@ -106,7 +106,7 @@ impl Route {
         }
     }
 
-    /// Whether [`Route::stream`] stores past the cache.
+    /// Returns true if [`Route::stream`] stores past the cache.
     #[inline]
     pub(super) fn streams(&self) -> bool {
         matches!(self, Self::Direct(kernel) if kernel.streams())

@@ -69,7 +69,7 @@ pub(super) fn map<S: Wire, T: Wire, const TIER: u8, const STREAM: bool>(
     }
 }
 
-/// The same for one block.
+/// Applies `f` to each element of one block.
 #[inline(always)]
 pub(super) fn map_block<S: Wire, T: Wire, const TIER: u8, const STREAM: bool>(
     source: &[S::Bytes; BLOCK],
@@ -89,7 +89,8 @@ pub(super) fn put<B: Copy, const TIER: u8, const STREAM: bool>(target: &mut B, b
     #[cfg(target_arch = "x86_64")]
     if STREAM {
         debug_assert!((&raw const *target as usize | size_of::<B>()).is_multiple_of(LINE));
-        let (from, to) = ((&raw const *block).cast::<u8>(), (&raw mut *target).cast::<u8>());
+        let from = (&raw const *block).cast::<u8>();
+        let to = (&raw mut *target).cast::<u8>();
         for at in (0..size_of::<B>()).step_by(LINE) {
             // SAFETY: both are as long; who asks for streaming has aligned the target.
             unsafe { stream_line::<TIER>(from.add(at), to.add(at)) };

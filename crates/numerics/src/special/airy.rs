@@ -2,7 +2,7 @@ use std::f64::consts::{FRAC_PI_4, PI};
 
 use super::chebyshev;
 
-/// Where `MIDDLE` ends on the left and on the right.
+/// Left and right end of `MIDDLE`.
 const LEFT: f64 = -4.0;
 const RIGHT: f64 = 2.0;
 

@@ -35,9 +35,10 @@ pub fn erfinv(y: f64) -> f64 {
     let mut x = erfinv_start(magnitude);
     for _ in 0..3 {
         // Near one, the difference is taken of what is missing, which is exact.
-        let off = match magnitude > 0.5 {
-            true => (1.0 - magnitude) - libm::erfc(x),
-            false => libm::erf(x) - magnitude,
+        let off = if magnitude > 0.5 {
+            (1.0 - magnitude) - libm::erfc(x)
+        } else {
+            libm::erf(x) - magnitude
         };
         let step = off * exp_of_square(x) / FRAC_2_SQRT_PI;
         x -= step / (1.0 + x * step);
@@ -45,7 +46,7 @@ pub fn erfinv(y: f64) -> f64 {
     x.copysign(y)
 }
 
-/// To three digits (S. Winitzki); small ones by the series, which the formula would cancel.
+/// The inverse to three digits (S. Winitzki); of small ones by the series, as the formula would cancel.
 fn erfinv_start(y: f64) -> f64 {
     const A: f64 = 0.147;
     if y < 0.1 {
@@ -83,8 +84,9 @@ fn lower_quantile(p: f64) -> f64 {
 
 /// Logarithm of the normal distribution's cumulative function.
 pub fn log_ndtr(x: f64) -> f64 {
-    match x < -1.0 {
-        true => libm::log(erfcx(-x / SQRT_2) / 2.0) - x * x / 2.0,
-        false => libm::log1p(-libm::erfc(x / SQRT_2) / 2.0),
+    if x < -1.0 {
+        libm::log(erfcx(-x / SQRT_2) / 2.0) - x * x / 2.0
+    } else {
+        libm::log1p(-libm::erfc(x / SQRT_2) / 2.0)
     }
 }

@@ -29,11 +29,12 @@ const SERIES: [f64; 8] = [
     -3617.0 / 8160.0,
 ];
 
-/// From here on, the series has all digits.
+/// Least argument for which the series has all digits.
 const LARGE: f64 = 10.0;
 
 fn above_zero(x: f64) -> f64 {
-    let (mut x, mut below) = (x, 0.0);
+    let mut x = x;
+    let mut below = 0.0;
     while x < LARGE {
         below += 1.0 / x;
         x += 1.0;

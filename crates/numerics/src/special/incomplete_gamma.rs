@@ -2,7 +2,7 @@ use std::f64::consts::PI;
 
 use super::gamma::{lgamma, stirling_rest};
 
-/// From this parameter on, the integral is summed over its peak, whose width only grows as the
+/// Least parameter for which the integral is summed over its peak, whose width only grows as the
 /// square root: series would need ever more terms.
 const LARGE: f64 = 100.0;
 
@@ -31,13 +31,18 @@ pub fn igammac(a: f64, x: f64) -> f64 {
 
 /// The upper one where it needs no computing.
 fn edge(a: f64, x: f64) -> Option<f64> {
-    match () {
-        () if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 => Some(f64::NAN),
-        () if a == 0.0 => Some(if x > 0.0 { 0.0 } else { f64::NAN }),
-        () if x == 0.0 => Some(1.0),
-        () if a.is_infinite() => Some(if x.is_infinite() { f64::NAN } else { 1.0 }),
-        () if x.is_infinite() => Some(0.0),
-        () => None,
+    if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 {
+        Some(f64::NAN)
+    } else if a == 0.0 {
+        Some(if x > 0.0 { 0.0 } else { f64::NAN })
+    } else if x == 0.0 {
+        Some(1.0)
+    } else if a.is_infinite() {
+        Some(if x.is_infinite() { f64::NAN } else { 1.0 })
+    } else if x.is_infinite() {
+        Some(0.0)
+    } else {
+        None
     }
 }
 
@@ -47,7 +52,9 @@ fn factor(a: f64, x: f64) -> f64 {
 }
 
 fn by_series(a: f64, x: f64) -> f64 {
-    let (mut term, mut sum, mut below) = (1.0 / a, 1.0 / a, a);
+    let mut term = 1.0 / a;
+    let mut sum = 1.0 / a;
+    let mut below = a;
     for _ in 0..MOST_TERMS {
         below += 1.0;
         term *= x / below;
@@ -112,12 +119,14 @@ fn by_integral(a: f64, x: f64) -> (f64, f64) {
     let peak = a - 1.0;
     let deviation = peak.sqrt();
     let is_above = x > peak;
-    let end = match is_above {
-        true => (peak + 11.5 * deviation).max(x + 6.0 * deviation),
-        false => (peak - 7.5 * deviation).min(x - 5.0 * deviation).max(0.0),
+    let end = if is_above {
+        (peak + 11.5 * deviation).max(x + 6.0 * deviation)
+    } else {
+        (peak - 7.5 * deviation).min(x - 5.0 * deviation).max(0.0)
     };
     let integrand = |t: f64| libm::exp(peak * log1p_minus(t / peak - 1.0));
-    let (middle, half) = ((x + end) / 2.0, (end - x).abs() / 2.0);
+    let middle = (x + end) / 2.0;
+    let half = (end - x).abs() / 2.0;
     let pair = |&(node, weight): &(f64, f64)| {
         weight * (integrand(middle - half * node) + integrand(middle + half * node))
     };

@@ -211,12 +211,13 @@ pub fn bessel_i0(x: f64) -> f64 {
     grown(x, bessel_i0e(x))
 }
 
-/// The same, times e to the minus magnitude.
+/// Modified Bessel function I of order 0, times e to the minus magnitude of `x`.
 pub fn bessel_i0e(x: f64) -> f64 {
     let x = x.abs();
-    match x <= 8.0 {
-        true => chebyshev::sum(&I0_NEAR, x / 4.0 - 1.0),
-        false => chebyshev::sum(&I0_FAR, 16.0 / x - 1.0) / x.sqrt(),
+    if x <= 8.0 {
+        chebyshev::sum(&I0_NEAR, x / 4.0 - 1.0)
+    } else {
+        chebyshev::sum(&I0_FAR, 16.0 / x - 1.0) / x.sqrt()
     }
 }
 
@@ -225,48 +226,35 @@ pub fn bessel_i1(x: f64) -> f64 {
     grown(x, bessel_i1e(x))
 }
 
-/// The same, times e to the minus magnitude.
+/// Modified Bessel function I of order 1, times e to the minus magnitude of `x`.
 pub fn bessel_i1e(x: f64) -> f64 {
     let magnitude = x.abs();
-    match magnitude <= 8.0 {
-        true => chebyshev::sum(&I1_NEAR, magnitude / 4.0 - 1.0) * x,
-        false => {
-            let far = chebyshev::sum(&I1_FAR, 16.0 / magnitude - 1.0) / magnitude.sqrt();
-            far.copysign(x)
-        }
+    if magnitude <= 8.0 {
+        chebyshev::sum(&I1_NEAR, magnitude / 4.0 - 1.0) * x
+    } else {
+        let far = chebyshev::sum(&I1_FAR, 16.0 / magnitude - 1.0) / magnitude.sqrt();
+        far.copysign(x)
     }
 }
 
 /// Modified Bessel function K of order 0: infinity at zero, NaN below.
 pub fn bessel_k0(x: f64) -> f64 {
-    match x <= 2.0 {
-        true => k0_near(x),
-        false => shrunk(x, k0_far(x)),
-    }
+    if x <= 2.0 { k0_near(x) } else { shrunk(x, k0_far(x)) }
 }
 
-/// The same, times e to the power.
+/// Modified Bessel function K of order 0, times e to the power of `x`.
 pub fn bessel_k0e(x: f64) -> f64 {
-    match x <= 2.0 {
-        true => k0_near(x) * libm::exp(x),
-        false => k0_far(x),
-    }
+    if x <= 2.0 { k0_near(x) * libm::exp(x) } else { k0_far(x) }
 }
 
 /// Modified Bessel function K of order 1: infinity at zero, NaN below.
 pub fn bessel_k1(x: f64) -> f64 {
-    match x <= 2.0 {
-        true => k1_near(x),
-        false => shrunk(x, k1_far(x)),
-    }
+    if x <= 2.0 { k1_near(x) } else { shrunk(x, k1_far(x)) }
 }
 
-/// The same, times e to the power.
+/// Modified Bessel function K of order 1, times e to the power of `x`.
 pub fn bessel_k1e(x: f64) -> f64 {
-    match x <= 2.0 {
-        true => k1_near(x) * libm::exp(x),
-        false => k1_far(x),
-    }
+    if x <= 2.0 { k1_near(x) * libm::exp(x) } else { k1_far(x) }
 }
 
 fn k0_near(x: f64) -> f64 {

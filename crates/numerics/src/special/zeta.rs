@@ -3,14 +3,20 @@
 /// Infinity where a term is, and at x = 1; NaN for smaller x, and for negative q unless x is a whole
 /// number.
 pub fn zeta(x: f64, q: f64) -> f64 {
-    match () {
-        () if x.is_nan() || q.is_nan() => f64::NAN,
-        () if x == 1.0 => f64::INFINITY,
-        () if x < 1.0 => f64::NAN,
-        () if q > 0.0 => above_zero(x, q),
-        () if q == q.floor() => f64::INFINITY,
-        () if x != x.floor() => f64::NAN,
-        () => below_zero(x, q),
+    if x.is_nan() || q.is_nan() {
+        f64::NAN
+    } else if x == 1.0 {
+        f64::INFINITY
+    } else if x < 1.0 {
+        f64::NAN
+    } else if q > 0.0 {
+        above_zero(x, q)
+    } else if q == q.floor() {
+        f64::INFINITY
+    } else if x != x.floor() {
+        f64::NAN
+    } else {
+        below_zero(x, q)
     }
 }
 

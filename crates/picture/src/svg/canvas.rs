@@ -58,7 +58,8 @@ impl Canvas {
         }
         self.rect(area, "class=\"edge\"");
         if length(&cell.label) as f64 * CHARACTER <= area.width {
-            let (x, y) = (area.x + area.width / 2.0, area.y + area.height / 2.0 + 4.0);
+            let x = area.x + area.width / 2.0;
+            let y = area.y + area.height / 2.0 + 4.0;
             self.text("label", x, y, &cell.label);
         }
     }

@@ -63,7 +63,8 @@ impl DMAEngine {
         host: &CPUTensor,
         location: LocationInSegment,
     ) -> Result<SpyreTensor, Error> {
-        let (device, layout) = (self.stream.device(), self.layout(host)?);
+        let device = self.stream.device();
+        let layout = self.layout(host)?;
         let handle = location.take(device, layout.device_bytes() as u64)?;
         let storage = Storage::owned(device, handle, layout)?;
         let view = View::contiguous(host.shape())?;

@@ -25,7 +25,7 @@ impl Instruction {
         Self { operation: Arc::new(Operation::with_preprocessing(compute, preprocessing)) }
     }
 
-    /// The same as an Operation.
+    /// The instruction as an Operation.
     pub fn operation(&self) -> &Operation {
         &self.operation
     }

@@ -23,7 +23,7 @@ impl LocationInSegment {
         Ok(Self { device: stream.device().clone(), handle, bytes })
     }
 
-    /// Which segment; 0 in PF mode, where each allocation is mapped on its own.
+    /// Number of the segment; 0 in PF mode, where each allocation is mapped on its own.
     pub fn segment_id(&self) -> u16 {
         self.handle.map_or(0, segment_id)
     }
@@ -41,7 +41,8 @@ impl LocationInSegment {
     /// Hands the memory over, for so many bytes of this device.
     pub(crate) fn take(mut self, device: &Device, needed: u64) -> Result<DeviceHandle, Error> {
         if !self.device.is(device) {
-            let (expected, given) = (device.index(), self.device.index());
+            let expected = device.index();
+            let given = self.device.index();
             return Err(Error::LocationDevice { expected, given });
         }
         let given = self.bytes;

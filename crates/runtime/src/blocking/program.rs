@@ -106,10 +106,11 @@ impl Program {
             let bytes = element_bytes(tensor.data_type());
             let mut row_major = 1;
             for dim in (0..tensor.shape().len()).rev() {
-                let (size, stride) = (tensor.shape()[dim], tensor.view().stride()[dim]);
+                let size = tensor.shape()[dim];
+                let stride = tensor.view().stride()[dim];
                 if size > 1 && stride != row_major {
-                    let (given, expected_bytes) =
-                        ((stride * bytes) as u64, (row_major * bytes) as u64);
+                    let given = (stride * bytes) as u64;
+                    let expected_bytes = (row_major * bytes) as u64;
                     let tensor = expected.name.clone();
                     return Err(Error::Stride { tensor, dim, given, expected: expected_bytes });
                 }

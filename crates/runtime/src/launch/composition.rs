@@ -58,7 +58,7 @@ struct Launch {
 }
 
 impl Composition {
-    /// Nothing yet, for a stream.
+    /// An empty composition for a stream.
     pub fn new(stream: &SpyreStream) -> Self {
         let blocks = ControlBlockStream::new();
         Self { stream: stream.clone(), blocks, launches: Vec::new() }
@@ -69,17 +69,17 @@ impl Composition {
         &self.stream
     }
 
-    /// How many blocks it has.
+    /// Number of its blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if it has no blocks.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Whether it can be replayed.
+    /// Returns true if it can be replayed.
     pub fn is_final(&self) -> bool {
         self.blocks.is_final()
     }

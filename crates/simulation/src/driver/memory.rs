@@ -12,7 +12,8 @@ const STALE: usize = 32;
 
 impl Driver {
     pub(super) fn allocate(&mut self) -> Checked {
-        let (at, bytes) = (self.stream_at(), self.allocation_bytes());
+        let at = self.stream_at();
+        let bytes = self.allocation_bytes();
         self.allocate_on(at, bytes)
     }
 
@@ -24,9 +25,10 @@ impl Driver {
             Err(Error::OutOfMemory { largest, committed, limit, .. }) => {
                 let rounded = rounded(bytes);
                 self.log(Step::Result("out of memory", largest));
-                match largest >= rounded && committed.saturating_add(rounded) <= limit {
-                    true => broken(Promise::RightRefusal, "there is room, and it was refused"),
-                    false => Ok(()),
+                if largest >= rounded && committed.saturating_add(rounded) <= limit {
+                    broken(Promise::RightRefusal, "there is room, and it was refused")
+                } else {
+                    Ok(())
                 }
             }
             Err(error) => unexpected("allocate", &error),

@@ -84,9 +84,10 @@ impl Driver {
     }
 
     fn callback(&mut self) -> Callback {
-        match is_due(self.world.settings.faults.callback, &mut self.random) {
-            false => Callback::Works,
-            true => self.random.pick(&[Callback::Fails, Callback::Panics]),
+        if is_due(self.world.settings.faults.callback, &mut self.random) {
+            self.random.pick(&[Callback::Fails, Callback::Panics])
+        } else {
+            Callback::Works
         }
     }
 
@@ -118,7 +119,8 @@ impl Driver {
         if self.composed.is_empty() {
             return self.compose();
         }
-        let (at, which) = (self.stream_at(), self.random.index(self.composed.len()));
+        let at = self.stream_at();
+        let which = self.random.index(self.composed.len());
         let composed = self.composed.swap_remove(which);
         let stream = self.streams[at].index();
         let names = || composed.models.iter().flat_map(Block::allocations).flatten();
@@ -146,7 +148,8 @@ impl Driver {
         at: usize,
         requests: Vec<Request>,
     ) -> Checked<Option<StreamPoint>> {
-        let (mut blocks, mut models) = (Vec::new(), Vec::new());
+        let mut blocks = Vec::new();
+        let mut models = Vec::new();
         for Request { block, model } in requests {
             blocks.push(block);
             models.push(model);
@@ -194,9 +197,9 @@ impl Driver {
                 state.oracle.retract(stream)?;
                 Ok(Some(given))
             }
-            (Err(Error::Stream(told)), Some(cause)) => {
-                state.report.told += 1;
-                state.oracle.check_told(Some(cause), Some(&told))?;
+            (Err(Error::Stream(reported)), Some(cause)) => {
+                state.report.reported += 1;
+                state.oracle.check_reported(Some(cause), Some(&reported))?;
                 state.oracle.retract(stream)?;
                 drop(state);
                 if self.random.one_in(6) {
@@ -298,7 +301,8 @@ impl Driver {
             }
             _ => {
                 let label = self.random.index(self.labels.len());
-                let (program, label) = (target.handle, self.labels[label]);
+                let program = target.handle;
+                let label = self.labels[label];
                 let block = ControlBlock::launch(program, label);
                 Request::new(block, Effect::Count { program: to.allocation })
             }
@@ -333,7 +337,8 @@ impl Driver {
         }
         let state = self.world.state();
         let allocation = state.oracle.allocations.get(id);
-        let (window, handle) = (allocation.window_bytes(), allocation.handle);
+        let window = allocation.window_bytes();
+        let handle = allocation.handle;
         let handle_bytes = allocation.bytes;
         drop(state);
         // Now and then all of it, which heals what is poisoned.
@@ -349,7 +354,8 @@ impl Driver {
     fn may_use(&self, id: usize, stream: StreamIndex) -> bool {
         let mut state = self.world.state();
         let allocation = state.oracle.allocations.get(id);
-        let (home, behind) = (allocation.home, allocation.behind);
+        let home = allocation.home;
+        let behind = allocation.behind;
         stream == home || state.oracle.lane(home).front >= behind
     }
 }

@@ -21,7 +21,8 @@ impl Driver {
         }
     }
 
-    /// Busy or not: its work goes on. A fault that nobody asked about goes with it.
+    /// Drops a stream, busy or not: its work goes on. A fault that no caller asked about is dropped
+    /// with it.
     pub(super) fn drop_stream(&mut self) -> Checked {
         let at = self.stream_at();
         let stream = self.streams.swap_remove(at);
@@ -50,12 +51,12 @@ impl Driver {
             }
             cause
         };
-        let told = match self.streams[at].reset() {
+        let reported = match self.streams[at].reset() {
             Ok(()) => None,
-            Err(Error::Stream(told)) => Some(told),
+            Err(Error::Stream(reported)) => Some(reported),
             Err(error) => return unexpected("reset a stream", &error),
         };
-        self.world.state().oracle.check_told(expected, told.as_deref())
+        self.world.state().oracle.check_reported(expected, reported.as_deref())
     }
 
     pub(super) fn reset_device(&mut self) -> Checked {
@@ -80,12 +81,11 @@ impl Driver {
 
     pub(super) fn set_policy(&mut self) -> Checked {
         let policies = [Policy::RoundRobin, Policy::Priority, Policy::DrainOne];
-        match self.random.one_in(2) {
-            true => self.context.scheduler().set_policy(self.random.pick(&policies)),
-            false => {
-                let is_tracing = self.random.one_in(2);
-                self.context.scheduler().set_tracing(is_tracing);
-            }
+        if self.random.one_in(2) {
+            self.context.scheduler().set_policy(self.random.pick(&policies));
+        } else {
+            let is_tracing = self.random.one_in(2);
+            self.context.scheduler().set_tracing(is_tracing);
         }
         Ok(())
     }
@@ -99,10 +99,7 @@ impl Driver {
         while let Some(id) = self.live.pop() {
             self.free_one(id)?;
         }
-        match self.random.one_in(2) {
-            true => self.finish_together(),
-            false => self.leave(),
-        }
+        if self.random.one_in(2) { self.finish_together() } else { self.leave() }
     }
 
     fn finish_together(&mut self) -> Checked {
@@ -114,7 +111,7 @@ impl Driver {
         self.check()
     }
 
-    /// Drops streams while they are busy: nobody waits, and all ends none the less.
+    /// Drops streams while they are busy: no caller waits, and all blocks end none the less.
     fn leave(&mut self) -> Checked {
         while !self.streams.is_empty() {
             self.drop_stream()?;

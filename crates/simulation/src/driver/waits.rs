@@ -10,19 +10,19 @@ use crate::log::Step;
 use crate::oracle::{Block, Effect, State};
 use crate::violation::Promise;
 
-/// What a call about one block gave; `None` if that is no longer known.
+/// Result of a call about one block; `None` if the runtime no longer knows it.
 type Answer = Option<Result<bool, Arc<StreamFault>>>;
 
-/// What a call about one block gave.
+/// Returns the answer of a call about one block.
 fn answer(what: &str, result: Result<bool, Error>) -> Checked<Answer> {
     match result {
         Err(Error::Forgotten { .. }) => Ok(None),
-        other => told(what, other).map(Some),
+        other => reported(what, other).map(Some),
     }
 }
 
-/// What a call that may tell a fault gave.
-fn told<T>(what: &str, result: Result<T, Error>) -> Checked<Result<T, Arc<StreamFault>>> {
+/// Returns the value of a call, or the fault that it reports. Any other error is unexpected.
+fn reported<T>(what: &str, result: Result<T, Error>) -> Checked<Result<T, Arc<StreamFault>>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(Error::Stream(fault)) => Ok(Err(fault)),
@@ -35,12 +35,12 @@ impl Driver {
         let at = self.stream_at();
         let stream = self.streams[at].index();
         self.log(Step::Call("synchronize", stream.0.into()));
-        let result = told("synchronize", self.streams[at].synchronize())?;
+        let result = reported("synchronize", self.streams[at].synchronize())?;
         let state = &mut *self.world.state();
         state.oracle.check_all_ended(stream)?;
         let expected = state.oracle.tell(stream);
-        state.report.told += u64::from(expected.is_some());
-        state.oracle.check_told(expected, result.err().as_deref())
+        state.report.reported += u64::from(expected.is_some());
+        state.oracle.check_reported(expected, result.err().as_deref())
     }
 
     pub(super) fn query(&mut self) -> Checked {
@@ -53,17 +53,17 @@ impl Driver {
             let is_open = state.oracle.lane(stream).open_for_certain().is_some();
             is_open.then(|| state.oracle.tell(stream)).flatten()
         };
-        let result = told("query", self.streams[at].query())?;
+        let result = reported("query", self.streams[at].query())?;
         let state = &mut *self.world.state();
-        state.report.told += u64::from(expected.is_some());
+        state.report.reported += u64::from(expected.is_some());
         match result {
-            Err(fault) => state.oracle.check_told(expected, Some(&fault)),
+            Err(fault) => state.oracle.check_reported(expected, Some(&fault)),
             Ok(true) => {
-                state.oracle.check_told(expected, None)?;
+                state.oracle.check_reported(expected, None)?;
                 state.oracle.check_all_ended(stream)
             }
             Ok(false) => {
-                state.oracle.check_told(expected, None)?;
+                state.oracle.check_reported(expected, None)?;
                 let is_quiet = state.pending.is_empty();
                 let reserved = state.oracle.lane(stream).reserved;
                 check_not_ended(state, StreamPoint { stream, sequence: reserved }, is_quiet)
@@ -72,7 +72,8 @@ impl Driver {
     }
 
     pub(super) fn record(&mut self) -> Checked {
-        let (at, which) = (self.stream_at(), self.random.index(self.events.len()));
+        let at = self.stream_at();
+        let which = self.random.index(self.events.len());
         let recorded = std::mem::take(&mut self.events[which]);
         let point = match self.last_for(at).filter(|_| !recorded.is_timed) {
             Some(last) => {
@@ -114,7 +115,8 @@ impl Driver {
     }
 
     pub(super) fn wait_for_event(&mut self) -> Checked {
-        let (at, which) = (self.stream_at(), self.random.index(self.events.len()));
+        let at = self.stream_at();
+        let which = self.random.index(self.events.len());
         let Some((point, times)) = self.events[which].point else {
             return match self.streams[at].wait(&self.events[which].event) {
                 Ok(()) => Ok(()),
@@ -167,10 +169,10 @@ impl Driver {
         self.synchronize_all_once().map(drop)
     }
 
-    /// Says whether a fault was told.
+    /// Returns true if a fault was reported.
     pub(super) fn synchronize_all_once(&mut self) -> Checked<bool> {
         self.log(Step::Call("synchronize all", 0));
-        let result = told("synchronize all", self.context.synchronize())?;
+        let result = reported("synchronize all", self.context.synchronize())?;
         let state = &mut *self.world.state();
         let lanes: Vec<_> = state.oracle.lanes().collect();
         for &lane in &lanes {
@@ -178,10 +180,10 @@ impl Driver {
         }
         // The first that it finds; what the other streams have to tell, they still do.
         let expected = lanes.into_iter().find_map(|lane| state.oracle.tell(lane));
-        state.report.told += u64::from(expected.is_some());
-        let told = result.err();
-        state.oracle.check_told(expected, told.as_deref())?;
-        Ok(told.is_some())
+        state.report.reported += u64::from(expected.is_some());
+        let reported = result.err();
+        state.oracle.check_reported(expected, reported.as_deref())?;
+        Ok(reported.is_some())
     }
 
     /// Compares what was said about one block.
@@ -204,8 +206,10 @@ impl Driver {
         let expected = state.oracle.outcome(point).map(State::cause);
         match (expected, answer) {
             (Some(expected), Some(result)) if is_remembered => {
-                state.report.told += u64::from(expected.is_some());
-                state.oracle.check_told(expected, result.as_ref().err().map(|fault| &**fault))?;
+                state.report.reported += u64::from(expected.is_some());
+                state
+                    .oracle
+                    .check_reported(expected, result.as_ref().err().map(|fault| &**fault))?;
             }
             (Some(Some(_)), Some(Ok(_))) => {
                 let message = format!("{point:?} has failed, and is said to have ended well");
@@ -217,16 +221,18 @@ impl Driver {
             _ => {}
         }
         if matches!(answer, Some(Err(_))) {
-            state.oracle.told_at(point);
+            state.oracle.note_reported(point);
         }
         Ok(())
     }
 }
 
-/// With nothing under way on the card, whatever can end has ended.
+/// Checks a block that is said not to have ended. With nothing under way on the card, all blocks
+/// that can end have ended.
 fn check_not_ended(world: &mut crate::world::State, point: StreamPoint, is_quiet: bool) -> Checked {
     let lane = world.oracle.lane(point.stream);
-    let (front, pinned) = (lane.front, lane.pinned);
+    let front = lane.front;
+    let pinned = lane.pinned;
     if pinned >= point.sequence || (is_quiet && front >= point.sequence) {
         let outcome = world.oracle.outcome(point).map(State::is_ended);
         let message = format!("{point:?} has ended ({outcome:?}), and is said not to have");

@@ -7,7 +7,7 @@ use super::window::{WINDOW_BYTES, Window};
 #[derive(Clone, Debug)]
 pub(crate) struct Allocation {
     pub(crate) handle: DeviceHandle,
-    pub(crate) place: Place,
+    pub(crate) place: RegionAddress,
     pub(crate) bytes: u64,
     /// The bytes that were asked for: to write these is to write all of it.
     pub(crate) requested: u64,
@@ -21,17 +21,19 @@ pub(crate) struct Allocation {
     pub(super) poison: Poison,
 }
 
-/// Where memory lies, in either mode.
+/// RegionAddress of memory, in either mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RegionAddress {
     pub(crate) region: u16,
     pub(crate) start: u64,
 }
 
 impl Allocation {
     pub(crate) fn new(handle: DeviceHandle, bytes: u64, requested: u64, home: StreamIndex) -> Self {
-        let place = Place::of(handle);
-        let (window, uses, poison) = (Window::unknown(), Vec::new(), Poison::default());
+        let place = RegionAddress::of(handle);
+        let window = Window::unknown();
+        let uses = Vec::new();
+        let poison = Poison::default();
         Self { handle, place, bytes, requested, window, home, behind: 0, uses, poison }
     }
 
@@ -41,7 +43,8 @@ impl Allocation {
     }
 
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        let (a, b) = (self.place, other.place);
+        let a = self.place;
+        let b = other.place;
         a.region == b.region && a.start < b.start + other.bytes && b.start < a.start + self.bytes
     }
 
@@ -53,7 +56,7 @@ impl Allocation {
     }
 }
 
-impl Place {
+impl RegionAddress {
     pub(crate) fn of(handle: DeviceHandle) -> Self {
         match handle.location() {
             Location::Pf(place) => Self { region: u16::MAX, start: place.physical_address },
@@ -61,7 +64,7 @@ impl Place {
         }
     }
 
-    /// As one number, for the log.
+    /// The place as one number, for the log.
     pub(crate) fn number(self) -> u64 {
         u64::from(self.region) << 48 | self.start
     }

@@ -4,7 +4,7 @@ use std::hash::BuildHasherDefault;
 use spyre_flex::{BlockInfo, BlockState, Statistics};
 use spyre_hal::{DeviceHandle, StreamIndex};
 
-use super::allocation::{Allocation, Place};
+use super::allocation::{Allocation, RegionAddress};
 use super::{Checked, Effect, Oracle, Span, broken, payload};
 use crate::log::Fingerprint;
 use crate::violation::Promise;
@@ -14,7 +14,7 @@ use crate::violation::Promise;
 pub(crate) struct Allocations {
     all: HashMap<usize, Box<Allocation>, BuildHasherDefault<Fingerprint>>,
     next: usize,
-    by_place: BTreeMap<Place, usize>,
+    by_place: BTreeMap<RegionAddress, usize>,
     /// Freed, and perhaps still used.
     dead: Vec<usize>,
     live_bytes: u64,
@@ -37,15 +37,16 @@ impl Allocations {
         self.by_place.len()
     }
 
-    /// Memory was given out: it must be nobody's, and of the streams that still use it, only the
-    /// one that it is for may be left. Says whether that one still uses it.
+    /// Memory was given out. No live allocation may overlap it, and of the streams that still use
+    /// it, only the one that it is for may be left. The flag is true if that one still uses it.
     pub(crate) fn add(
         &mut self,
         mut new: Allocation,
         front: impl Fn(StreamIndex) -> u64,
     ) -> Checked<(usize, bool)> {
         self.check_free(&new)?;
-        let (all, dead) = (&mut self.all, &mut self.dead);
+        let all = &mut self.all;
+        let dead = &mut self.dead;
         dead.retain(|id| {
             let is_used = all[id].uses.iter().any(|&(stream, last)| front(stream) < last);
             is_used || all.remove(id).is_none()
@@ -76,7 +77,7 @@ impl Allocations {
         self.dead.push(id);
     }
 
-    /// Where a freed allocation lies that another stream still uses.
+    /// Handle of a freed allocation that a stream other than `home` still uses.
     pub(crate) fn still_used(
         &self,
         home: StreamIndex,
@@ -94,7 +95,8 @@ impl Allocations {
         *self = Self { next: self.next, ..Self::default() };
     }
 
-    /// When a block of an allocation runs, no block of those that had the memory before is left.
+    /// Checks, when a block of an allocation runs, that no block of an older owner of its memory is
+    /// left.
     pub(crate) fn check_older_owners(
         &self,
         id: usize,
@@ -120,13 +122,12 @@ impl Allocations {
             && allocated_bytes + cached_bytes + free_bytes == reserved_bytes
             && committed == allocated_bytes + cached_bytes
             && given.largest_free_bytes <= free_bytes;
-        match is_right {
-            true => Ok(()),
-            false => {
-                let live = self.live_bytes;
-                let message = format!("{given:?}, {committed} committed, {live} live");
-                broken(Promise::RightNumbers, message)
-            }
+        if is_right {
+            Ok(())
+        } else {
+            let live = self.live_bytes;
+            let message = format!("{given:?}, {committed} committed, {live} live");
+            broken(Promise::RightNumbers, message)
         }
     }
 
@@ -142,9 +143,10 @@ impl Allocations {
             pair[0].region != pair[1].region
                 || pair[0].offset_bytes + pair[0].bytes == pair[1].offset_bytes
         });
-        match totals == expected && is_joined {
-            true => Ok(()),
-            false => broken(Promise::RightNumbers, format!("{given:?}, but {blocks:?}")),
+        if totals == expected && is_joined {
+            Ok(())
+        } else {
+            broken(Promise::RightNumbers, format!("{given:?}, but {blocks:?}"))
         }
     }
 
@@ -162,7 +164,7 @@ impl Allocations {
 }
 
 impl Oracle {
-    /// What a block wrote, or its first half.
+    /// Applies the effect of a block, or the first half of it, to the modelled memory.
     pub(crate) fn apply(&mut self, effect: Effect, is_half: bool) {
         let share = |span: Span| if is_half { span.bytes / 2 } else { span.bytes };
         match effect {

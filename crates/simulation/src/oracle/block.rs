@@ -5,7 +5,7 @@ use super::CauseId;
 /// A block as the oracle knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// What the card recognises it by; none for blocks that never reach it.
+    /// Identity by which the card recognises it; `None` for blocks that never reach the card.
     pub(crate) identity: Option<u64>,
     pub(crate) kind: BlockKind,
     pub(crate) label: Label,
@@ -13,7 +13,7 @@ pub(crate) struct Block {
     pub(crate) state: State,
 }
 
-/// What a block does to memory.
+/// Effect of a block on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
@@ -58,7 +58,7 @@ pub(crate) struct Span {
     pub(crate) bytes: usize,
 }
 
-/// How far a block has come.
+/// Progress of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Queued,

@@ -22,9 +22,9 @@ pub(crate) struct Lane {
     pub(crate) pinned: u64,
     /// Up to where the flight recorder was compared.
     pub(crate) verified: u64,
-    /// Which blocks are cancelled, oldest first; the last may be open.
+    /// Failures and the blocks that they cancel, oldest first; the last may be open.
     dooms: VecDeque<Doom>,
-    /// How many there were ever.
+    /// Number of failures that there ever were.
     pub(crate) doomed_times: u64,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct Doom {
     pub(crate) cause: CauseId,
     pub(crate) severity: Severity,
     pub(crate) from: u64,
-    /// The last one; open until somebody was told, or the stream was reset.
+    /// The last block; open until the failure was reported to a caller, or the stream was reset.
     pub(crate) until: Option<u64>,
     /// It came by waiting for another stream.
     is_inherited: bool,
-    /// A caller was told, or the stream was reset: what it cancelled is poisoned by now.
+    /// It was reported to a caller, or the stream was reset: what it cancelled is poisoned by now.
     is_over: bool,
 }
 
@@ -80,12 +80,12 @@ impl Lane {
         ended.or_else(|| self.doom_of(sequence))
     }
 
-    /// The failure that nobody was told, or that stays until a reset.
+    /// The failure that was not yet reported to a caller, or that stays until a reset.
     pub(crate) fn open(&self) -> Option<&Doom> {
         self.dooms.back().filter(|doom| doom.until.is_none())
     }
 
-    /// The same, if the scheduler must know of it.
+    /// The open failure, if the scheduler must know of it.
     pub(crate) fn open_for_certain(&self) -> Option<&Doom> {
         self.open().filter(|doom| doom.is_certain(self.pinned))
     }
@@ -94,18 +94,20 @@ impl Lane {
         self.open().is_some_and(|doom| !doom.is_certain(self.pinned))
     }
 
-    /// Whether it never failed before, and the scheduler need not know yet that it does now.
+    /// Returns true if the stream never failed before, and the scheduler need not know yet that it
+    /// does now.
     pub(crate) fn is_first_doom_uncertain(&self) -> bool {
         self.doomed_times == 1 && self.is_open_uncertain()
     }
 
     pub(crate) fn fail(&mut self, cause: &Cause, from: u64, is_inherited: bool) {
-        let (reserved, severity) = (self.reserved, cause.fault.severity());
+        let reserved = self.reserved;
+        let severity = cause.fault.severity();
         let id = cause.id;
         let doom = Doom { cause: id, severity, from, until: None, is_inherited, is_over: false };
         match self.dooms.back_mut().filter(|doom| doom.until.is_none()) {
             None => self.doom(doom),
-            // It was running when the device was lost: its own fault, and nobody else's.
+            // It was running when the device was lost: its own fault, and no other block's.
             Some(open) if from < open.from => {}
             Some(open) if open.severity == Severity::Data && severity > Severity::Data => {
                 open.until = Some(reserved);
@@ -119,7 +121,8 @@ impl Lane {
     pub(crate) fn tell(&mut self) -> Option<CauseId> {
         let reserved = self.reserved;
         let open = self.dooms.back_mut().filter(|doom| doom.until.is_none())?;
-        let (cause, severity) = (open.cause, open.severity);
+        let cause = open.cause;
+        let severity = open.severity;
         if severity == Severity::Data {
             self.end_doom(reserved);
         }

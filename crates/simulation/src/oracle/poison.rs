@@ -1,4 +1,4 @@
-//! Which allocations must be refused to readers, as far as that is certain.
+//! Poisoned allocations: those that must be refused to readers, as far as that is certain.
 
 use spyre_flex::StreamFault;
 use spyre_hal::StreamIndex;
@@ -7,7 +7,7 @@ use super::lane::Lane;
 use super::{Allocation, Block, CauseId, Checked, Effect, Oracle, Span, broken};
 use crate::violation::Promise;
 
-/// What is known of an allocation's poison.
+/// Poison of an allocation, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Poison {
     /// The last write of every stream.
@@ -54,9 +54,9 @@ impl Oracle {
 
     /// Reports a stream's open failure, and poisons what it kept from being written.
     pub(crate) fn tell(&mut self, stream: StreamIndex) -> Option<CauseId> {
-        let told = self.lane(stream).tell();
+        let reported = self.lane(stream).tell();
         self.poison_by(stream);
-        told
+        reported
     }
 
     /// Lets a stream go on, and poisons what its failure kept from being written.
@@ -129,29 +129,29 @@ impl Oracle {
         &mut self,
         stream: StreamIndex,
         models: &[Block],
-        told: &StreamFault,
+        reported: &StreamFault,
     ) -> Checked {
         let submitting = self.submitting.as_ref();
         if submitting.is_some_and(|s| s.before[usize::from(stream.0)].is_failing) {
             return broken(Promise::RightRefusal, "a failing stream refused what is poisoned");
         }
-        let is_told = |cause: CauseId| self.causes[cause].is(told);
+        let is_reported = |cause: CauseId| self.causes[cause].is(reported);
         let is_right = reads(models).any(|(_, id)| {
             let poison = &self.allocations.get(id).poison;
             let lane = |stream: StreamIndex| &self.lanes[usize::from(stream.0)];
             let failure = |write: &Write| lane(write.stream).failure_of(write.sequence);
             let unreported = poison.writes.iter().filter_map(failure);
-            let is_known = || poison.is_unsure() && (0..self.causes.len()).any(is_told);
-            poison.causes.iter().copied().chain(unreported).any(is_told) || is_known()
+            let is_known = || poison.is_unsure() && (0..self.causes.len()).any(is_reported);
+            poison.causes.iter().copied().chain(unreported).any(is_reported) || is_known()
         });
         if is_right {
             return Ok(());
         }
-        broken(Promise::RightRefusal, format!("sound memory was refused for {told}"))
+        broken(Promise::RightRefusal, format!("sound memory was refused for {reported}"))
     }
 }
 
-/// Whether bytes of an allocation are all that was asked for.
+/// Returns true if bytes of an allocation are all that was asked for.
 fn is_whole(span: Span, allocation: &Allocation) -> bool {
     span.offset == 0 && span.bytes as u64 >= allocation.requested
 }

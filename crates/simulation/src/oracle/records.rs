@@ -1,4 +1,4 @@
-//! What the flight recorder says, compared with the model: nothing lost, doubled or out of order.
+//! Comparison of the flight recorder with the model: nothing lost, doubled or out of order.
 
 use spyre_flex::{Record, RecordState};
 use spyre_hal::StreamPoint;
@@ -40,7 +40,8 @@ impl Oracle {
                 | (State::Cancelled(_), RecordState::Cancelled)
         );
         if !is_same || block.kind != record.kind {
-            let (state, kind) = (block.state, block.kind);
+            let state = block.state;
+            let kind = block.kind;
             let message = format!("{record}, but it is a {kind} that is {state:?}");
             let promise = if state.is_ended() { Promise::RightFault } else { Promise::InOrder };
             return broken(promise, message);
@@ -63,11 +64,9 @@ fn check_next(last: u64, point: StreamPoint) -> Checked {
 }
 
 fn check_gap(verified: u64, point: StreamPoint) -> Checked {
-    match point.sequence == verified + 1 {
-        true => Ok(()),
-        false => broken(
-            Promise::NoneLost,
-            format!("nothing is recorded between {verified} and {point:?}"),
-        ),
+    if point.sequence == verified + 1 {
+        Ok(())
+    } else {
+        broken(Promise::NoneLost, format!("nothing is recorded between {verified} and {point:?}"))
     }
 }

@@ -51,7 +51,8 @@ def resized(mode: str, **options):
 
 
 def with_gradient(make, size):
-    """For a norm, and a gradient that is not its own result: of that, nothing but rounding would be left."""
+    """Operands of a norm, and a random gradient: with the norm's own result as the gradient, only rounding errors would
+    be left."""
     return [*normed(make, size), make(2, 4, 3, size)]
 
 

@@ -34,7 +34,7 @@ def two(make, size):
 
 
 def near_one(make, size):
-    """Of this length, too, where there are two parts: products of thousands neither vanish nor overflow."""
+    """Numbers of a magnitude near one, complex ones too: products of thousands neither vanish nor overflow."""
     values = make(3, size, low=0.95, high=1.05)
     return [(values.to(torch.complex128) * 0.5**0.5).to(values.dtype) if values.is_complex() else values]
 

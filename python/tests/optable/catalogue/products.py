@@ -68,7 +68,7 @@ def weight_only(make, size):
 
 
 def gradients(function):
-    """Of all operands. The result is its own gradient: with ones, what a norm gives would be nothing but rounding."""
+    """Gradients of all operands. The result is its own gradient: with ones, a norm would give only rounding errors."""
 
     def every(*operands):
         inputs = [value.detach().requires_grad_() for value in operands]

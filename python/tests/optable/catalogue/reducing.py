@@ -12,7 +12,7 @@ KIND = "reductions and rows"
 
 
 def along(name: str, function, low: float = -3, high: float = 3) -> list[Case]:
-    """Of rows, of columns, and of the middle of three dimensions."""
+    """Cases along rows, along columns, and along the middle of three dimensions."""
 
     def matrix(make, size):
         return [make(3, size, low=low, high=high)]
@@ -32,7 +32,7 @@ def whole(name: str, function, low: float = -3, high: float = 3) -> Case:
 
 
 def distinct(name: str, function) -> Case:
-    """Where equal numbers would have several answers."""
+    """A case with distinct numbers: equal ones would have several right answers."""
     return Case(name, function, lambda make, size: [make.distinct(3, size)], sizes=(0, 1, 21, 63, 64, 65))
 
 
@@ -59,7 +59,7 @@ def gradients(name: str, function, further: int = 0) -> Case:
 
 
 def gradients_of(function, x, *others):
-    """That of the first operand alone: the others are whole numbers."""
+    """Gradient of the first operand alone: the others are integers."""
     x = x.detach().requires_grad_()
     return torch.autograd.grad(function(x, *others), x)
 

@@ -5,7 +5,8 @@ use crate::isa::{
     Coordinates, Dim, Lane, Operand, OperandType, Refusal, Register, RegisterType, ScatterOp, Span,
 };
 
-/// What tiles of a parallel loop do to operands beyond their own parts; bit i: operand i.
+/// Operands that tiles of a parallel loop store to, and those of which they read any part; bit i:
+/// operand i.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traces {
     stored: u32,
@@ -25,10 +26,8 @@ impl Scope<'_> {
             return Err(Refusal::Access { operand: source, access: operand.access.name() });
         }
         let needed = self.places(source, operand, at)?;
-        let register = match keeps_outside {
-            true => self.read(target)?,
-            false => self.known_register(target)?,
-        };
+        let register =
+            if keeps_outside { self.read(target)? } else { self.known_register(target)? };
         wide_enough(target, register, needed)?;
         transfer(target, register, source, operand, true)?;
         self.cross(source, at.dims())?;
@@ -43,7 +42,8 @@ impl Scope<'_> {
         at: &Coordinates,
         mask: Option<RegisterType>,
     ) -> Result<(), Refusal> {
-        let (operand, register) = (self.known_operand(target)?, self.read(source)?);
+        let operand = self.known_operand(target)?;
+        let register = self.read(source)?;
         let is_allowed = operand.access.writes() && (op.step().is_none() || operand.access.reads());
         if !is_allowed {
             return Err(Refusal::Access { operand: target, access: operand.access.name() });
@@ -94,11 +94,13 @@ impl Scope<'_> {
     /// The dims along which accesses at these coordinates differ: those of the registers, and those
     /// of the operand that have none.
     fn places(&self, operand: Operand, of: OperandType, at: &Coordinates) -> Result<Span, Refusal> {
-        let (mut seen, mut needed) = (Span::NONE, of.span.minus(at.dims()));
+        let mut seen = Span::NONE;
+        let mut needed = of.span.minus(at.dims());
         self.opened(|| operand.to_string(), needed)?;
         for one in at.given() {
             if !of.span.contains(one.dim) || seen.contains(one.dim) {
-                let (span, dim) = (of.span, one.dim);
+                let span = of.span;
+                let dim = one.dim;
                 return Err(Refusal::CoordinateDim { operand, span, dim });
             }
             seen = seen.with(one.dim);
@@ -112,8 +114,9 @@ impl Scope<'_> {
 
 fn wide_enough(register: Register, of: RegisterType, needed: Span) -> Result<(), Refusal> {
     let span = of.span;
-    match needed.is_inside(span) {
-        true => Ok(()),
-        false => Err(Refusal::CoordinateSpan { register, span, needed }),
+    if needed.is_inside(span) {
+        Ok(())
+    } else {
+        Err(Refusal::CoordinateSpan { register, span, needed })
     }
 }

@@ -24,9 +24,11 @@ const ATAN: [f64; 13] = [
 /// The angle of a point; no side is NaN.
 #[inline(always)]
 fn angle(y: f64, x: f64) -> f64 {
-    let (rise, run) = (y.abs(), x.abs());
+    let rise = y.abs();
+    let run = x.abs();
     let is_steep = rise > run;
-    let (short, long) = (if is_steep { run } else { rise }, if is_steep { rise } else { run });
+    let short = if is_steep { run } else { rise };
+    let long = if is_steep { rise } else { run };
     let slope = short / long;
     // Neither two zeros nor two infinities have a slope.
     let slope = if long == 0.0 { 0.0 } else { slope };

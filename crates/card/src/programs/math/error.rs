@@ -50,7 +50,7 @@ const ERFCX: [f64; 14] = [
 const MIDDLE: f64 = 0.608_577_633_007_600_4;
 const REACH: f64 = 0.391_422_366_992_399_6;
 
-/// From here on, `erf` is one in f32.
+/// Bound from which on `erf` is one in f32.
 const FLAT: f64 = 4.0;
 
 /// `erfc(x)` for x of zero and more, of which the square is known.

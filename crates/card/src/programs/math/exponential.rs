@@ -54,7 +54,7 @@ const CURVE: [f32; 5] = [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_745
 /// ln 2 in two numbers: the first has so few bits that whole multiples of it are exact.
 const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 
-/// What `WHOLE` is for f64.
+/// Counterpart of `WHOLE`, which is for f64.
 const WHOLE_F32: f32 = 12_582_912.0;
 
 /// Past these, there is infinity and nothing.
@@ -68,14 +68,14 @@ pub(in super::super) fn exp(x: f32) -> f32 {
     exp_and_rest(x)[0]
 }
 
-/// Whether all `e^x` are normal numbers, with some to spare. Not `all`, which would stop to look at
-/// each one.
+/// Returns true if all `e^x` are normal numbers, with some to spare. Not `all`, which would branch at each
+/// one.
 #[inline(always)]
 pub(in super::super) fn are_near(numbers: impl Iterator<Item = f32>) -> bool {
     numbers.fold(true, |are_near, x| are_near & (x.abs() < NEAR))
 }
 
-/// The same bits as [`exp`] where they [`are_near`]: the power of two is added to the exponent.
+/// `e^x` with the bits of [`exp`], for numbers that [`are_near`]: the power of two is added to the exponent.
 #[inline(always)]
 pub(in super::super) fn exp_near(x: f32) -> f32 {
     let (shifted, past_one) = parted(x);

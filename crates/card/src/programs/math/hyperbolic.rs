@@ -4,7 +4,7 @@ use super::at_most;
 use super::exponential::{exp_wide, expm1_wide};
 use super::logarithm::log1p_wide;
 
-/// From here on, `tanh` is one, also in f64.
+/// Bound from which on `tanh` is one, also in f64.
 const FLAT: f64 = 20.0;
 
 #[inline(always)]

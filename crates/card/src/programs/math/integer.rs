@@ -10,7 +10,8 @@ pub(in super::super) fn power(base: i64, exponent: i64) -> i64 {
             _ => 0,
         };
     };
-    let (mut result, mut square) = (1_i64, base);
+    let mut result = 1_i64;
+    let mut square = base;
     while exponent > 0 {
         if exponent % 2 == 1 {
             result = result.wrapping_mul(square);
@@ -23,7 +24,8 @@ pub(in super::super) fn power(base: i64, exponent: i64) -> i64 {
 
 /// The greatest common divisor: zero of two zeros. That of two smallest numbers wraps.
 pub(in super::super) fn gcd(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    let mut a = a.unsigned_abs();
+    let mut b = b.unsigned_abs();
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -42,7 +42,7 @@ pub(super) fn split(x: f64) -> (f64, f64) {
     (part - 1.0, whole)
 }
 
-/// What a logarithm is where it is no finite number.
+/// Returns `log`, or its limit or NaN where the logarithm of `x` is no finite number.
 #[inline(always)]
 pub(super) fn with_edges(x: f64, log: f64) -> f64 {
     let above = if x == f64::INFINITY { x } else { log };
@@ -100,7 +100,8 @@ pub(in super::super) fn softplus(x: f32) -> f32 {
 /// `log(e^a + e^b)`.
 #[inline(always)]
 pub(in super::super) fn log_add_exp(a: f32, b: f32) -> f32 {
-    let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+    let wide_a = f64::from(a);
+    let wide_b = f64::from(b);
     let larger = if wide_a > wide_b { wide_a } else { wide_b };
     let result = log1p_wide(exp_wide(-(wide_a - wide_b).abs())) + larger;
     if a == b && a.is_infinite() { a } else { result as f32 }
@@ -109,7 +110,8 @@ pub(in super::super) fn log_add_exp(a: f32, b: f32) -> f32 {
 /// `log2(2^a + 2^b)`.
 #[inline(always)]
 pub(in super::super) fn log_add_exp2(a: f32, b: f32) -> f32 {
-    let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+    let wide_a = f64::from(a);
+    let wide_b = f64::from(b);
     let larger = if wide_a > wide_b { wide_a } else { wide_b };
     let smaller = exp2_wide(-(wide_a - wide_b).abs());
     // Whole for two equal ones: not by way of the natural logarithm.

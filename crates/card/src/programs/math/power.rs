@@ -6,7 +6,7 @@ use super::exponential::exp2_wide;
 use super::logarithm::{split, with_edges};
 use super::{WHOLE, polynomial};
 
-/// As the logarithm's, to 2^-49: the power multiplies what is wrong.
+/// Polynomial of the logarithm, to 2^-49: the power multiplies its error.
 const LOG: [f64; 18] = [
     0.999_999_999_999_998_2,
     -0.499_999_999_999_981_57,
@@ -28,12 +28,13 @@ const LOG: [f64; 18] = [
     -0.033_375_951_584_251_38,
 ];
 
-/// From here on, every f32 is an even number.
+/// Bound from which on every f32 is an even number.
 const EVEN: f64 = 16_777_216.0;
 
 #[inline(always)]
 pub(in super::super) fn pow(base: f32, exponent: f32) -> f32 {
-    let (x, y) = (f64::from(base), f64::from(exponent));
+    let x = f64::from(base);
+    let y = f64::from(exponent);
     let magnitude = x.abs();
     let (part, whole) = split(magnitude);
     let log = (part * polynomial(&LOG, part)).mul_add(LOG2_E, whole);
@@ -54,7 +55,8 @@ pub(in super::super) fn pow(base: f32, exponent: f32) -> f32 {
 /// The length of a vector: an infinite side makes it infinite, whatever the other is.
 #[inline(always)]
 pub(in super::super) fn hypot(a: f32, b: f32) -> f32 {
-    let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+    let wide_a = f64::from(a);
+    let wide_b = f64::from(b);
     let result = wide_a.mul_add(wide_a, wide_b * wide_b).sqrt() as f32;
     if a.is_infinite() | b.is_infinite() { f32::INFINITY } else { result }
 }

@@ -107,8 +107,5 @@ fn gelu_tanh(x: f64) -> f64 {
 
 /// The larger one, and what the other adds to it. Two equal infinities have no difference.
 fn log_of_sum(a: f64, b: f64, added: impl Fn() -> f64) -> f64 {
-    match a == b && a.is_infinite() {
-        true => a,
-        false => added() + if a > b { a } else { b },
-    }
+    if a == b && a.is_infinite() { a } else { added() + if a > b { a } else { b } }
 }

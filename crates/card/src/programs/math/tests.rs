@@ -5,11 +5,11 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 use spyre_artifact::{BinaryOp, UnaryOp};
 use spyre_numerics::{DataFormat, Scalar, Tier};
 
-use super::super::elementwise::Arithmetic;
-use super::super::vector::at;
 use super::exponential::{are_near, exp, exp_near};
+use crate::programs::execute::elementwise::Arithmetic;
+use crate::programs::execute::vector::at;
 
-/// What a function should be, and how far off it may be, in units of the last place.
+/// Function, its reference, and the error that it may have, in units of the last place.
 type Expected = (UnaryOp, fn(f64) -> f64, f64);
 
 /// Computed in f64 and rounded once.
@@ -71,7 +71,7 @@ fn samples() -> Vec<f32> {
     samples
 }
 
-/// How far a result is from an exact one, in units of the exact one's last place.
+/// Distance of a result from an exact one, in units of the exact one's last place.
 fn ulps(found: f32, exact: f64) -> f64 {
     let rounded = exact as f32;
     if found.to_bits() == rounded.to_bits() || found.is_nan() && exact.is_nan() {
@@ -108,7 +108,8 @@ fn functions_are_within_their_bounds() {
     for (op, exact, most) in FUNCTIONS {
         let results = computed(Tier::detected(), op, &source);
         for (&x, &found) in source.iter().zip(&results) {
-            let (expected, off) = (exact(x.into()), ulps(found, exact(x.into())));
+            let expected = exact(x.into());
+            let off = ulps(found, exact(x.into()));
             assert!(off <= most, "{op}({x:e}) is {found:e}, not {expected:e}: {off} ulps");
         }
     }
@@ -158,16 +159,25 @@ fn functions_of_two_are_rounded_once() {
     check_pairs(BinaryOp::Pow, &values, f64::powf);
     check_pairs(BinaryOp::Atan2, &values, f64::atan2);
     check_pairs(BinaryOp::Hypot, &values, f64::hypot);
-    check_pairs(BinaryOp::LogAddExp, &values, |a, b| match a == b && a.is_infinite() {
-        true => a,
-        false if a.is_nan() || b.is_nan() => f64::NAN,
-        false => a.max(b) + (-(a - b).abs()).exp().ln_1p(),
+    check_pairs(BinaryOp::LogAddExp, &values, |a, b| {
+        if a == b && a.is_infinite() {
+            a
+        } else if a.is_nan() || b.is_nan() {
+            f64::NAN
+        } else {
+            a.max(b) + (-(a - b).abs()).exp().ln_1p()
+        }
     });
-    check_pairs(BinaryOp::LogAddExp2, &values, |a, b| match a == b && a.is_infinite() {
-        true => a,
-        false if a.is_nan() || b.is_nan() => f64::NAN,
-        false if a == b => a + 1.0,
-        false => a.max(b) + (-(a - b).abs()).exp2().ln_1p() * std::f64::consts::LOG2_E,
+    check_pairs(BinaryOp::LogAddExp2, &values, |a, b| {
+        if a == b && a.is_infinite() {
+            a
+        } else if a.is_nan() || b.is_nan() {
+            f64::NAN
+        } else if a == b {
+            a + 1.0
+        } else {
+            a.max(b) + (-(a - b).abs()).exp2().ln_1p() * std::f64::consts::LOG2_E
+        }
     });
 }
 

@@ -28,7 +28,7 @@ const HALF_PI: [f64; 2] = [FRAC_PI_2, 6.123_233_995_736_766e-17];
 /// function, whose pi has a thousand bits.
 const FAR: f32 = 68_719_476_736.0;
 
-/// Whether a number is too large for the functions below.
+/// Returns true if a number is too large for the functions below.
 #[inline(always)]
 pub(in super::super) fn is_far(x: f32) -> bool {
     x.abs() >= FAR
@@ -48,7 +48,7 @@ fn split(x: f64) -> (f64, f64, u64) {
 
 /// The one of two that a number of quarters asks for, with its sign.
 #[inline(always)]
-fn turned(even: f64, odd: f64, quarters: u64) -> f64 {
+fn rotated(even: f64, odd: f64, quarters: u64) -> f64 {
     let value = if quarters & 1 == 0 { even } else { odd };
     f64::from_bits(value.to_bits() ^ ((quarters >> 1) << 63))
 }
@@ -56,21 +56,21 @@ fn turned(even: f64, odd: f64, quarters: u64) -> f64 {
 #[inline(always)]
 pub(in super::super) fn sin(x: f32) -> f32 {
     let (sine, cosine, quarters) = split(x.into());
-    turned(sine, cosine, quarters) as f32
+    rotated(sine, cosine, quarters) as f32
 }
 
 #[inline(always)]
 pub(in super::super) fn cos(x: f32) -> f32 {
     let (sine, cosine, quarters) = split(x.into());
     // A quarter ahead of the sine.
-    turned(sine, cosine, quarters.wrapping_add(1)) as f32
+    rotated(sine, cosine, quarters.wrapping_add(1)) as f32
 }
 
 #[inline(always)]
 pub(in super::super) fn tan(x: f32) -> f32 {
     let (sine, cosine, quarters) = split(x.into());
     let is_even = quarters & 1 == 0;
-    let (above, below) =
-        (if is_even { sine } else { -cosine }, if is_even { cosine } else { sine });
+    let above = if is_even { sine } else { -cosine };
+    let below = if is_even { cosine } else { sine };
     (above / below) as f32
 }

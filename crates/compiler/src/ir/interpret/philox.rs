@@ -2,7 +2,8 @@
 
 /// One of the words that a seed, an offset and an index give.
 pub(super) fn word(nth: u8, [seed, offset, index]: [u64; 3]) -> u32 {
-    let (mut key, mut counter) = (halves(seed), [halves(offset), halves(index)].concat());
+    let mut key = halves(seed);
+    let mut counter = [halves(offset), halves(index)].concat();
     for _ in 0..10 {
         let first = u64::from(counter[0]) * 0xD251_1F53;
         let second = u64::from(counter[2]) * 0xCD9E_8D57;
@@ -31,7 +32,8 @@ mod tests {
         let words = |sources| [0, 1, 2, 3].map(|nth| word(nth, sources));
         assert_eq!(words([0; 3]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         assert_eq!(words([u64::MAX; 3]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
-        let (offset, index) = (0x85a3_08d3_243f_6a88, 0x0370_7344_1319_8a2e);
+        let offset = 0x85a3_08d3_243f_6a88;
+        let index = 0x0370_7344_1319_8a2e;
         assert_eq!(
             words([0x299f_31d0_a409_3822, offset, index]),
             [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]

@@ -1,0 +1,59 @@
+//! Tiles of float32 as sticks, for what is done with each where it lies in device memory.
+
+use spyre_artifact::Register;
+use spyre_numerics::STICK_BYTES;
+
+use crate::programs::access::operand::Sticks;
+use crate::programs::schedule::machine::Machine;
+
+/// Float32 elements of a stick.
+pub(in crate::programs) const STICK: usize = STICK_BYTES / size_of::<f32>();
+
+pub(in crate::programs) type Stick = [f32; STICK];
+
+/// Number of a tile's rows, and of the sticks in each.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct TileSticks {
+    pub(in crate::programs) rows: usize,
+    pub(in crate::programs) columns: usize,
+}
+
+/// Sticks of a tile, and where they lie in device memory.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct StickGrid {
+    pub(in crate::programs) at: usize,
+    pub(in crate::programs) strides: [usize; 2],
+    /// Columns and rows of them.
+    pub(in crate::programs) counts: [usize; 2],
+    /// The first one's column and row in the tile.
+    pub(in crate::programs) first: [usize; 2],
+}
+
+impl Machine<'_> {
+    /// A register's tile as sticks, if it is rows of whole ones.
+    pub(in crate::programs) fn sticks_of(&self, register: Register) -> Option<TileSticks> {
+        let nest = self.nest_of(register, register);
+        let rows = match nest.outer() {
+            [] => 1,
+            [rows] => rows.elements,
+            _ => return None,
+        };
+        let elements = nest.row().elements;
+        let is_whole = elements > 0 && elements.is_multiple_of(STICK);
+        is_whole.then_some(TileSticks { rows, columns: elements / STICK })
+    }
+}
+
+impl TileSticks {
+    /// StickGrid of some sticks of the tile, if those of a row of memory are in one row of the tile.
+    pub(in crate::programs) fn place(self, sticks: &Sticks) -> Option<StickGrid> {
+        let Sticks { at, counts, there, in_tile, start } = *sticks;
+        let first = start / STICK_BYTES;
+        let row = first / self.columns;
+        let column = first % self.columns;
+        let goes_down = counts[1] == 1 || in_tile[1] == self.columns * STICK_BYTES;
+        let is_inside = column + counts[0] <= self.columns && row + counts[1] <= self.rows;
+        let is_placed = start.is_multiple_of(STICK_BYTES) && goes_down && is_inside;
+        is_placed.then_some(StickGrid { at, strides: there, counts, first: [column, row] })
+    }
+}

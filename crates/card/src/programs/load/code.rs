@@ -1,0 +1,159 @@
+use std::fmt;
+
+use spyre_artifact::{Code, Instruction, Lane, Program, Span};
+use spyre_numerics::{Converter, DataFormat, Specials};
+
+use crate::programs::Stop;
+use crate::programs::execute::buffer::format_of;
+use crate::programs::execute::fused::Fused;
+use crate::programs::schedule::reuse::ReuseAnalysis;
+
+/// A verified program, and what is looked up while it runs.
+pub(in crate::programs) struct LoadedCode {
+    program: Program,
+    steps: Vec<Step>,
+    /// Bit i: operand i is accessed at coordinates that registers hold.
+    indexed: u32,
+    /// The dims that loops go over.
+    walked: Span,
+    reuse: ReuseAnalysis,
+}
+
+/// Data that is derived from an instruction.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    /// RegionAddress of its `End`, for a `Begin`.
+    end: usize,
+    /// True for a `Begin` at which no register holds a value: helpers can start with none.
+    may_fork: bool,
+    /// Converter there, and back again if it goes both ways; those of both sides of a product.
+    converters: [Option<Converter>; 2],
+    /// Fused instructions that begin here.
+    fused: Option<Fused>,
+}
+
+impl LoadedCode {
+    /// Compute programs only: what else code images hold has its own images.
+    pub(in crate::programs) fn new(code: &Code) -> Result<Self, Stop> {
+        let program = match code {
+            Code::Compute(program) => program.clone(),
+            Code::Correction(_) => return Err(Stop::refused("its code is a correction")),
+        };
+        let mut steps = vec![Step::default(); program.instructions().len()];
+        // Whether each open loop, and the program around them, has written registers so far. What a
+        // loop has written does not count after its end.
+        let mut open = Vec::new();
+        let mut has_values = vec![false];
+        let mut indexed = 0_u32;
+        let mut walked = Span::NONE;
+        for (at, &instruction) in program.instructions().iter().enumerate() {
+            match instruction {
+                Instruction::Begin { dim, .. } => {
+                    walked = walked.with(dim);
+                    steps[at].may_fork = !has_values.contains(&true);
+                    open.push(at);
+                    has_values.push(false);
+                }
+                Instruction::End => {
+                    steps[open.pop().unwrap_or(at)].end = at;
+                    has_values.pop();
+                }
+                Instruction::SkipUnless { .. }
+                | Instruction::SkipUnlessAny { .. }
+                | Instruction::Store { .. } => {}
+                Instruction::Scatter { target, .. } => indexed |= 1 << target.index(),
+                _ => has_values.iter_mut().last().into_iter().for_each(|has| *has = true),
+            }
+            if let Instruction::Gather { source, .. } = instruction {
+                indexed |= 1 << source.index();
+            }
+            steps[at].converters = converters(&program, instruction)?;
+        }
+        let reuse = ReuseAnalysis::of(&program);
+        let all_fused = Fused::all(&program, &reuse);
+        steps.iter_mut().zip(all_fused).for_each(|(step, fused)| step.fused = fused);
+        Ok(Self { program, steps, indexed, walked, reuse })
+    }
+
+    pub(in crate::programs) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Returns true if an operand is accessed at coordinates that registers hold.
+    pub(in crate::programs) fn is_indexed(&self, operand: usize) -> bool {
+        self.indexed >> operand & 1 == 1
+    }
+
+    /// The dims that loops go over: others are only as long as some tensor.
+    pub(in crate::programs) fn walked(&self) -> Span {
+        self.walked
+    }
+
+    /// Values that loops keep for later loops.
+    #[inline]
+    pub(in crate::programs) fn reuse(&self) -> &ReuseAnalysis {
+        &self.reuse
+    }
+
+    /// RegionAddress of the end of the loop that begins here.
+    pub(in crate::programs) fn end_of(&self, begin: usize) -> usize {
+        self.steps[begin].end
+    }
+
+    /// Returns true if the tiles of the loop that begins here can start without registers.
+    pub(in crate::programs) fn may_fork(&self, begin: usize) -> bool {
+        self.steps[begin].may_fork
+    }
+
+    /// Fused instructions that begin here, if they are cheaper so.
+    #[inline]
+    pub(in crate::programs) fn fused(&self, at: usize) -> Option<Fused> {
+        self.steps[at].fused
+    }
+
+    /// Converter of the elements of the instruction here.
+    pub(in crate::programs) fn converter(&self, at: usize, nth: usize) -> Result<&Converter, Stop> {
+        let converter = self.steps[at].converters[nth].as_ref();
+        converter.ok_or_else(|| Stop::refused("it converts nothing"))
+    }
+}
+
+impl fmt::Debug for LoadedCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LoadedCode({} instructions)", self.steps.len())
+    }
+}
+
+fn converters(
+    program: &Program,
+    instruction: Instruction,
+) -> Result<[Option<Converter>; 2], spyre_numerics::Error> {
+    let lane = |register| program.register(register).lane;
+    let format = |operand| program.operand(operand).format;
+    let between = |from, to| {
+        Converter::new(from, to).map(|converter| Some(converter.with_specials(Specials::Ordered)))
+    };
+    let load = |format: DataFormat, lane: Lane| between(format, format_of(lane));
+    Ok(match instruction {
+        Instruction::Load { target, source } | Instruction::Gather { target, source, .. } => {
+            [load(format(source), lane(target))?, None]
+        }
+        Instruction::Store { target, source } => {
+            [between(format_of(lane(source)), format(target))?, None]
+        }
+        Instruction::Scatter { target, source, .. } => {
+            [between(format_of(lane(source)), format(target))?, load(format(target), lane(source))?]
+        }
+        Instruction::Convert { target, source } => {
+            [between(format_of(lane(source)), format_of(lane(target)))?, None]
+        }
+        Instruction::Round { source, format, .. } => {
+            let own = format_of(lane(source));
+            [between(own, format)?, between(format, own)?]
+        }
+        Instruction::Dot { target, left, right, .. } => {
+            [load(format(left), lane(target))?, load(format(right), lane(target))?]
+        }
+        _ => [None, None],
+    })
+}

@@ -1,0 +1,252 @@
+use spyre_artifact::{Dim, Lane, Operand, Register, Span};
+use spyre_numerics::Tier;
+
+use crate::programs::Stop;
+use crate::programs::execute::broadcast::spread;
+use crate::programs::execute::buffer::Element;
+use crate::programs::execute::reduce::LANES;
+use crate::programs::execute::transpose::Transpose;
+use crate::programs::execute::vector::vectorised;
+use crate::programs::matmul::operands::{Right, Roles, Side};
+use crate::programs::matmul::product::{Matrix, PANEL, Product};
+use crate::programs::schedule::machine::Machine;
+
+/// Rows of the left matrix between two looks whether the block is to end.
+const ROWS: usize = 224;
+/// Up to so many rows, columns of the right matrix that lie along k are used as they are: to transpose
+/// them would take longer than to sum up each result by itself.
+const FEW_ROWS: usize = 4;
+
+/// Element of matrices that are multiplied.
+pub(in crate::programs) trait Factor: Element + Product + Transpose {}
+
+impl<T: Element + Product + Transpose> Factor for T {}
+
+/// Sizes of a product.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Counts {
+    pub(in crate::programs) batches: usize,
+    pub(in crate::programs) rows: usize,
+    pub(in crate::programs) columns: usize,
+    pub(in crate::programs) k: usize,
+}
+
+/// Buffers of one product.
+#[derive(Debug, Default)]
+pub(in crate::programs) struct Room<T> {
+    /// k rows of a panel.
+    pub(in crate::programs) panel: Vec<T>,
+    /// A panel on its way, or its columns as rows.
+    pub(in crate::programs) columns: Vec<T>,
+}
+
+impl Machine<'_> {
+    /// Adds the product of two operands' tiles.
+    pub(in crate::programs) fn dot(
+        &mut self,
+        at: usize,
+        target: Register,
+        [left, right]: [Operand; 2],
+        k: Dim,
+    ) -> Result<(), Stop> {
+        let roles = Roles::new(self.span_of(left), self.span_of(right), Span::NONE.with(k));
+        let sides = [Side::Tensor(left), Side::Tensor(right)];
+        match self.registers.type_of(target).lane {
+            Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
+            _ => self.add_products::<f32>(at, target, sides, roles),
+        }
+    }
+
+    /// Adds the product of two registers.
+    pub(in crate::programs) fn multiply(
+        &mut self,
+        at: usize,
+        target: Register,
+        left: Register,
+        right: Register,
+    ) -> Result<(), Stop> {
+        let [of_left, of_right, of_target] =
+            [left, right, target].map(|register| self.registers.type_of(register).span);
+        let roles = Roles::new(of_left, of_right, (of_left | of_right).minus(of_target));
+        let sides = [Side::Register(left), Side::Register(right)];
+        match self.registers.type_of(target).lane {
+            Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
+            Lane::I64 => self.add_products::<i64>(at, target, sides, roles),
+            _ => self.add_products::<f32>(at, target, sides, roles),
+        }
+    }
+
+    fn add_products<T: Factor>(
+        &mut self,
+        at: usize,
+        target: Register,
+        [left, right]: [Side; 2],
+        roles: Roles,
+    ) -> Result<(), Stop> {
+        let counts = Counts {
+            batches: self.tiles.elements_of(roles.both),
+            rows: self.tiles.elements_of(roles.left),
+            columns: self.tiles.elements_of(roles.right),
+            k: self.tiles.elements_of(roles.k),
+        };
+        let right = self.right::<T>(at, right, left, roles)?;
+        let left = self.left::<T>(at, left, roles)?;
+        let mut sums = self.sums::<T>(target, roles);
+        let mut room = Room { panel: self.registers.take(), columns: self.registers.take() };
+        let outcome = (0..counts.batches).try_for_each(|batch| {
+            let Counts { rows, columns, k, .. } = counts;
+            let a = &left.elements[batch * rows * k..][..rows * k];
+            let sums = &mut sums[batch * rows * columns..][..rows * columns];
+            self.add_product(at, counts, a, (&right, batch), sums, &mut room)
+        });
+        self.put_sums(target, roles, sums);
+        self.put_back(left);
+        self.put_back_right(right);
+        [room.panel, room.columns].into_iter().for_each(|buffer| self.registers.give(buffer));
+        outcome
+    }
+
+    /// Adds one product of two matrices, panel by panel of the right one.
+    fn add_product<T: Factor>(
+        &mut self,
+        at: usize,
+        counts: Counts,
+        a: &[T],
+        (right, batch): (&Right<T>, usize),
+        sums: &mut [T],
+        room: &mut Room<T>,
+    ) -> Result<(), Stop> {
+        let Counts { rows, columns, k, .. } = counts;
+        let is_few = rows <= FEW_ROWS;
+        if let (1, Some(b)) = (columns, right.vector(batch, k)) {
+            vectorised(
+                #[inline(always)]
+                || add_dots(k, b, a, sums, rows),
+            );
+            return self.check_turn();
+        }
+        if let (true, &Right::Panels { columns, is_turned: true }) = (is_few, right) {
+            return self.add_thin(at, counts, a, columns, sums);
+        }
+        let Room { panel, columns: lines } = room;
+        for first in (0..columns).step_by(PANEL) {
+            self.check_turn()?;
+            let width = PANEL.min(columns - first);
+            let place = [batch, first, width];
+            let columns_of_b = self.panel(at, counts, right, place, (panel, lines))?;
+            let sums = &mut sums[first..(rows - 1) * columns + first + width];
+            match columns_of_b {
+                Some(b) if is_few => vectorised(
+                    #[inline(always)]
+                    || add_dots(k, a, b, sums, columns),
+                ),
+                Some(b) => {
+                    room_for(panel, k, width);
+                    T::transpose(Tier::detected(), b, k, panel, PANEL);
+                    self.add_panel(counts, a, panel, sums, width)?;
+                }
+                None => self.add_panel(counts, a, panel, sums, width)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_panel<T: Factor>(
+        &self,
+        counts: Counts,
+        a: &[T],
+        panel: &[T],
+        sums: &mut [T],
+        width: usize,
+    ) -> Result<(), Stop> {
+        let Counts { rows, columns, k, .. } = counts;
+        let b = Matrix { elements: panel, pitch: PANEL };
+        for row in (0..rows).step_by(ROWS) {
+            self.check_turn()?;
+            let end = rows.min(row + ROWS);
+            let a = Matrix { elements: &a[row * k..end * k], pitch: k };
+            let sums = &mut sums[row * columns..(end - 1) * columns + width];
+            T::add_product(Tier::detected(), k, a, b, sums, columns, width);
+        }
+        Ok(())
+    }
+
+    /// Sums that the target holds, in the order of the product.
+    fn sums<T: Element>(&mut self, target: Register, roles: Roles) -> Vec<T> {
+        let held = std::mem::take(T::of_mut(self.registers.tile_mut(target)));
+        if self.is_in_order(roles.of_result()) {
+            return held;
+        }
+        let mut sums = self.registers.take();
+        let span = self.registers.type_of(target).span;
+        spread(&self.tiles, &held, span, roles.of_result(), &mut sums);
+        self.registers.give(held);
+        sums
+    }
+
+    fn put_sums<T: Element>(&mut self, target: Register, roles: Roles, sums: Vec<T>) {
+        let mut held = sums;
+        if !self.is_in_order(roles.of_result()) {
+            let sums = std::mem::replace(&mut held, self.registers.take());
+            held.resize(sums.len(), T::default());
+            let span = self.registers.type_of(target).span;
+            let mut rest = sums.iter();
+            let placed = self.tiles.nest(span, roles.of_result()).each_row(0, |row| {
+                let places = held[row.start as usize..].iter_mut();
+                let places = places.step_by(row.stride.max(1) as usize).take(row.elements);
+                places.zip(&mut rest).for_each(|(place, sum)| *place = *sum);
+                Ok::<(), std::convert::Infallible>(())
+            });
+            let Ok(()) = placed;
+            self.registers.give(sums);
+        }
+        *T::of_mut(self.registers.tile_mut(target)) = held;
+    }
+}
+
+/// Makes a panel as long as k; columns that are not filled are zero.
+pub(in crate::programs) fn room_for<T: Element>(panel: &mut Vec<T>, k: usize, width: usize) {
+    if width < PANEL {
+        panel.clear();
+    }
+    panel.resize(k * PANEL, T::default());
+}
+
+/// Adds the product of rows of k and columns of k, which all lie along k, to rows of sums that are
+/// `pitch` apart. Each result is summed up in lanes, and the lanes then: in the same order always.
+#[inline(always)]
+fn add_dots<T: Factor>(k: usize, a: &[T], b: &[T], sums: &mut [T], pitch: usize) {
+    for (column, b) in b.chunks_exact(k).enumerate() {
+        for (row, a) in a.chunks_exact(k).enumerate() {
+            let sum = &mut sums[row * pitch + column];
+            *sum = sum.plus(dot(a, b));
+        }
+    }
+}
+
+#[inline(always)]
+fn dot<T: Factor>(a: &[T], b: &[T]) -> T {
+    let mut lanes = [T::default(); LANES];
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a.iter().zip(b) {
+        for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane = T::fused(a, b, *lane);
+        }
+    }
+    for ((lane, &a), &b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
+        *lane = T::fused(a, b, *lane);
+    }
+    joined(lanes)
+}
+
+/// Sum of all lanes.
+#[inline(always)]
+pub(in crate::programs) fn joined<T: Factor>(mut lanes: [T; LANES]) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        (0..width).for_each(|at| lanes[at] = lanes[at].plus(lanes[at + width]));
+        width /= 2;
+    }
+    lanes[0]
+}

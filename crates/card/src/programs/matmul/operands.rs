@@ -1,0 +1,290 @@
+//! The sides of a matrix product, brought into the order that its inner loops want: rows of k on the
+//! left, panels of columns on the right.
+
+use std::mem;
+
+use spyre_artifact::{Dim, Operand, Register, Span};
+use spyre_numerics::Tier;
+
+use crate::programs::Stop;
+use crate::programs::execute::broadcast::spread;
+use crate::programs::execute::buffer::Element;
+use crate::programs::matmul::dot::{Counts, Factor, room_for};
+use crate::programs::matmul::product::PANEL;
+use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::tiles::dims;
+
+/// Side of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::programs) enum Side {
+    Tensor(Operand),
+    Register(Register),
+}
+
+/// A product of tiles: dims of both sides, of the left one, of the right one, and summed over.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Roles {
+    pub(in crate::programs) both: Span,
+    pub(in crate::programs) left: Span,
+    pub(in crate::programs) right: Span,
+    pub(in crate::programs) k: Span,
+}
+
+/// A dense matrix, or several; and the register that it is, if it is one.
+#[derive(Debug)]
+pub(in crate::programs) struct Dense<T> {
+    pub(in crate::programs) elements: Vec<T>,
+    home: Option<Register>,
+}
+
+/// The right matrix.
+#[derive(Debug)]
+pub(in crate::programs) enum Right<T> {
+    /// All of it; whether its columns lie along k.
+    Whole { matrix: Dense<T>, is_turned: bool },
+    /// A tensor that is loaded panel by panel; whether its columns lie along k there.
+    Panels { columns: Columns, is_turned: bool },
+}
+
+/// The columns of a tensor, and what is summed over.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Columns {
+    pub(in crate::programs) operand: Operand,
+    pub(in crate::programs) k: Span,
+    pub(in crate::programs) column: Dim,
+}
+
+impl Roles {
+    pub(in crate::programs) fn new(left: Span, right: Span, k: Span) -> Self {
+        let both = (left & right).minus(k);
+        Self { both, left: left.minus(both | k), right: right.minus(both | k), k }
+    }
+
+    /// Rows of k.
+    fn of_left(self) -> impl Iterator<Item = Dim> + Clone {
+        dims(self.both).chain(dims(self.left)).chain(dims(self.k))
+    }
+
+    /// Transpose of [`of_left`](Self::of_left): k rows.
+    fn of_left_transposed(self) -> impl Iterator<Item = Dim> + Clone {
+        dims(self.both).chain(dims(self.k)).chain(dims(self.left))
+    }
+
+    /// k rows.
+    fn of_right(self) -> impl Iterator<Item = Dim> + Clone {
+        dims(self.both).chain(dims(self.k)).chain(dims(self.right))
+    }
+
+    /// Its columns as rows of k.
+    fn of_right_turned(self) -> impl Iterator<Item = Dim> + Clone {
+        dims(self.both).chain(dims(self.right)).chain(dims(self.k))
+    }
+
+    pub(in crate::programs) fn of_result(self) -> impl Iterator<Item = Dim> + Clone {
+        dims(self.both).chain(dims(self.left)).chain(dims(self.right))
+    }
+}
+
+impl<T> Right<T> {
+    /// Its only column, as it lies.
+    pub(in crate::programs) fn vector(&self, batch: usize, k: usize) -> Option<&[T]> {
+        match self {
+            Self::Whole { matrix, .. } => matrix.elements.get(batch * k..(batch + 1) * k),
+            Self::Panels { .. } => None,
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Returns true if a dense tile in the order of some dims is in that of a register, too.
+    pub(in crate::programs) fn is_in_order(&self, along: impl Iterator<Item = Dim>) -> bool {
+        along.filter(|dim| self.tiles.elements[dim.index()] > 1).is_sorted()
+    }
+
+    /// The left matrices: rows of k.
+    pub(in crate::programs) fn left<T: Factor>(
+        &mut self,
+        at: usize,
+        side: Side,
+        roles: Roles,
+    ) -> Result<Dense<T>, Stop> {
+        match side {
+            Side::Register(register) => Ok(self.ordered(register, roles.of_left(), false)),
+            Side::Tensor(operand) if !self.lies_along(operand, roles.left, roles.k) => {
+                self.loaded(at, 0, operand, roles.of_left())
+            }
+            Side::Tensor(operand) => {
+                let transposed: Dense<T> =
+                    self.loaded(at, 0, operand, roles.of_left_transposed())?;
+                let k = self.tiles.elements_of(roles.k);
+                let rows = self.tiles.elements_of(roles.left);
+                let mut elements = self.registers.take();
+                elements.resize(transposed.elements.len(), T::default());
+                let matrices = transposed.elements.chunks_exact(k * rows);
+                for (source, target) in matrices.zip(elements.chunks_exact_mut(k * rows)) {
+                    T::transpose(Tier::detected(), source, rows, target, k);
+                }
+                self.put_back(transposed);
+                Ok(Dense { elements, home: None })
+            }
+        }
+    }
+
+    /// The right matrices, or how their panels are loaded.
+    pub(in crate::programs) fn right<T: Factor>(
+        &mut self,
+        at: usize,
+        side: Side,
+        left: Side,
+        roles: Roles,
+    ) -> Result<Right<T>, Stop> {
+        match side {
+            Side::Register(register) => {
+                let is_turned = !self.is_in_order(roles.of_right())
+                    && self.is_in_order(roles.of_right_turned());
+                let matrix = if is_turned {
+                    self.ordered(register, roles.of_right_turned(), side == left)
+                } else {
+                    self.ordered(register, roles.of_right(), side == left)
+                };
+                Ok(Right::Whole { matrix, is_turned })
+            }
+            Side::Tensor(operand) => {
+                let is_turned = self.lies_along(operand, roles.k, roles.right);
+                let is_long = |dim: &Dim| self.tiles.elements[dim.index()] > 1;
+                let mut columns = dims(roles.right).filter(is_long);
+                let is_single = self.tiles.elements_of(roles.both) == 1;
+                if let (Some(column), None, true) = (columns.next(), columns.next(), is_single) {
+                    let columns = Columns { operand, k: roles.k, column };
+                    return Ok(Right::Panels { columns, is_turned });
+                }
+                let matrix = if is_turned {
+                    self.loaded(at, 1, operand, roles.of_right_turned())?
+                } else {
+                    self.loaded(at, 1, operand, roles.of_right())?
+                };
+                Ok(Right::Whole { matrix, is_turned })
+            }
+        }
+    }
+
+    /// Fills the panel with some columns of the right matrix; or gives those columns as rows of k,
+    /// if that is how they lie.
+    pub(in crate::programs) fn panel<'a, T: Factor>(
+        &mut self,
+        at: usize,
+        counts: Counts,
+        right: &'a Right<T>,
+        [batch, first, width]: [usize; 3],
+        (panel, lines): (&mut Vec<T>, &'a mut Vec<T>),
+    ) -> Result<Option<&'a [T]>, Stop> {
+        let Counts { columns, k, .. } = counts;
+        let (operand, own, column, is_turned) = match right {
+            Right::Whole { matrix, is_turned } => {
+                let b = &matrix.elements[batch * k * columns..][..k * columns];
+                if *is_turned {
+                    return Ok(Some(&b[first * k..][..width * k]));
+                }
+                pack(b, columns, first, width, panel);
+                return Ok(None);
+            }
+            &Right::Panels { columns: Columns { operand, k, column }, is_turned } => {
+                (operand, k, column, is_turned)
+            }
+        };
+        let converter = self.code.converter(at, 1)?;
+        let tiles = self.tiles;
+        self.tiles.starts[column.index()] += first;
+        self.tiles.elements[column.index()] = width;
+        let is_whole = width == PANEL && !is_turned;
+        let buffer = if is_whole { &mut *panel } else { &mut *lines };
+        let mut tile = T::tile(mem::take(buffer));
+        let loaded = if is_turned {
+            self.load_tile(
+                operand,
+                converter,
+                [column].into_iter().chain(dims(own)),
+                None,
+                &mut tile,
+            )
+        } else {
+            self.load_tile(operand, converter, dims(own).chain([column]), None, &mut tile)
+        };
+        *buffer = mem::take(T::of_mut(&mut tile));
+        self.tiles = tiles;
+        loaded?;
+        if is_turned {
+            return Ok(Some(&lines[..]));
+        }
+        if !is_whole {
+            pack(lines, width, 0, width, panel);
+        }
+        Ok(None)
+    }
+
+    pub(in crate::programs) fn put_back<T: Element>(&mut self, matrix: Dense<T>) {
+        match matrix.home {
+            Some(register) => *T::of_mut(self.registers.tile_mut(register)) = matrix.elements,
+            None => self.registers.give(matrix.elements),
+        }
+    }
+
+    pub(in crate::programs) fn put_back_right<T: Element>(&mut self, right: Right<T>) {
+        if let Right::Whole { matrix, .. } = right {
+            self.put_back(matrix);
+        }
+    }
+
+    /// A register's elements in the order of some dims: taken out of it, if that is its own.
+    fn ordered<T: Element>(
+        &mut self,
+        register: Register,
+        along: impl Iterator<Item = Dim> + Clone,
+        is_copied: bool,
+    ) -> Dense<T> {
+        if self.is_in_order(along.clone()) && !is_copied {
+            let elements = mem::take(T::of_mut(self.registers.tile_mut(register)));
+            return Dense { elements, home: Some(register) };
+        }
+        let mut elements = self.registers.take();
+        let span = self.registers.type_of(register).span;
+        spread(&self.tiles, T::of(self.registers.tile(register)), span, along, &mut elements);
+        Dense { elements, home: None }
+    }
+
+    fn loaded<T: Element>(
+        &mut self,
+        at: usize,
+        nth: usize,
+        operand: Operand,
+        along: impl Iterator<Item = Dim> + Clone,
+    ) -> Result<Dense<T>, Stop> {
+        let mut tile = T::tile(self.registers.take());
+        let converter = self.code.converter(at, nth)?;
+        self.load_tile(operand, converter, along, None, &mut tile)?;
+        Ok(Dense { elements: mem::take(T::of_mut(&mut tile)), home: None })
+    }
+
+    /// Returns true if a tensor's neighbours lie along one of some dims, rather than along one of others.
+    fn lies_along(&self, operand: Operand, some: Span, others: Span) -> bool {
+        let Some((tensor, _)) = self.bound.tensor(operand) else { return false };
+        let distance = |span: Span| {
+            let long = dims(span).filter(|dim| self.tiles.elements[dim.index()] > 1);
+            long.map(|dim| tensor.distance(dim)).min().unwrap_or(u64::MAX)
+        };
+        distance(some) < distance(others)
+    }
+}
+
+/// Copies some columns of all rows; what is left of the panel is zero.
+fn pack<T: Element>(b: &[T], columns: usize, first: usize, width: usize, panel: &mut Vec<T>) {
+    room_for(panel, b.len() / columns, width);
+    let rows = b.chunks_exact(columns).zip(panel.as_chunks_mut::<PANEL>().0);
+    for (row, target) in rows {
+        match row[first..].first_chunk::<PANEL>() {
+            // Of a known length: no call.
+            Some(whole) if width == PANEL => *target = *whole,
+            _ => target[..width].copy_from_slice(&row[first..first + width]),
+        }
+    }
+}

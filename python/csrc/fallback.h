@@ -1,0 +1,13 @@
+// Where a call goes that the card has no kernel for.
+#pragma once
+
+#include "spyre.h"
+
+namespace spyre {
+
+using Fallback = void (*)(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
+
+// The CPU's kernel of the same name, or of another one where PyTorch has none for the CPU.
+Fallback fallback_of(const char* op);
+
+} // namespace spyre

@@ -1,0 +1,39 @@
+"""Compositions of operations for which PyTorch has no decomposition that suits the device.
+
+Each function computes anew, from tensors of the device; forms that write are made from it
+(:mod:`..decompositions`). A function that does not take what it is given raises, and the CPU is asked.
+"""
+
+from . import (
+    antialiased,
+    bags,
+    borders,
+    boxes,
+    bytes_images,
+    complex_functions,
+    complexes,
+    counting,
+    distances,
+    elimination,
+    fourier,
+    hashing,
+    indices,
+    losses,
+    making,
+    matrices,
+    norms,
+    ordering,
+    pools,
+    reflections,
+    sampling,
+    scans,
+    triangles,
+    unique,
+)
+from .table import CPU_ONLY, FUNCTIONS
+
+__all__ = [
+    "CPU_ONLY", "FUNCTIONS", "antialiased", "bags", "borders", "boxes", "bytes_images", "complex_functions",
+    "complexes", "counting", "distances", "elimination", "fourier", "hashing", "indices", "losses", "making", "matrices",
+    "norms", "ordering", "pools", "reflections", "sampling", "scans", "triangles", "unique",
+]  # fmt: skip
