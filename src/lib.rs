@@ -35,10 +35,6 @@ pub use spyre_runtime as runtime;
 mod readme {}
 
 #[cfg(doctest)]
-#[doc = include_str!("../ARCHITECTURE.md")]
-mod architecture {}
-
-#[cfg(doctest)]
 #[doc = include_str!("../docs/kernels.md")]
 mod kernels {}
 

@@ -14,22 +14,96 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// Names in a folder.
+fn entries(folder: &str) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
+    let folder = folder.to_owned();
+    entries
+        .map(move |entry| format!("{folder}/{}", entry.expect("it").file_name().to_string_lossy()))
+}
+
 /// Every document.
 fn documents() -> Vec<String> {
-    let pages = std::fs::read_dir(root().join("docs"))
-        .expect("docs")
-        .map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
-    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
-    let is_page = |name: &String| name.ends_with(".md");
-    top.map(str::to_owned).into_iter().chain(pages.filter(is_page)).collect()
+    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "CHANGELOG.md"];
+    let pages = entries("docs").filter(|name| name.ends_with(".md"));
+    top.map(str::to_owned).into_iter().chain(pages).chain(designs()).collect()
+}
+
+/// The pages of crates.
+fn designs() -> impl Iterator<Item = String> {
+    let folders = entries("crates").chain(["python".to_owned()]);
+    folders.map(|folder| format!("{folder}/DESIGN.md")).filter(|name| root().join(name).exists())
 }
 
 #[test]
 fn every_page_is_run_as_a_doc_test() {
     let facade = read("src/lib.rs");
     for name in documents().iter().filter(|name| read(name).contains("```rust")) {
-        assert!(facade.contains(&format!("include_str!(\"../{name}\")")), "{name} is not run");
+        let is_run = match name.strip_suffix("/DESIGN.md") {
+            Some(folder) => read(&format!("{folder}/src/lib.rs")).contains(DESIGN),
+            None => facade.contains(&format!("include_str!(\"../{name}\")")),
+        };
+        assert!(is_run, "{name} is not run");
     }
+}
+
+/// Line of a crate's documentation that has its page.
+const DESIGN: &str = "#![doc = include_str!(\"../DESIGN.md\")]";
+
+#[test]
+fn every_page_of_a_crate_is_its_documentation() {
+    for name in designs() {
+        let library = name.replace("DESIGN.md", "src/lib.rs");
+        assert!(read(&library).contains(DESIGN), "{library} has no {name}");
+    }
+}
+
+/// Rows of tables that end with a type and its file.
+fn defined(document: &str) -> Vec<[String; 2]> {
+    let rows = document.lines().filter_map(|line| line.strip_suffix(".rs |"));
+    let row = |line: &str| {
+        let mut cells = line.rsplit(" | ");
+        let file = format!("{}.rs", cells.next()?);
+        Some([cells.next()?.trim_matches('`').to_owned(), file])
+    };
+    rows.filter_map(row).collect()
+}
+
+#[test]
+fn words_and_questions_lead_to_the_files_that_define_their_types() {
+    let words = defined(&read("GLOSSARY.md"));
+    let questions = defined(&read("CONTRIBUTING.md"));
+    assert!((40..=50).contains(&words.len()), "{} words", words.len());
+    assert_eq!(questions.len(), 10);
+    for [name, file] in words.iter().chain(&questions) {
+        let kinds = ["struct", "enum", "trait", "type", "const", "fn"];
+        let text = read(file);
+        let is_defined = kinds.iter().any(|kind| {
+            let start = format!("{kind} {name}");
+            text.match_indices(&start).any(|(at, _)| {
+                let next = text[at + start.len()..].chars().next();
+                !next.is_some_and(|next| next.is_alphanumeric() || next == '_')
+            })
+        });
+        assert!(is_defined, "{file} does not define {name}");
+    }
+}
+
+#[test]
+fn every_file_that_a_page_names_is_there() {
+    let roots = ["crates/", "python/", "src/plans", "tests/", "tools/", "docs/"];
+    let mut count = 0;
+    for name in documents().iter().filter(|name| *name != "CHANGELOG.md") {
+        for word in read(name).split('`').skip(1).step_by(2) {
+            let is_file = roots.iter().any(|root| word.starts_with(root))
+                && [".rs", ".cpp", ".h", ".md", ".py"].iter().any(|end| word.ends_with(end));
+            if is_file && !word.contains(['*', '{', '<', ' ']) {
+                assert!(root().join(word).exists(), "{name} names {word}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 20, "only {count} files");
 }
 
 /// The blocks of a document that are kernels.

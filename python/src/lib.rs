@@ -2,7 +2,8 @@
 //!
 //! Above the facade [`spyre`]. PyTorch asks for C++ classes; they are a thin shim in `csrc/` that
 //! adapts types and calls the C functions in [`abi`]. What Python calls directly is registered here.
-
+//!
+#![doc = include_str!("../DESIGN.md")]
 #![expect(non_snake_case, reason = "Python's name for an extension module")]
 
 mod abi;

@@ -29,6 +29,8 @@
 //! assert_eq!((image.encode().len(), entry.encode().len()), (256, 768));
 //! # Ok::<(), spyre_artifact::Error>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 pub mod cost;
 mod error;

@@ -28,6 +28,8 @@
 //! );
 //! # Ok::<(), spyre_aten::Decline>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod attention;
 mod call;

@@ -20,6 +20,8 @@
 //! let fill = ControlBlock::Fill { pattern: Pattern::from(7), target };
 //! assert_eq!(card.start(EngineIndex(0), Token(1), fill), Started::Done(Ok(())));
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod copies;
 mod engines;

@@ -19,6 +19,8 @@
 //! assert_eq!(softmax.operands().len(), 2);
 //! # Ok::<(), spyre_compiler::ParseError>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod card_report;
 mod ir;

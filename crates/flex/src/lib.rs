@@ -26,6 +26,8 @@
 //! assert!(stream.fill(range, 0).is_err()); // a handle is good until it is freed
 //! # Ok::<(), spyre_flex::Error>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod allocator;
 mod arrivals;

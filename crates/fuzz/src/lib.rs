@@ -12,6 +12,8 @@
 //! assert_eq!(report.inputs(), 100);
 //! # Ok::<(), Box<spyre_fuzz::Violation>>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod attack;
 mod bed;

@@ -13,6 +13,8 @@
 //! assert_eq!(handle.location(), Location::Vf(place));
 //! assert_eq!(handle.to_string(), "vf:2+0x1000");
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod cache_line;
 mod checked_operands;

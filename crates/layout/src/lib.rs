@@ -24,6 +24,8 @@
 //! assert_eq!(host, device); // every element is the same, so their order does not show
 //! # Ok::<(), spyre_layout::Error>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod arrangement;
 mod axis_offsets;

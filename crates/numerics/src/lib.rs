@@ -17,6 +17,8 @@
 //! assert_eq!(stick[..2], 0x3E00_u16.to_le_bytes()); // 1.0 as SEN169_FP16
 //! # Ok::<(), spyre_numerics::Error>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("element bytes are little-endian here; a big-endian host needs its own wire module");

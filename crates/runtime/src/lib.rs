@@ -34,6 +34,8 @@
 //! stream.synchronize()?;
 //! # Ok::<(), spyre_runtime::Error>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod address_space;
 mod aliasing;

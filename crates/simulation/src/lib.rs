@@ -13,6 +13,8 @@
 //! println!("{}", run.report);
 //! # Ok::<(), Box<spyre_simulation::Violation>>(())
 //! ```
+//!
+#![doc = include_str!("../DESIGN.md")]
 
 mod card;
 mod driver;
