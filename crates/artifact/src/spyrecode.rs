@@ -8,7 +8,7 @@ mod step;
 use std::path::{Component, Path};
 
 pub use flaw::SpyreCodeFlaw;
-pub use step::{Direction, HostCompute, JobStep, StepType};
+pub use step::{Direction, HostCompute, JOB_BASE, JOB_LIMIT, JobStep, StepType};
 
 use crate::output::folder;
 use crate::{CompilerOutput, Error};
@@ -17,10 +17,6 @@ use crate::{CompilerOutput, Error};
 const JOB_FILE: &str = "spyrecode.json";
 /// The most bytes of `spyrecode.json`.
 const MAX_JOB_BYTES: u64 = 16 << 20;
-/// Start of a job's addresses: segment 7 of eight, 16 GiB each.
-pub const JOB_BASE: u64 = 7 << 34;
-/// End of a job's addresses.
-pub const JOB_LIMIT: u64 = 8 << 34;
 
 /// A job as a SpyreCode directory has it: memory that is prepared once, and steps that run at every
 /// launch.

@@ -6,8 +6,8 @@ use spyre_numerics::DType;
 
 use crate::dtypes::Category;
 use crate::generated::{Generated, Text};
-use crate::op::Function;
 use crate::outputs::Wanted;
+use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, ResultShape, TensorRef};
 use crate::reductions::float_of;
 use crate::views::Numbers;

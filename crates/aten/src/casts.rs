@@ -6,7 +6,7 @@ use spyre_artifact::Lane;
 use crate::dtypes::lane;
 use crate::generated::{AtLeastOne, Generated, Text};
 use crate::indexing::{check_dims, tensor};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::{Call, Decline};

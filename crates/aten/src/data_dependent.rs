@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use crate::generated::{Generated, Text};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::{Argument, Call, Decline, Tensor};
 

@@ -4,8 +4,8 @@ use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use crate::generated::{AtLeastOne, Generated, Text};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, broadcast, expanded, like};

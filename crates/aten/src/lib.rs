@@ -62,6 +62,7 @@ mod sorting;
 mod spatial;
 mod template;
 mod unsigned;
+mod unsigned_bits;
 mod views;
 
 pub use call::{Argument, Call, Number, Tensor};

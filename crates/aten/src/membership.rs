@@ -6,8 +6,8 @@ use spyre_numerics::DType;
 
 use crate::dtypes::{Category, lane, promoted};
 use crate::generated::{AtLeastOne, Generated, Text};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::spatial::sums::Sums;

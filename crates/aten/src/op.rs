@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::pointwise::{Entry, entries};
+use crate::recipe::Function;
 use crate::{
     Call, Decline, Recipe, attention, casts, data_dependent, indexing, losses, making, membership,
     optimisers, permuting, products, quantised, random, reductions, rolling, rows, scans,
@@ -11,9 +12,6 @@ use crate::{
 /// An operator of PyTorch that kernels are known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op(u16);
-
-/// Function that makes the recipe of an op which no row of expressions describes.
-pub(crate) type Function = fn(&Call<'_>) -> Result<Recipe, Decline>;
 
 struct Known {
     name: &'static str,

@@ -9,7 +9,7 @@ use spyre_numerics::DType;
 use self::kernel::{Flag, write_adagrad, write_adam, write_scale, write_sgd, write_unscale};
 use crate::dtypes::{Category, lane};
 use crate::generated::{AtLeastOne, Generated};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::float_of;
 use crate::views::{Loops, Numbers};

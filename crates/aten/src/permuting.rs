@@ -4,8 +4,8 @@ use smallvec::smallvec;
 
 use crate::generated::{AtLeastOne, Generated, Text};
 use crate::indexing::{check_dims, finish};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, preserved};

@@ -4,8 +4,8 @@ use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use crate::dtypes::lane;
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::template::{Spans, Template, TemplateOperand, Written};

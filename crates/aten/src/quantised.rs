@@ -6,8 +6,8 @@ use spyre_artifact::Lane;
 use spyre_numerics::DType;
 
 use crate::generated::{Generated, Text};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::{Argument, Call, Decline, Tensor};
 

@@ -13,8 +13,8 @@ use self::distribution::{
 };
 use crate::dtypes::{Category, lane};
 use crate::generated::{Generated, Text};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{Loops, Numbers, expanded, like};

@@ -4,6 +4,10 @@ use spyre_numerics::DType;
 use crate::generated::Generated;
 use crate::pointwise::Pointwise;
 use crate::template::Written;
+use crate::{Call, Decline};
+
+/// Function that makes the recipe of an op which no row of expressions describes.
+pub(crate) type Function = fn(&Call<'_>) -> Result<Recipe, Decline>;
 
 /// Tensors to make and kernels to launch for a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

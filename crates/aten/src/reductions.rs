@@ -7,8 +7,8 @@ use spyre_numerics::DType;
 
 use crate::dtypes::{Category, lane, numbered};
 use crate::nest::{Nest, kept_strides};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::Numbers;

@@ -3,8 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use crate::generated::{Generated, Text};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, like};

@@ -6,8 +6,8 @@ use spyre_numerics::DType;
 
 use crate::dtypes::{Category, lane};
 use crate::nest::{Nest, kept_strides};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::template::{Spans, Template, TemplateOperand};

@@ -4,11 +4,11 @@ use smallvec::smallvec;
 use spyre_numerics::DType;
 
 use crate::generated::{AtLeastOne, Generated, Text};
-use crate::op::Function;
 use crate::outputs::{Outputs, Wanted};
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
-use crate::unsigned::as_ordered;
+use crate::unsigned_bits::as_ordered;
 use crate::views::Numbers;
 use crate::{Call, Decline};
 

@@ -17,7 +17,7 @@ pub(crate) mod sums;
 mod taps;
 mod windows;
 
-use crate::op::Function;
+use crate::recipe::Function;
 
 /// Every op of this kind, by what it is for.
 pub(crate) const OPS: &[&[(&str, Function)]] = &[

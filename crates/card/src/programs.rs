@@ -14,11 +14,10 @@ mod schedule;
 
 use std::sync::Arc;
 
-use spyre_artifact::{HEADER_BYTES, HandleWords, Image, MAX_IMAGE_BYTES};
+use spyre_artifact::{HEADER_BYTES, Image, MAX_IMAGE_BYTES};
 use spyre_hal::{CheckedOperands, DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
-use crate::handle_words::handle_from_words;
 use crate::memory::Way;
 use crate::work::Work;
 use load::allocations::Lookup;
@@ -27,7 +26,7 @@ use load::bound::Bound;
 use load::code::LoadedCode;
 use load::loaded::{Corrector, Instance, Loaded, LoadedImage, Patching};
 use schedule::machine::Machine;
-use schedule::stop::Stop;
+use schedule::stop::{Stop, named};
 
 impl Work<'_> {
     /// Runs the program that lies at a handle. What that would take on a real card comes back: nothing for a
@@ -164,8 +163,4 @@ impl Work<'_> {
         window.read(0, &mut copy, Way::Cached);
         Ok(copy)
     }
-}
-
-fn named(words: HandleWords, what: &str) -> Result<DeviceHandle, Stop> {
-    handle_from_words(words).ok_or_else(|| Stop::refused(format!("its {what} has no handle")))
 }

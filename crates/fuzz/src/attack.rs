@@ -1,9 +1,3 @@
-use crate::images::Images;
-use crate::manifests::Manifests;
-use crate::plans::Plans;
-use crate::words::Words;
-use crate::{Kind, Tally};
-
 /// Inputs of one kind, and what they are tried on. A broken promise is a panic.
 pub(crate) trait Attack {
     /// Tries the input of this seed.
@@ -40,27 +34,5 @@ impl Verdict {
     /// Verdict on an input that was launched.
     pub(crate) fn launched(outcome: Outcome) -> Self {
         Self { outcome, most_bytes: MOST_BYTES }
-    }
-}
-
-impl Tally {
-    pub(crate) fn add(&mut self, outcome: Outcome) {
-        self.inputs += 1;
-        match outcome {
-            Outcome::Refused => self.refused += 1,
-            Outcome::Ran => self.ran += 1,
-            Outcome::Faulted => self.faulted += 1,
-        }
-    }
-}
-
-impl Kind {
-    pub(crate) fn attack(self) -> Box<dyn Attack> {
-        match self {
-            Self::Manifests => Box::new(Manifests::new()),
-            Self::Images => Box::new(Images::new()),
-            Self::Plans => Box::new(Plans::new()),
-            Self::Words => Box::new(Words::new()),
-        }
     }
 }

@@ -4,7 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::attack::{Attack, Outcome};
+use crate::images::Images;
+use crate::manifests::Manifests;
+use crate::plans::Plans;
 use crate::watch::{Progress, watch};
+use crate::words::Words;
 use crate::{Kind, Report, Tally, memory};
 
 /// Many inputs of some kinds, on a few threads.
@@ -173,6 +178,28 @@ impl std::fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+impl Tally {
+    pub(crate) fn add(&mut self, outcome: Outcome) {
+        self.inputs += 1;
+        match outcome {
+            Outcome::Refused => self.refused += 1,
+            Outcome::Ran => self.ran += 1,
+            Outcome::Faulted => self.faulted += 1,
+        }
+    }
+}
+
+impl Kind {
+    pub(crate) fn attack(self) -> Box<dyn Attack> {
+        match self {
+            Self::Manifests => Box::new(Manifests::new()),
+            Self::Images => Box::new(Images::new()),
+            Self::Plans => Box::new(Plans::new()),
+            Self::Words => Box::new(Words::new()),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spyre_flex::{Context, FlexStream, Machine, Priority, SchedulerSettings, Settings};
+use spyre_flex::{Context, FlexStream, Machine, SchedulerSettings, Settings};
 use spyre_hal::{Hardware, StreamIndex};
 use spyre_numerics::Profile;
 
 use crate::stream_pool::StreamPool;
-use crate::{Error, SpyreAllocator, SpyreStream, StreamId};
+use crate::{Error, SpyreAllocator, StreamId};
 
 /// An opened card: its memory, and a pool of streams.
 ///
@@ -89,26 +89,8 @@ impl Device {
         &self.shared.context
     }
 
-    /// Stream 0.
-    pub fn default_stream(&self) -> Result<SpyreStream, Error> {
-        self.stream_of(StreamId::DEFAULT)
-    }
-
-    /// The next stream of the pool: there are 32 of each priority, and they come round again.
-    pub fn stream(&self, priority: Priority) -> Result<SpyreStream, Error> {
-        self.stream_of(self.shared.pool.next(priority))
-    }
-
-    /// The stream of this number.
-    pub fn stream_of(&self, id: StreamId) -> Result<SpyreStream, Error> {
-        let flex = self.shared.pool.stream(id, self.context())?;
-        Ok(SpyreStream::new(self.clone(), id, flex))
-    }
-
-    /// The stream that programs are loaded through, so that no fault of another cancels their copies.
-    pub(crate) fn loader(&self) -> Result<SpyreStream, Error> {
-        let flex = self.shared.pool.loader(self.context())?;
-        Ok(SpyreStream::new(self.clone(), StreamId::LOADER, flex))
+    pub(crate) fn pool(&self) -> &StreamPool {
+        &self.shared.pool
     }
 
     /// The number of the stream that blocks and records know by its place in the scheduler.

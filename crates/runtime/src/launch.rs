@@ -1,7 +1,11 @@
 mod composition;
 
+use spyre_artifact::ExpectedSize;
 use spyre_flex::{FlexStream, MemoryUse, hold_interrupts};
-use spyre_hal::{ControlBlock, CopyFromDevice, CopyToDevice, DeviceRange, Label, StreamPoint};
+use spyre_hal::{
+    ControlBlock, CopyFromDevice, CopyToDevice, DeviceHandle, DeviceRange, Label, StreamPoint,
+};
+use spyre_layout::{SpyreTensorLayout, View};
 
 pub use composition::Composition;
 
@@ -39,6 +43,71 @@ pub fn launch_kernel_with(
     scalars: &[u64],
 ) -> Result<StreamPoint, Error> {
     launch(stream, plan.operations(), Arguments { tensors, scalars }, Mode::Tiled)
+}
+
+impl SpyreStream {
+    /// Queues an Operation's blocks, for tensors that measure what it was compiled for.
+    ///
+    /// An Operation of a plan takes the plan's tensors, all of them. An `Err` means that nothing was
+    /// queued.
+    pub fn launch(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+    ) -> Result<StreamPoint, Error> {
+        self.launch_with(operation, tensors, &[], Mode::Strict)
+    }
+
+    /// Queues an Operation's blocks for every tile of tensors that are larger than what it was
+    /// compiled for.
+    pub fn launch_tiled(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+    ) -> Result<StreamPoint, Error> {
+        self.launch_with(operation, tensors, &[], Mode::Tiled)
+    }
+
+    /// Queues an Operation's blocks with the scalars that its program is given, for every tile if need be.
+    pub fn launch_with(
+        &self,
+        operation: &Operation,
+        tensors: &[SpyreTensor],
+        scalars: &[u64],
+        mode: Mode,
+    ) -> Result<StreamPoint, Error> {
+        let arguments = Arguments { tensors, scalars };
+        launch(self, std::slice::from_ref(operation), arguments, mode)
+    }
+
+    /// Queues an Operation's blocks, for tensors of which only the handles are given: they measure
+    /// what it was compiled for, and lie as the compiler expects.
+    pub fn launch_handles(
+        &self,
+        operation: &Operation,
+        handles: &[DeviceHandle],
+    ) -> Result<StreamPoint, Error> {
+        let compute = operation.compute().ok_or(Error::NoCompute)?;
+        let tensors: Result<Vec<_>, Error> = compute
+            .tensor_metadata()
+            .iter()
+            .zip(handles)
+            .map(|(expected, &handle)| {
+                let size = |dim: &spyre_artifact::ExpectedDim| match dim.size {
+                    ExpectedSize::Fixed(elements) => Ok(elements.get() as usize),
+                    ExpectedSize::Any => Err(Error::NotFixed {
+                        operation: compute.name().to_owned(),
+                        name: dim.name.clone(),
+                    }),
+                };
+                let shape: Vec<usize> = expected.dims.iter().map(size).collect::<Result<_, _>>()?;
+                let layout = SpyreTensorLayout::contiguous(&shape, expected.format)?;
+                let view = View::contiguous(&shape)?;
+                SpyreTensor::at(self.device(), handle, layout, expected.dtype, view)
+            })
+            .collect();
+        self.launch(operation, &tensors?)
+    }
 }
 
 /// Tensors and scalars of a launch.

@@ -1,13 +1,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spyre_artifact::ExpectedSize;
-use spyre_flex::{Event, FlexStream, Ticket};
-use spyre_hal::{DeviceHandle, StreamPoint};
-use spyre_layout::{SpyreTensorLayout, View};
+use spyre_flex::{Event, FlexStream, Priority, Ticket};
+use spyre_hal::StreamPoint;
 
-use crate::launch::{Arguments, launch};
-use crate::{Device, Error, Mode, Operation, SpyreTensor, StreamId};
+use crate::{Device, Error, StreamId};
 
 /// A queue of Operations for a device: the one way for all of its work.
 ///
@@ -38,69 +35,6 @@ impl SpyreStream {
     /// The stream of the layer below: copies and launches by handle, events.
     pub fn flex(&self) -> &FlexStream {
         &self.flex
-    }
-
-    /// Queues an Operation's blocks, for tensors that measure what it was compiled for.
-    ///
-    /// An Operation of a plan takes the plan's tensors, all of them. An `Err` means that nothing was
-    /// queued.
-    pub fn launch(
-        &self,
-        operation: &Operation,
-        tensors: &[SpyreTensor],
-    ) -> Result<StreamPoint, Error> {
-        self.launch_with(operation, tensors, &[], Mode::Strict)
-    }
-
-    /// Queues an Operation's blocks for every tile of tensors that are larger than what it was
-    /// compiled for.
-    pub fn launch_tiled(
-        &self,
-        operation: &Operation,
-        tensors: &[SpyreTensor],
-    ) -> Result<StreamPoint, Error> {
-        self.launch_with(operation, tensors, &[], Mode::Tiled)
-    }
-
-    /// Queues an Operation's blocks with the scalars that its program is given, for every tile if need be.
-    pub fn launch_with(
-        &self,
-        operation: &Operation,
-        tensors: &[SpyreTensor],
-        scalars: &[u64],
-        mode: Mode,
-    ) -> Result<StreamPoint, Error> {
-        let arguments = Arguments { tensors, scalars };
-        launch(self, std::slice::from_ref(operation), arguments, mode)
-    }
-
-    /// Queues an Operation's blocks, for tensors of which only the handles are given: they measure
-    /// what it was compiled for, and lie as the compiler expects.
-    pub fn launch_handles(
-        &self,
-        operation: &Operation,
-        handles: &[DeviceHandle],
-    ) -> Result<StreamPoint, Error> {
-        let compute = operation.compute().ok_or(Error::NoCompute)?;
-        let tensors: Result<Vec<_>, Error> = compute
-            .tensor_metadata()
-            .iter()
-            .zip(handles)
-            .map(|(expected, &handle)| {
-                let size = |dim: &spyre_artifact::ExpectedDim| match dim.size {
-                    ExpectedSize::Fixed(elements) => Ok(elements.get() as usize),
-                    ExpectedSize::Any => Err(Error::NotFixed {
-                        operation: compute.name().to_owned(),
-                        name: dim.name.clone(),
-                    }),
-                };
-                let shape: Vec<usize> = expected.dims.iter().map(size).collect::<Result<_, _>>()?;
-                let layout = SpyreTensorLayout::contiguous(&shape, expected.format)?;
-                let view = View::contiguous(&shape)?;
-                SpyreTensor::at(&self.device, handle, layout, expected.dtype, view)
-            })
-            .collect();
-        self.launch(operation, &tensors?)
     }
 
     /// Waits until everything that is queued has ended, and reports the first fault that no call has
@@ -145,5 +79,29 @@ impl SpyreStream {
 impl fmt::Debug for SpyreStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SpyreStream({} of device {})", self.id.0, self.device.index())
+    }
+}
+
+impl Device {
+    /// Stream 0.
+    pub fn default_stream(&self) -> Result<SpyreStream, Error> {
+        self.stream_of(StreamId::DEFAULT)
+    }
+
+    /// The next stream of the pool: there are 32 of each priority, and they come round again.
+    pub fn stream(&self, priority: Priority) -> Result<SpyreStream, Error> {
+        self.stream_of(self.pool().next(priority))
+    }
+
+    /// The stream of this number.
+    pub fn stream_of(&self, id: StreamId) -> Result<SpyreStream, Error> {
+        let flex = self.pool().stream(id, self.context())?;
+        Ok(SpyreStream::new(self.clone(), id, flex))
+    }
+
+    /// The stream that programs are loaded through, so that no fault of another cancels their copies.
+    pub(crate) fn loader(&self) -> Result<SpyreStream, Error> {
+        let flex = self.pool().loader(self.context())?;
+        Ok(SpyreStream::new(self.clone(), StreamId::LOADER, flex))
     }
 }

@@ -1,4 +1,4 @@
-use super::{JOB_BASE, JOB_LIMIT, StepType};
+use super::step::{JOB_BASE, JOB_LIMIT, StepType};
 
 /// Defect of a SpyreCode directory. Callers match on some of these texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

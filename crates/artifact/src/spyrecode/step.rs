@@ -2,6 +2,11 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+/// Start of a job's addresses: segment 7 of eight, 16 GiB each.
+pub const JOB_BASE: u64 = 7 << 34;
+/// End of a job's addresses.
+pub const JOB_LIMIT: u64 = 8 << 34;
+
 /// One step of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobStep {

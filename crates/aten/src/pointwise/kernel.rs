@@ -8,7 +8,7 @@ use super::entry::{Entry, Outcome};
 use super::parameter::Parameter;
 use super::table::entries;
 use crate::dtypes::lane;
-use crate::unsigned::as_float;
+use crate::unsigned_bits::as_float;
 use crate::views::MOST_DIMS;
 
 /// An expression for every element: a row of the table, and what it is computed with.

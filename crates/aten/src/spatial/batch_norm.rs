@@ -7,7 +7,7 @@ use spyre_numerics::DType;
 use super::channels::{Channels, common_lane, launch, per_channel};
 use crate::dtypes::lane;
 use crate::generated::{Generated, Text};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{OperandView, Recipe, ResultShape, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::image_like;

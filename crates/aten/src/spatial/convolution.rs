@@ -10,7 +10,7 @@ use super::steps::{Block, Steps, lane_of, rows_of};
 use super::windows::{Windows, each, ints, windows};
 use crate::dtypes::{Category, lane};
 use crate::generated::{Generated, Text};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, image_like, like};

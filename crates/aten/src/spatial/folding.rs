@@ -7,7 +7,7 @@ use super::columns::met;
 use super::steps::{Block, Steps};
 use super::windows::{Windows, each, ints, windows};
 use crate::dtypes::{Category, lane};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::{Call, Decline};

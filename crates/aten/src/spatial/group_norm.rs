@@ -8,7 +8,7 @@ use super::channels::{Channels, common_lane, launch, per_channel};
 use super::steps::Steps;
 use crate::dtypes::lane;
 use crate::generated::{Generated, Text};
-use crate::op::Function;
+use crate::recipe::Function;
 use crate::recipe::{OperandView, Recipe, ResultShape, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{image_like, like};

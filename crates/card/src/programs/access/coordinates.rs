@@ -3,11 +3,11 @@
 use spyre_artifact::{Coordinate, Coordinates, Operand, Span};
 use spyre_hal::Fault;
 
-use crate::programs::Stop;
 use crate::programs::access::axes::OUTSIDE;
 use crate::programs::access::operand::Tensor;
 use crate::programs::execute::buffer::Element;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::{Tiles, dims};
 
 /// The places of a tile: each one of `outer`, and from there on, all of `runs`.

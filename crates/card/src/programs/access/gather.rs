@@ -2,11 +2,11 @@ use spyre_artifact::{Coordinates, Lane, Operand, Register};
 use spyre_numerics::{Converter, Rows};
 
 use crate::memory::MemorySlice;
-use crate::programs::Stop;
 use crate::programs::access::coordinates::Places;
 use crate::programs::access::operand::Tensor;
 use crate::programs::execute::buffer::Buffer;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 impl Machine<'_> {
     pub(in crate::programs) fn gather(

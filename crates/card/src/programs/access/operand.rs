@@ -4,10 +4,10 @@ use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
 use crate::memory::{MemorySlice, Way};
-use crate::programs::Stop;
 use crate::programs::access::axes::Axes;
 use crate::programs::access::nest::{Nest, Row};
-use crate::programs::named;
+use crate::programs::schedule::stop::Stop;
+use crate::programs::schedule::stop::named;
 use crate::programs::schedule::tiles::Tiles;
 
 mod series;

@@ -3,13 +3,13 @@ use spyre_numerics::{Converter, Rows};
 use zerocopy::IntoBytes;
 
 use crate::memory::{MemorySlice, Way};
-use crate::programs::Stop;
 use crate::programs::access::coordinates::{Places, Run};
 use crate::programs::access::operand::Tensor;
 use crate::programs::execute::buffer::{Buffer, Element};
 use crate::programs::execute::elementwise::NanWins;
 use crate::programs::execute::vector::vectorised;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// Tensor of a scatter, and the converters of elements that go to it and come from it.
 struct Crossing<'a> {

@@ -1,12 +1,12 @@
 use spyre_artifact::{Dim, Lane, Register, SeekOp};
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::dim_walk::DimWalk;
 use crate::programs::execute::reduce::fold_row;
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 impl Machine<'_> {
     pub(in crate::programs) fn seek(

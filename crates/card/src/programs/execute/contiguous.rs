@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use spyre_artifact::{Instruction, MAX_DIMS, Operand, Program, Span};
 
-use crate::programs::Stop;
 use crate::programs::access::operand::Tensor;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// Fewer elements than this are found by tiles.
 const LEAST_ELEMENTS: usize = 64 << 10;

@@ -4,13 +4,13 @@
 use spyre_artifact::{BinaryOp, CompareOp, Lane, Register, UnaryOp};
 use spyre_hal::Fault;
 
-use crate::programs::Stop;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::functions::Functions;
 use crate::programs::execute::tiered;
 use crate::programs::execute::vector::vectorised;
 use crate::programs::math::integer::{gcd, power};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// A lane that operations take.
 pub(in crate::programs) trait Arithmetic: Element {

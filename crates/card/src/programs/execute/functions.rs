@@ -2,11 +2,11 @@
 
 use spyre_artifact::{BinaryOp, UnaryOp};
 
-use crate::programs::Stop;
 use crate::programs::execute::elementwise::{both, change, unknown};
 use crate::programs::math::{
     angle, error, exponential, gate, hyperbolic, logarithm, power, scalar, wave,
 };
+use crate::programs::schedule::stop::Stop;
 
 /// A lane of floats.
 pub(in crate::programs) trait Functions: Sized {

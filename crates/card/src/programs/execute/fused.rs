@@ -3,7 +3,9 @@
 mod arithmetic;
 mod arithmetic_store;
 mod exp_sub;
+mod link_op;
 mod load_reduce;
+mod run;
 mod sum_of_squares;
 
 use std::ops::Range;
@@ -11,9 +13,7 @@ use std::ops::Range;
 use spyre_artifact::{BinaryOp, Instruction, Lane, Operand, Program, ReduceOp, Register, UnaryOp};
 use spyre_numerics::DataFormat;
 
-use crate::programs::Stop;
-use crate::programs::execute::fused::arithmetic::{LinkOp, MOST_LINKS};
-use crate::programs::schedule::machine::Machine;
+use crate::programs::execute::fused::link_op::{LinkOp, MOST_LINKS};
 use crate::programs::schedule::reuse::{ReuseAnalysis, ReuseMark, exposed, touched};
 
 /// Instructions that are run as one.
@@ -213,32 +213,6 @@ fn lost_at_ends(instructions: &[Instruction], blocks: &[Range<usize>]) -> u64 {
     let read = borders.fold(0, |read, &border| read | touched(border).0);
     let exposed = blocks.iter().fold(0, |all, block| all | exposed(&instructions[block.clone()]));
     !(read | exposed)
-}
-
-impl Machine<'_> {
-    /// Does what the instructions from a place on do together, if these tiles are worth it. How many it
-    /// were.
-    pub(in crate::programs) fn fused(&mut self, at: usize, fused: Fused) -> Result<usize, Stop> {
-        let is_done = match fused {
-            Fused::Power { target, from } => self.power_of_difference(target, from),
-            Fused::SumOfSquares { target, source } => self.sum_of_squares(target, source),
-            Fused::SquaresOfDifference { target, place, from } => {
-                self.squares_of_difference([target, place, from])
-            }
-            Fused::FoldedLoad { op, target, tile, source } => {
-                self.load_folded(at, op, [target, tile], source)?
-            }
-            Fused::Links { count } => self.link(at, count),
-            Fused::StoredLinks { count } => {
-                let is_done = self.store_links(at, count)?;
-                if !is_done && count > 1 && self.link(at, count) {
-                    return Ok(count);
-                }
-                is_done
-            }
-        };
-        Ok(if is_done { fused.count() } else { 0 })
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use spyre_artifact::Register;
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// Counters at a time: too many for the compiler to unroll the loop over them, which it would then
 /// not make vector code of.

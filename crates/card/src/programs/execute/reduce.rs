@@ -3,12 +3,12 @@ use std::convert::Infallible;
 use spyre_artifact::{Lane, ReduceOp, Register};
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::access::nest::Nest;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::elementwise::NanWins;
 use crate::programs::execute::vector::{Job, run, vectorised};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 
 /// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is

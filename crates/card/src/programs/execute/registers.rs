@@ -2,9 +2,9 @@ use std::mem;
 
 use spyre_artifact::{Lane, Program, Register, RegisterType, Span};
 
-use crate::programs::Stop;
 use crate::programs::execute::broadcast::{CHUNK, Spread};
 use crate::programs::execute::buffer::{Buffer, Element};
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::Tiles;
 
 /// The tile buffers of a launch, and spare ones for what instructions need in between.

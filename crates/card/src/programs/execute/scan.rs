@@ -1,12 +1,12 @@
 use spyre_artifact::{Dim, Lane, Register, ScanOp};
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::dim_walk::DimWalk;
 use crate::programs::execute::elementwise::NanWins;
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// An element, and what it is carried along as.
 trait Carried<C>: Element {

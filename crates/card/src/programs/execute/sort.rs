@@ -1,9 +1,9 @@
 use spyre_artifact::{Dim, Lane, OrderOp, Register};
 
-use crate::programs::Stop;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::dim_walk::DimWalk;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// An element that can be sorted: a key, smaller for what comes first, and the same for equals.
 trait Sorted: Element {

@@ -5,10 +5,10 @@
 use spyre_artifact::{BinaryOp, CompareOp, UnaryOp};
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::elementwise::{Arithmetic, compare};
 use crate::programs::execute::vector::{Job, run};
+use crate::programs::schedule::stop::Stop;
 
 /// One value in, one out, in its place.
 pub(in crate::programs) fn unary<T: Arithmetic>(

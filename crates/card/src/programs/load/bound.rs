@@ -6,17 +6,17 @@ use spyre_hal::{CheckedOperands, DeviceHandle, DeviceRange, Fault};
 use zerocopy::IntoBytes;
 
 use crate::memory::{MemorySlice, RegionAddress, Window};
-use crate::programs::Programs;
-use crate::programs::Stop;
 use crate::programs::access::operand::Tensor;
 use crate::programs::execute::contiguous::Flat;
+use crate::programs::load::allocations::Programs;
 use crate::programs::load::code::LoadedCode;
 use crate::programs::load::limits;
 use crate::programs::load::loaded::{Loaded, LoadedImage};
 use crate::programs::load::piece_table::Plan;
-use crate::programs::named;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
 use crate::programs::schedule::pattern;
+use crate::programs::schedule::stop::Stop;
+use crate::programs::schedule::stop::named;
 use crate::programs::schedule::traffic;
 use crate::work::Work;
 

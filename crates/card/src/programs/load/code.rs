@@ -3,10 +3,10 @@ use std::fmt;
 use spyre_artifact::{Code, Instruction, Lane, Program, Span};
 use spyre_numerics::{Converter, DataFormat, Specials};
 
-use crate::programs::Stop;
 use crate::programs::execute::buffer::format_of;
 use crate::programs::execute::fused::Fused;
 use crate::programs::schedule::reuse::ReuseAnalysis;
+use crate::programs::schedule::stop::Stop;
 
 /// A verified program, and what is looked up while it runs.
 pub(in crate::programs) struct LoadedCode {

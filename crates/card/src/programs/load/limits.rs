@@ -2,7 +2,7 @@
 
 use spyre_artifact::{Instruction, MAX_DIMS, Program, RegisterType, Span, Tile};
 
-use crate::programs::Stop;
+use crate::programs::schedule::stop::Stop;
 
 /// The most that elements times instructions may come to, unless a card says otherwise.
 pub(in crate::programs) const MOST_WORK: u64 = 1 << 44;

@@ -1,7 +1,6 @@
 use spyre_artifact::{Dim, Lane, Operand, Register, Span};
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::execute::broadcast::spread;
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::reduce::LANES;
@@ -10,6 +9,7 @@ use crate::programs::execute::vector::vectorised;
 use crate::programs::matmul::operands::{Right, Roles, Side};
 use crate::programs::matmul::product::{Matrix, PANEL, Product};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 
 /// Rows of the left matrix between two looks whether the block is to end.
 const ROWS: usize = 224;

@@ -4,7 +4,6 @@
 use spyre_numerics::Tier;
 
 use crate::memory::MemorySlice;
-use crate::programs::Stop;
 use crate::programs::access::operand::Piece;
 use crate::programs::access::sticks::{STICK, Stick, StickGrid, TileSticks};
 use crate::programs::execute::reduce::{GROUP, LANES, values_of};
@@ -12,6 +11,7 @@ use crate::programs::execute::vector::{Job, run, vectorised};
 use crate::programs::matmul::dot::{Counts, Factor, joined};
 use crate::programs::matmul::operands::Columns;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 
 impl Machine<'_> {

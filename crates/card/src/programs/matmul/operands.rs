@@ -6,12 +6,12 @@ use std::mem;
 use spyre_artifact::{Dim, Operand, Register, Span};
 use spyre_numerics::Tier;
 
-use crate::programs::Stop;
 use crate::programs::execute::broadcast::spread;
 use crate::programs::execute::buffer::Element;
 use crate::programs::matmul::dot::{Counts, Factor, room_for};
 use crate::programs::matmul::product::PANEL;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 
 /// Side of a product.

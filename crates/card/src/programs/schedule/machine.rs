@@ -9,7 +9,6 @@ use spyre_layout::store_fence;
 use spyre_numerics::Converter;
 
 use crate::memory::MemorySlice;
-use crate::programs::Stop;
 use crate::programs::access::operand::{Piece, Tensor};
 use crate::programs::access::prefetch::Ahead;
 use crate::programs::execute::broadcast::spread;
@@ -19,6 +18,7 @@ use crate::programs::load::bound::Bound;
 use crate::programs::load::code::LoadedCode;
 use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tile_cache::{ActiveLoopNest, TileCache};
 use crate::programs::schedule::tiles::{Tiles, dims};
 use crate::work::Work;

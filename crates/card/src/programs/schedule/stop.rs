@@ -1,4 +1,7 @@
+use spyre_artifact::HandleWords;
 use spyre_hal::{DeviceHandle, Fault};
+
+use crate::handle_words::handle_from_words;
 
 /// Reason why a program does not run, or not to its end.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,4 +49,9 @@ impl From<spyre_numerics::Error> for Stop {
     fn from(error: spyre_numerics::Error) -> Self {
         Self::refused(error.to_string())
     }
+}
+
+/// The handle that an image names; a refusal if there is none.
+pub(in crate::programs) fn named(words: HandleWords, what: &str) -> Result<DeviceHandle, Stop> {
+    handle_from_words(words).ok_or_else(|| Stop::refused(format!("its {what} has no handle")))
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use spyre_artifact::{Dim, Instruction, Tile};
 
-use crate::programs::Stop;
 use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::Tiles;
 
 /// Fewer elements than this are not worth a second thread.

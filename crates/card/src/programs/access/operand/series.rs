@@ -5,8 +5,8 @@ use spyre_numerics::Converter;
 
 use super::{Piece, STICK_BYTES, Tensor};
 use crate::memory::MemorySlice;
-use crate::programs::Stop;
 use crate::programs::access::nest::Row;
+use crate::programs::schedule::stop::Stop;
 
 /// Pieces that are alike, one beside the other in the tile and at one stride in device memory.
 #[derive(Clone, Copy, Debug)]

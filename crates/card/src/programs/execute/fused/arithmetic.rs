@@ -5,46 +5,13 @@
 //! -0: the bits are those of the operation. So there are few forms of a link, and a loop for every three.
 
 use smallvec::SmallVec;
-use spyre_artifact::{BinaryOp, Instruction, Register};
 use spyre_numerics::Tier;
 
 use crate::programs::access::nest::{Nest, Starts};
 use crate::programs::execute::buffer::Element;
+use crate::programs::execute::fused::link_op::{LinkOp, MOST_LINKS};
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
-
-/// Links of one pass.
-pub(in crate::programs) const MOST_LINKS: usize = 3;
-
-/// Operation on the number in place and another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::programs) enum LinkOp {
-    Plus,
-    Minus,
-    Times,
-}
-
-impl LinkOp {
-    /// An instruction as a link: where, and with which other register.
-    pub(in crate::programs) fn of(instruction: &Instruction) -> Option<(Register, Self, Register)> {
-        let &Instruction::Binary { op, target, left, right } = instruction else { return None };
-        let op = match op {
-            BinaryOp::Add => Self::Plus,
-            BinaryOp::Sub => Self::Minus,
-            BinaryOp::Mul => Self::Times,
-            _ => return None,
-        };
-        if left == right {
-            None
-        } else if target == left {
-            Some((target, op, right))
-        } else if target == right && op != Self::Minus {
-            Some((target, op, left))
-        } else {
-            None
-        }
-    }
-}
 
 impl Machine<'_> {
     /// Does so many links from a place on, if rows are long and the CPU has what it takes.

@@ -6,13 +6,13 @@ use spyre_artifact::{Instruction, Register};
 use spyre_numerics::Tier;
 
 use crate::memory::MemorySlice;
-use crate::programs::Stop;
 use crate::programs::access::operand::Series;
 use crate::programs::access::sticks::{STICK, Stick, StickGrid, TileSticks};
 use crate::programs::execute::buffer::Element;
-use crate::programs::execute::fused::arithmetic::{LinkOp, MOST_LINKS};
+use crate::programs::execute::fused::link_op::{LinkOp, MOST_LINKS};
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 
 impl Machine<'_> {

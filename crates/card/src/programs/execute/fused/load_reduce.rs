@@ -5,7 +5,6 @@ use spyre_artifact::{Operand, ReduceOp, Register};
 use spyre_numerics::Tier;
 
 use crate::memory::MemorySlice;
-use crate::programs::Stop;
 use crate::programs::access::nest::Nest;
 use crate::programs::access::operand::Series;
 use crate::programs::access::sticks::{STICK, StickGrid};
@@ -14,6 +13,7 @@ use crate::programs::execute::elementwise::NanWins;
 use crate::programs::execute::reduce::{GROUP, LANES, values_of};
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 
 impl Machine<'_> {
