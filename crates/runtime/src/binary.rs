@@ -2,7 +2,7 @@ use spyre_flex::LastUse;
 use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer, StreamPoint};
 
 use crate::blocking::LocationInSegment;
-use crate::{Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
+use crate::{Device, Error, HostAddress, PreProcessCompute, SpyreStream};
 
 /// A program image in device memory of its own.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Binary {
         let target = DeviceRange { handle: self.handle, offset, bytes: bytes.len() as u64 };
         let source = HostAddress::Buffer(HostBuffer::from(bytes));
         let copy = PreProcessCompute::copy_to_device(source, target);
-        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        stream.launch_step(copy)?;
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use spyre_flex::{MemoryAccess, MemoryUse};
 use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
 
 use crate::batch::with_room;
-use crate::definition::Definition;
 use crate::instance::{Corrected, Correction, Scratch, StepInstance};
+use crate::loadable_plan::LoadablePlan;
 use crate::recipe::StepRecipe;
 use crate::tiles::Tiles;
 use crate::words::{HandlePlace, Words};
@@ -23,7 +23,7 @@ use crate::{Error, ExecutionPlan, SharedLayout, SpyreStream, SpyreTensor, Tensor
 #[derive(Debug)]
 pub struct CachedLaunch {
     id: u64,
-    definition: Arc<Definition>,
+    definition: Arc<LoadablePlan>,
     step: usize,
     /// Input of the correction, except for the handles.
     input: Box<[u64]>,

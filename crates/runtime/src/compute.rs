@@ -5,21 +5,21 @@ use spyre_artifact::{
 };
 use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
 
-use crate::definition::Definition;
 use crate::instance::StepInstance;
+use crate::loadable_plan::LoadablePlan;
 use crate::loaded::Loaded;
 use crate::recipe::StepRecipe;
-use crate::{Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
+use crate::{Error, HostAddress, PreProcessCompute, SpyreStream};
 
 /// A compiled program that an Operation computes with: one step of what a compiler wrote.
 #[derive(Clone, Debug)]
 pub struct SpyreCompute {
-    definition: Arc<Definition>,
+    definition: Arc<LoadablePlan>,
     step: usize,
 }
 
 impl SpyreCompute {
-    pub(crate) fn all(definition: &Arc<Definition>) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(definition: &Arc<LoadablePlan>) -> impl Iterator<Item = Self> {
         (0..definition.recipes().len())
             .map(|step| Self { definition: Arc::clone(definition), step })
     }
@@ -73,13 +73,13 @@ impl SpyreCompute {
         let host = HostBuffer::zeroed(bytes);
         let range = DeviceRange::start_of(entry, bytes as u64);
         let copy = PreProcessCompute::copy_from_device(HostAddress::Buffer(host.clone()), range);
-        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        stream.launch_step(copy)?;
         stream.synchronize()?;
         let bytes = host.read()?;
         Ok(EntryImage::decode(&bytes)?)
     }
 
-    pub(crate) fn definition(&self) -> &Arc<Definition> {
+    pub(crate) fn definition(&self) -> &Arc<LoadablePlan> {
         &self.definition
     }
 

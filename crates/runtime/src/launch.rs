@@ -10,9 +10,10 @@ use spyre_layout::{SpyreTensorLayout, View};
 pub use composition::Composition;
 
 use crate::batch::{Batch, with_room};
-use crate::definition::{Definition, LoadedGuard};
+use crate::definition::Definition;
 use crate::fit::Fit;
 use crate::instance::{Correction, Instance, Scratch, StepInstance};
+use crate::loadable_plan::{LoadablePlan, LoadedGuard};
 use crate::tiles::Tiles;
 use crate::words::Words;
 use crate::{
@@ -56,6 +57,11 @@ impl SpyreStream {
         tensors: &[SpyreTensor],
     ) -> Result<StreamPoint, Error> {
         self.launch_with(operation, tensors, &[], Mode::Strict)
+    }
+
+    /// Queues an Operation that is one step before a compute, such as a copy.
+    pub(crate) fn launch_step(&self, step: PreProcessCompute) -> Result<StreamPoint, Error> {
+        self.launch(&Operation::preprocessing(vec![step]), &[])
     }
 
     /// Queues an Operation's blocks for every tile of tensors that are larger than what it was
@@ -171,7 +177,7 @@ fn is_of_one_plan(left: &Operation, right: &Operation) -> bool {
 
 /// Result of checking a group of Operations.
 struct Checked<'a> {
-    definition: &'a Definition,
+    definition: &'a LoadablePlan,
     fit: Fit,
     loaded: LoadedGuard,
 }

@@ -56,6 +56,7 @@ mod job_plan;
 mod launch;
 mod layout_cache;
 mod load;
+mod loadable_plan;
 mod loaded;
 mod memory_copy;
 mod nest_cache;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use spyre_artifact::{CompilerOutput, CorrectionMetadata, InitPacket, TensorMetadata};
 
 use crate::blocking::LocationInSegment;
-use crate::definition::Definition;
+use crate::loadable_plan::LoadablePlan;
 use crate::{Error, Operation, SpyreCompute, SpyreStream};
 
 /// An ordered list of Operations, with what a compiler says about them. It does nothing itself.
@@ -24,7 +24,7 @@ impl ExecutionPlan {
 
     /// The plan that a compiler wrote; refused if its parts do not belong together.
     pub fn from_compiler_output(output: CompilerOutput) -> Result<Self, Error> {
-        let definition = Arc::new(Definition::new(output)?);
+        let definition = Arc::new(LoadablePlan::new(output)?);
         let operations = SpyreCompute::all(&definition).map(Operation::corrected).collect();
         Ok(Self { operations })
     }
@@ -56,7 +56,7 @@ impl ExecutionPlan {
 
     /// Number of scalars that a launch is given.
     pub fn scalars(&self) -> usize {
-        self.definitions().map(Definition::scalars).max().unwrap_or(0)
+        self.definitions().map(|plan| plan.scalars()).max().unwrap_or(0)
     }
 
     /// Copies each binary to memory of its own on the stream's device, by way of the stream. What is
@@ -67,7 +67,7 @@ impl ExecutionPlan {
 
     /// Returns true if all of it is on a device: it was loaded, and no reset took it away.
     pub fn is_loaded(&self) -> bool {
-        self.definitions().all(Definition::is_loaded)
+        self.definitions().all(LoadablePlan::is_loaded)
     }
 
     /// Like [`load`](Self::load), with the code at these places: one for each of
@@ -89,7 +89,7 @@ impl ExecutionPlan {
     /// Bytes of each piece of code that is not on a device.
     pub(crate) fn code_bytes(&self) -> Vec<u64> {
         let missing = self.definitions().filter(|definition| !definition.is_loaded());
-        missing.flat_map(Definition::code_bytes).collect()
+        missing.flat_map(|plan| plan.code_bytes()).collect()
     }
 
     fn computes(&self) -> impl Iterator<Item = &SpyreCompute> {
@@ -97,7 +97,7 @@ impl ExecutionPlan {
     }
 
     /// Each once, if they stand together.
-    fn definitions(&self) -> impl Iterator<Item = &Definition> {
+    fn definitions(&self) -> impl Iterator<Item = &LoadablePlan> {
         let mut last = None;
         self.computes().map(|compute| &**compute.definition()).filter(move |definition| {
             let place = Some(std::ptr::from_ref(*definition));

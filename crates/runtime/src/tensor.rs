@@ -7,7 +7,7 @@ use spyre_numerics::DType;
 use crate::blocking::{segment_id, vf_offset};
 use crate::cpu_tensor::element_bytes;
 use crate::storage::Storage;
-use crate::{CPUTensor, Device, Error, HostAddress, Operation, PreProcessCompute, SpyreStream};
+use crate::{CPUTensor, Device, Error, HostAddress, PreProcessCompute, SpyreStream};
 
 /// A tensor in device memory: a view of a storage that lies in sticks.
 ///
@@ -94,7 +94,7 @@ impl SpyreTensor {
             return Ok(());
         }
         let copy = self.copy_to_device(host)?;
-        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        stream.launch_step(copy)?;
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl SpyreTensor {
             return Ok(());
         }
         let copy = self.copy_from_device(host)?;
-        stream.launch(&Operation::preprocessing(vec![copy]), &[])?;
+        stream.launch_step(copy)?;
         Ok(())
     }
 
