@@ -10,6 +10,7 @@ or what takes the CPU seconds, is left out and listed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import select
@@ -175,10 +176,12 @@ class Worker:
         if self.child is None:
             pipe = subprocess.PIPE
             self.child = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-        self.child.stdin.write(f"{number}\n")
-        self.child.stdin.flush()
-        is_answered = select.select([self.child.stdout], [], [], MOST_ALL)[0]
-        answer = self.child.stdout.readline() if is_answered else ""
+        is_answered, answer = True, ""
+        with contextlib.suppress(BrokenPipeError):
+            self.child.stdin.write(f"{number}\n")
+            self.child.stdin.flush()
+            is_answered = select.select([self.child.stdout], [], [], MOST_ALL)[0]
+            answer = self.child.stdout.readline() if is_answered else ""
         if not answer:
             self.child.kill()
             self.child.wait()

@@ -115,7 +115,7 @@ pub enum TensorRef {
 /// A part of a tensor, as a kernel sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandView {
-    /// TensorRef of its tensor.
+    /// The tensor that it is a part of.
     pub place: TensorRef,
     /// Elements along each dim of the operand.
     pub size: SmallVec<[usize; 6]>,

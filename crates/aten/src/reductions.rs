@@ -25,12 +25,12 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("amin.out", |call| Dims::of(call, 1, 2)?.reduce(call, &SMALLEST, Kind::Same)),
     ("max", |call| Dims::all(call).reduce(call, &LARGEST, Kind::Same)),
     ("min", |call| Dims::all(call).reduce(call, &SMALLEST, Kind::Same)),
-    ("any.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ANY, Kind::Truth)),
-    ("any.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ANY, Kind::Truth)),
-    ("any.all_out", |call| Dims::all(call).reduce(call, &ANY, Kind::Truth)),
-    ("all.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ALL, Kind::Truth)),
-    ("all.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ALL, Kind::Truth)),
-    ("all.all_out", |call| Dims::all(call).reduce(call, &ALL, Kind::Truth)),
+    ("any.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ANY, Kind::Bool)),
+    ("any.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ANY, Kind::Bool)),
+    ("any.all_out", |call| Dims::all(call).reduce(call, &ANY, Kind::Bool)),
+    ("all.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ALL, Kind::Bool)),
+    ("all.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ALL, Kind::Bool)),
+    ("all.all_out", |call| Dims::all(call).reduce(call, &ALL, Kind::Bool)),
     ("var.correction", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE)),
     ("var.correction_out", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE)),
     ("std.correction", |call| Dims::of(call, 1, 3)?.spread(call, &DEVIATION)),
@@ -38,10 +38,8 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("var_mean.correction", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE_AND_MEAN)),
     ("std_mean.correction", |call| Dims::of(call, 1, 3)?.spread(call, &DEVIATION_AND_MEAN)),
     ("linalg_vector_norm.out", norm),
-    ("argmax.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_LARGEST, Kind::TensorRef)),
-    ("argmin.out", |call| {
-        Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_SMALLEST, Kind::TensorRef)
-    }),
+    ("argmax.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_LARGEST, Kind::Index)),
+    ("argmin.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_SMALLEST, Kind::Index)),
     ("max.dim_max", |call| Dims::of(call, 1, 2)?.reduce_with_place(call, &LARGEST_AND_PLACE)),
     ("min.dim_min", |call| Dims::of(call, 1, 2)?.reduce_with_place(call, &SMALLEST_AND_PLACE)),
 ];
@@ -117,16 +115,16 @@ static NORM: Template = Template {
 /// Dtypes that a reduction computes in and gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The dtype of its result; whole numbers and truth values as 64 bits.
+    /// The dtype of its result; integers and booleans as 64 bits.
     Accumulated,
     /// The dtype of its result, a float.
     Float,
     /// The dtype of its source.
     Same,
-    /// Truth values.
-    Truth,
-    /// Coordinates.
-    TensorRef,
+    /// Booleans.
+    Bool,
+    /// Indices, as int64.
+    Index,
 }
 
 /// Dims of the first argument that are reduced.
@@ -236,13 +234,13 @@ impl Dims {
                 (dtype, dtype)
             }
             // There is no largest of nothing, and the host says so.
-            Kind::Same | Kind::TensorRef if self.count(&x) == 0 => return Err(Decline::Shapes),
+            Kind::Same | Kind::Index if self.count(&x) == 0 => return Err(Decline::Shapes),
             Kind::Same => (numbers(x.dtype), x.dtype),
             // PyTorch has these as bytes where the source is.
-            Kind::Truth => {
+            Kind::Bool => {
                 (DType::Bool, if x.dtype == DType::UInt8 { x.dtype } else { DType::Bool })
             }
-            Kind::TensorRef => (numbers(x.dtype), DType::Int64),
+            Kind::Index => (numbers(x.dtype), DType::Int64),
         };
         let mut scalars = SmallVec::new();
         if !template.scalars.is_empty() {

@@ -84,7 +84,7 @@ impl Memory {
         drop(released);
     }
 
-    /// RegionAddress at which a range starts; the region need not be held, nor reach so far.
+    /// Address at which a range starts; the region need not be held, nor reach so far.
     pub(crate) fn place(&self, range: &DeviceRange) -> Result<RegionAddress, Fault> {
         self.find_place(range).ok_or(Fault::IllegalAccess { range: *range })
     }

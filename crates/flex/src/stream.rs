@@ -27,7 +27,7 @@ pub struct FlexStream {
     lane: Arc<Lane>,
 }
 
-/// A moment in a stream's life, to tell whether the stream has failed since.
+/// Count of a stream's failures at a moment, to tell whether it has failed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureEpoch(u64);
 

@@ -33,7 +33,7 @@ impl std::ops::Deref for LoadablePlan {
 pub(crate) struct LoadedGuard(Guard<Option<Arc<Loaded>>>);
 
 impl LoadedGuard {
-    /// A count of it, to keep.
+    /// Turns it into a reference count, to keep.
     pub(crate) fn shared(self) -> Arc<Loaded> {
         let loaded = Guard::into_inner(self.0);
         loaded.expect("it was looked at when it was made")
@@ -58,7 +58,7 @@ impl LoadablePlan {
         self.loaded.load_full()
     }
 
-    /// Has what a stream is given from now on wait until what is loaded is there. If it will not be,
+    /// Makes later work of a stream wait until the images are copied. If it will not be,
     /// because a copy of it failed, it is loaded anew.
     #[inline]
     pub(crate) fn ready_on(

@@ -34,15 +34,15 @@ struct Held {
     storage: Storage,
 }
 
-/// OperandWords of a tensor's handle among the words.
+/// Index of the word at which a tensor's handle goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandlePlace {
     pub(crate) word: usize,
     pub(crate) tensor: usize,
 }
 
-/// OperandWords of an operand's elements.
-struct OperandWords<'a> {
+/// An operand's words and its view.
+struct BoundOperand<'a> {
     words: &'a [u64; OPERAND_WORDS],
     view: &'a View,
 }
@@ -229,15 +229,15 @@ impl Words {
         &'a self,
         binding: Binding,
         tensors: &'a [SpyreTensor],
-    ) -> Option<OperandWords<'a>> {
+    ) -> Option<BoundOperand<'a>> {
         match binding {
             Binding::Tensor(at) => {
                 let tensor = tensors.get(at as usize)?;
-                Some(OperandWords { words: tensor.storage().words(), view: tensor.view() })
+                Some(BoundOperand { words: tensor.storage().words(), view: tensor.view() })
             }
             Binding::Intermediate(at) => {
                 let held = self.intermediates.get(at as usize)?.as_ref()?;
-                Some(OperandWords { words: held.storage.words(), view: &held.view })
+                Some(BoundOperand { words: held.storage.words(), view: &held.view })
             }
         }
     }

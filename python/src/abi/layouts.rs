@@ -78,10 +78,14 @@ entry! {
         let layout = unsafe { shared(layout) };
         let needed = layout.layout().device_bytes() as u64;
         let held = memory.range().bytes;
-        if needed <= held { Ok(()) } else { Err(Failure::runtime(format!(
+        if needed <= held {
+            Ok(())
+        } else {
+            Err(Failure::runtime(format!(
                 "the layout {} needs {needed} bytes, and the tensor's memory holds {held}",
                 layout.layout()
-            ))) }
+            )))
+        }
     }
 
     /// Moves all of a storage, as a tensor shows it, into memory with another layout. Its address

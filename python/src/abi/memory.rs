@@ -114,9 +114,11 @@ entry! {
 
     fn spyre_stats(device: i32, stats: *mut Counts) {
         let counts = if cards::is_started() {
-                let card = cards::card(device)?;
-                card.statistics.counts(&card.device)
-            } else { Counts::default() };
+            let card = cards::card(device)?;
+            card.statistics.counts(&card.device)
+        } else {
+            Counts::default()
+        };
         // SAFETY: the shim gives the address of a `SpyreStats`.
         unsafe { *stats = counts };
         Ok(())

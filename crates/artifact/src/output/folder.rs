@@ -112,8 +112,7 @@ fn is_same_file(named: &fs::Metadata, opened: &fs::Metadata) -> bool {
 
 fn file_names(folder: &Path) -> Result<BTreeSet<OsString>, Error> {
     let io = |error: std::io::Error| refuse(folder, error.to_string());
-    if fs::symlink_metadata(folder).map_err(io)?.is_dir() {
-    } else {
+    if !fs::symlink_metadata(folder).map_err(io)?.is_dir() {
         return Err(refuse(folder, "is no folder; links are refused"));
     }
     fs::read_dir(folder).map_err(io)?.map(|entry| Ok(entry.map_err(io)?.file_name())).collect()

@@ -47,7 +47,7 @@ struct Lines {
 /// Start of the columns of one product: its turn, and its shift by lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tap {
-    /// TensorRef of a window along its first dim.
+    /// Index of a place of the window, along its first dim.
     pub(super) tap: usize,
     turn: usize,
     shift: usize,

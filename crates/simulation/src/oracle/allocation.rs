@@ -21,7 +21,7 @@ pub(crate) struct Allocation {
     pub(super) poison: Poison,
 }
 
-/// RegionAddress of memory, in either mode.
+/// Start of memory: a region and an offset, in either mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RegionAddress {
     pub(crate) region: u16,

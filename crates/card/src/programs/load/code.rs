@@ -22,7 +22,7 @@ pub(in crate::programs) struct LoadedCode {
 /// Data that is derived from an instruction.
 #[derive(Clone, Copy, Default)]
 struct Step {
-    /// RegionAddress of its `End`, for a `Begin`.
+    /// Index of its `End`, for a `Begin`.
     end: usize,
     /// True for a `Begin` at which no register holds a value: helpers can start with none.
     may_fork: bool,
@@ -95,7 +95,7 @@ impl LoadedCode {
         &self.reuse
     }
 
-    /// RegionAddress of the end of the loop that begins here.
+    /// Index of the end of the loop that begins here.
     pub(in crate::programs) fn end_of(&self, begin: usize) -> usize {
         self.steps[begin].end
     }

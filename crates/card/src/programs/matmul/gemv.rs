@@ -5,7 +5,7 @@ use spyre_numerics::Tier;
 
 use crate::memory::MemorySlice;
 use crate::programs::access::operand::Piece;
-use crate::programs::access::sticks::{STICK, Stick, StickGrid, TileSticks};
+use crate::programs::access::sticks::{PlacedSticks, STICK, Stick, TileSticks};
 use crate::programs::execute::reduce::{GROUP, LANES, values_of};
 use crate::programs::execute::vector::{Job, run, vectorised};
 use crate::programs::matmul::dot::{Counts, Factor, joined};
@@ -100,7 +100,7 @@ impl Machine<'_> {
 /// Adds what sticks of the right matrix give, of which a tile's row is a column.
 struct AddSticks<'a> {
     part: MemorySlice<'a>,
-    place: StickGrid,
+    place: PlacedSticks,
     tile: TileSticks,
     a: &'a [Stick],
     lanes: &'a mut [[f32; LANES]],

@@ -247,7 +247,7 @@ mod x86 {
     macro_rules! in_groups {
         ($shape:expr, $most:expr, $rows:ident, $a:expr, $b:expr, $sums:expr, [$($count:literal)*]) => {{
             let shape = $shape;
-        let groups = shape.rows.div_ceil($most);
+            let groups = shape.rows.div_ceil($most);
             let mut row = 0;
             for group in 0..groups {
                 let count = (shape.rows - row).div_ceil(groups - group);

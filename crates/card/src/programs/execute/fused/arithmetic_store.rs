@@ -7,7 +7,7 @@ use spyre_numerics::Tier;
 
 use crate::memory::MemorySlice;
 use crate::programs::access::operand::Series;
-use crate::programs::access::sticks::{STICK, Stick, StickGrid, TileSticks};
+use crate::programs::access::sticks::{PlacedSticks, STICK, Stick, TileSticks};
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::fused::link_op::{LinkOp, MOST_LINKS};
 use crate::programs::execute::vector::{Job, run};
@@ -126,7 +126,7 @@ type Terms<'a> = SmallVec<[Term<'a>; MOST_LINKS]>;
 #[derive(Clone, Copy, Debug)]
 struct Making<'a> {
     part: MemorySlice<'a>,
-    place: StickGrid,
+    place: PlacedSticks,
     values: Plane<'a>,
 }
 

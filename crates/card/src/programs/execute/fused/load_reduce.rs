@@ -7,7 +7,7 @@ use spyre_numerics::Tier;
 use crate::memory::MemorySlice;
 use crate::programs::access::nest::Nest;
 use crate::programs::access::operand::Series;
-use crate::programs::access::sticks::{STICK, StickGrid};
+use crate::programs::access::sticks::{PlacedSticks, STICK};
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::elementwise::NanWins;
 use crate::programs::execute::reduce::{GROUP, LANES, values_of};
@@ -105,7 +105,7 @@ impl Machine<'_> {
 
 struct LoadFolding<'a, F> {
     part: MemorySlice<'a>,
-    place: StickGrid,
+    place: PlacedSticks,
     values: &'a mut [f32],
     /// Sticks from one row of values to the next.
     pitch: usize,

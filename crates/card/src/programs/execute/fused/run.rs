@@ -3,8 +3,8 @@ use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 
 impl Machine<'_> {
-    /// Does what the instructions from a place on do together, if these tiles are worth it. How many it
-    /// were.
+    /// Does what the instructions from a place on do together, if these tiles are worth it. Returns
+    /// their number, or 0 if it did nothing.
     pub(in crate::programs) fn fused(&mut self, at: usize, fused: Fused) -> Result<usize, Stop> {
         let is_done = match fused {
             Fused::Power { target, from } => self.power_of_difference(target, from),
