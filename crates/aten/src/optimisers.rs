@@ -66,10 +66,10 @@ fn adam(call: &Call<'_>, is_decoupled: bool) -> Result<Recipe, Decline> {
 /// grad_scale, found_inf)`.
 fn sgd(call: &Call<'_>) -> Result<Recipe, Decline> {
     let momentum = number(call, 4)?;
-    let truth = |at| call.boolean(at).unwrap_or(false);
+    let flag = |at| call.boolean(at).unwrap_or(false);
     let mut flags = common_flags(call, 5, 8, [10, 11], number(call, 3)? != 0.0);
-    flags |= Flag::Momentum.if_(momentum != 0.0) | Flag::Nesterov.if_(truth(7));
-    flags |= Flag::First.if_(truth(9));
+    flags |= Flag::Momentum.if_(momentum != 0.0) | Flag::Nesterov.if_(flag(7));
+    flags |= Flag::First.if_(flag(9));
     let numbers = [5, 3, 4, 6].map(|at| number(call, at).unwrap_or(0.0));
     let lists: &[usize] = if momentum == 0.0 { &[0, 1] } else { &[0, 1, 2] };
     let step = Step {

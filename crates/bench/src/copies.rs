@@ -95,10 +95,10 @@ impl Copy {
     }
 
     fn transposed(format: DataFormat) -> Self {
-        let turned = View::new(&[SIDE, SIDE], &[1, SIDE], 0).expect("a view");
+        let transposed = View::new(&[SIDE, SIDE], &[1, SIDE], 0).expect("a view");
         let view = whole();
         let layout = tiled(format);
-        let ends = (Endpoint::host(&turned, format), Endpoint::device(&view, &layout));
+        let ends = (Endpoint::host(&transposed, format), Endpoint::device(&view, &layout));
         Self::between(format!("transposed source {}", format.name()), 0.4, ends)
     }
 

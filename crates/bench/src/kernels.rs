@@ -137,8 +137,9 @@ impl Kernel {
             let dims: Vec<usize> = operand.span.dims().map(|dim| usize::from(dim.0)).collect();
             let size: Vec<usize> = dims.iter().map(|&dim| extents[dim]).collect();
             // The right matrix of a product has its terms first.
-            let is_turned = extents.len() == 3 && at == 1;
-            let order: Vec<usize> = if is_turned { vec![1, 0] } else { (0..dims.len()).collect() };
+            let is_transposed = extents.len() == 3 && at == 1;
+            let order: Vec<usize> =
+                if is_transposed { vec![1, 0] } else { (0..dims.len()).collect() };
             let host: Vec<usize> = order.iter().map(|&at| size[at]).collect();
             let layout = SpyreTensorLayout::contiguous(&host, format).expect("a layout");
             let bytes = layout.device_bytes() as u64;

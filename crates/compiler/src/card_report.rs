@@ -109,8 +109,8 @@ impl Kernel {
     pub fn card_report(&self, extents: &[(&str, u64)]) -> Vec<CardNote> {
         let mut notes = limits::of_operands(self);
         notes.extend(operations::of(self));
-        let turns = self.layouts(Profile::Card, &[]).restickify;
-        notes.extend(turns.iter().map(|turn| self.note_of(*turn)));
+        let needed = self.layouts(Profile::Card, &[]).restickify;
+        notes.extend(needed.iter().map(|restickify| self.note_of(*restickify)));
         notes.extend(limits::of_extents(self, extents));
         let mut seen = Vec::new();
         notes.retain(|note| {

@@ -1,9 +1,9 @@
-//! Dims along which the sticks of tensors and values run, and places where they must be turned.
+//! Dims along which the sticks of tensors and values run, and places where they must be restickified.
 //!
 //! The card computes on whole sticks, so what meets in an operation must have its sticks along one dim;
 //! what has no such dim must have one element in each stick. A matrix product wants the sticks of its
 //! left side along what is summed over, and those of its right side and of its result along the
-//! right side's own dim. What lies otherwise is turned by a `restickify` before.
+//! right side's own dim. What lies otherwise is copied by a `restickify` before.
 
 mod pass;
 mod wanted;
@@ -22,7 +22,7 @@ pub enum Stick {
     Sparse,
 }
 
-/// The layouts of a kernel's tensors, and the turns that the card needs.
+/// The layouts of a kernel's tensors, and the restickifies that the card needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layouts {
     /// Layout of each tensor.
@@ -33,10 +33,10 @@ pub struct Layouts {
     pub used_as_they_lie: Vec<OperandId>,
 }
 
-/// A tensor or a value that is turned.
+/// A tensor or a value that is restickified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restickify {
-    /// Tensor or value that is turned.
+    /// Tensor or value that is restickified.
     pub what: Restickified,
     /// Its layout.
     pub from: Stick,
@@ -44,7 +44,7 @@ pub struct Restickify {
     pub to: Stick,
 }
 
-/// Subject of a turn.
+/// Subject of a restickify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Restickified {
@@ -148,10 +148,10 @@ impl fmt::Display for Shown<'_> {
         if !self.layouts.restickify.is_empty() {
             writeln!(f, "restickify")?;
         }
-        for turn in &self.layouts.restickify {
-            let from = turn.from.name(kernel);
-            let to = turn.to.name(kernel);
-            writeln!(f, "  {}  from {from} to {to}", turn.what.name(kernel))?;
+        for restickify in &self.layouts.restickify {
+            let from = restickify.from.name(kernel);
+            let to = restickify.to.name(kernel);
+            writeln!(f, "  {}  from {from} to {to}", restickify.what.name(kernel))?;
         }
         Ok(())
     }

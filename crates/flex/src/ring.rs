@@ -205,7 +205,7 @@ impl<T> Ring<T> {
         });
         cursor.place += 1;
         segment.taken.0.store(cursor.place, Ordering::Relaxed);
-        if cursor.place - cursor.reported >= segment.tell_after() {
+        if cursor.place - cursor.reported >= segment.report_after() {
             self.tell(cursor);
         }
         Some(value)
@@ -295,7 +295,7 @@ impl<T> Segment<T> {
         }
     }
 
-    fn tell_after(&self) -> u64 {
+    fn report_after(&self) -> u64 {
         (self.slots.len() as u64 / 4).clamp(1, 32)
     }
 

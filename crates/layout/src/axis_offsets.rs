@@ -155,11 +155,12 @@ mod tests {
     #[test]
     fn sums_are_where_elements_lie() -> Result<(), Error> {
         let plain = SpyreTensorLayout::contiguous(&[5, 200], IeeeFp16)?;
-        let turned = SpyreTensorLayout::with_dim_order(&[7, 100], &[100, 1], IeeeFp16, &[1, 0])?;
+        let transposed =
+            SpyreTensorLayout::with_dim_order(&[7, 100], &[100, 1], IeeeFp16, &[1, 0])?;
         let pairs = SpyreTensorLayout::explicit(&[4, 3, 32], &[32, 128, 1], IeeeFp32)?;
         let pairs = pairs.with_element_arrangement(ElementArrangement::Dl16ToFp32);
         let mut found = 0;
-        for layout in [&plain, &turned, &pairs] {
+        for layout in [&plain, &transposed, &pairs] {
             for offset in [0, 1, 3, 64, 100, 128, 199, 200, 261] {
                 for strides in [(200, 1), (1, 200), (100, 1), (128, 1), (400, 2), (0, 3), (1, 1)] {
                     for lengths in [(2, 200), (5, 200), (3, 64), (1, 7), (4, 1)] {

@@ -184,7 +184,7 @@ impl Strides {
         let [lane, near, far] = dma_box.plan().inner(dma_box.loops());
         let mut outer: SmallVec<[ByteLoop; 3]> =
             dma_box.plan().outer(dma_box.loops()).map(bytes).collect();
-        // Tiles are turned as the source has them, which is then read in order; what is written
+        // Tiles are transposed as the source has them, which is then read in order; what is written
         // goes past the cache a stick at a time and needs no order.
         match dma_box.plan().kind {
             Kind::Transpose => outer.sort_by_key(|l| std::cmp::Reverse(l.source)),

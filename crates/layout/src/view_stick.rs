@@ -26,8 +26,8 @@ impl SpyreTensorLayout {
     /// use spyre_numerics::DataFormat::IeeeFp16;
     ///
     /// let rows = SpyreTensorLayout::contiguous(&[128, 256], IeeeFp16)?;
-    /// let turned = View::new(&[256, 128], &[1, 256], 0)?;
-    /// assert_eq!(rows.view_stick(&turned), Some(ViewStick::Along(0)));
+    /// let transposed = View::new(&[256, 128], &[1, 256], 0)?;
+    /// assert_eq!(rows.view_stick(&transposed), Some(ViewStick::Along(0)));
     /// let column = View::new(&[128], &[256], 0)?;
     /// assert_eq!(rows.view_stick(&column), Some(ViewStick::Sparse));
     ///

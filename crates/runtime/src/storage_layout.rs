@@ -202,18 +202,22 @@ mod tests {
         assert!(odd.seen_as(DType::Int64).is_none());
         let card = StorageLayout::of_shape(Profile::Card, &[4, 64], &[64, 1], DType::Float16)?;
         assert!(card.seen_as(DType::Int16).is_none(), "the card has other bits");
-        let turned = StorageLayout::of_shape(Profile::Open, &[64, 64], &[1, 64], DType::Float32)?;
-        assert!(turned.seen_as(DType::UInt8).is_none(), "four neighbours lie in different sticks");
+        let by_columns =
+            StorageLayout::of_shape(Profile::Open, &[64, 64], &[1, 64], DType::Float32)?;
+        assert!(
+            by_columns.seen_as(DType::UInt8).is_none(),
+            "four neighbours lie in different sticks"
+        );
         Ok(())
     }
 
     #[test]
     fn the_parts_of_numbers_are_seen_whatever_sticks_run_along() -> Result<(), Error> {
         let format = DType::Complex64.host_format();
-        let turned = SpyreTensorLayout::with_stick_dims(&[3, 65], &[65, 1], format, &[0])?;
+        let by_columns = SpyreTensorLayout::with_stick_dims(&[3, 65], &[65, 1], format, &[0])?;
         let sparse = SpyreTensorLayout::with_stick_dims(&[70, 2], &[2, 1], format, &[])?;
         let single = SpyreTensorLayout::contiguous(&[3, 1], format)?;
-        for layout in [turned, sparse, single] {
+        for layout in [by_columns, sparse, single] {
             let own = StorageLayout::new(layout, DType::Complex64);
             let elements = own.layout.storage_elements().unwrap_or_default();
             for part in 0..2 * elements {

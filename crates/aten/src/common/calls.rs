@@ -11,9 +11,9 @@ pub(super) struct Group(&'static str);
 /// Groups of calls, and what `x` is in them.
 pub(super) const DTYPES: &[(&Group, &[DType])] = &[
     (&FLOATS, &[Float32, Float16, BFloat16]),
-    (&WHOLES, &[Int64]),
+    (&INTEGERS, &[Int64]),
     (&NUMBERS, &[Float32, Float16, BFloat16, Int64]),
-    (&TRUTHS, &[Bool]),
+    (&BOOLEANS, &[Bool]),
     (&PLACES, &[Float32, Float16, BFloat16, Int64, Bool]),
     (&SINGLES, &[Float32]),
 ];
@@ -103,7 +103,7 @@ const FLOATS: Group = Group(
     ",
 );
 
-const WHOLES: Group = Group(
+const INTEGERS: Group = Group(
     "
     arange.start_out | 0 64 1 =x:64
     floor_divide remainder.Tensor_out | x:* 2 =x:*
@@ -111,7 +111,7 @@ const WHOLES: Group = Group(
     ",
 );
 
-const TRUTHS: Group = Group(
+const BOOLEANS: Group = Group(
     "
     logical_and.out logical_or.out | x:* x:* =x:*
     bitwise_and.Tensor_out bitwise_or.Tensor_out | x:* x:* =x:*

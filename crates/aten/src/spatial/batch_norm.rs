@@ -183,9 +183,9 @@ impl Image {
     fn of(kernel: &Generated) -> Self {
         let mut text = Text::default();
         let places = kernel.numbers[0] as usize;
-        let is_turned = kernel.numbers[1] == 1;
+        let is_channels_last = kernel.numbers[1] == 1;
         let n = text.dims("n", 1);
-        let (p, c) = if is_turned {
+        let (p, c) = if is_channels_last {
             (text.dims("p", places), text.dims("c", 1))
         } else {
             let c = text.dims("c", 1);

@@ -53,8 +53,8 @@ fn tensor_of(result: &ResultShape) -> Tensor<'_> {
 
 fn numbers(channels: &Channels, x: &Tensor<'_>, given: u32) -> SmallVec<[u32; 8]> {
     let places = (channels.size.len() - channels.first_place()) as u32;
-    let is_turned = x.size.len() > 2 && x.stride[1] < x.stride[x.size.len() - 1];
-    smallvec![places, u32::from(is_turned), given]
+    let is_channels_last = x.size.len() > 2 && x.stride[1] < x.stride[x.size.len() - 1];
+    smallvec![places, u32::from(is_channels_last), given]
 }
 
 /// `native_group_norm(x, weight, bias, batch, channels, places, groups, epsilon)`.
@@ -109,10 +109,10 @@ impl Groups {
     fn of(kernel: &Generated) -> Self {
         let mut text = Text::default();
         let places = kernel.numbers[0] as usize;
-        let is_turned = kernel.numbers[1] == 1;
+        let is_channels_last = kernel.numbers[1] == 1;
         let n = text.dims("n", 1);
         let g = text.dims("g", 1);
-        let (c, p) = if is_turned {
+        let (c, p) = if is_channels_last {
             let p = text.dims("p", places);
             (text.dims("c", 1), p)
         } else {

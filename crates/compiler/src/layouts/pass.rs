@@ -14,7 +14,7 @@ pub(super) struct Pass<'a> {
     profile: Profile,
     given: HashMap<OperandId, Stick>,
     sticks: Vec<Option<Stick>>,
-    turns: Vec<Restickify>,
+    restickified: Vec<Restickify>,
     used_as_they_lie: Vec<OperandId>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Pass<'a> {
             profile,
             given,
             sticks: Vec::new(),
-            turns: Vec::new(),
+            restickified: Vec::new(),
             used_as_they_lie: Vec::new(),
         }
     }
@@ -44,7 +44,7 @@ impl<'a> Pass<'a> {
             known.copied().unwrap_or_else(|| self.kernel.default_stick(operand))
         };
         let operands = operands.map(stick).collect();
-        let Self { turns: restickify, used_as_they_lie, .. } = self;
+        let Self { restickified: restickify, used_as_they_lie, .. } = self;
         Layouts { operands, restickify, used_as_they_lie }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         if let Some(product) = MatrixProduct::find(self.kernel, expression) {
             let wanted = Wanted::new(product, |side| self.stick(side));
             for (side, to) in wanted.sides {
-                self.turn(side, to);
+                self.restickify(side, to);
             }
             return Some(wanted.result);
         }
@@ -111,7 +111,7 @@ impl<'a> Pass<'a> {
     /// The card leaves one element of each stick that it reduces; the software card has no such need.
     fn reduced(&mut self, source: ValueId, over: DimSet, span: DimSet) -> Option<Stick> {
         let stick = self.stick(source)?;
-        self.turn(source, stick);
+        self.restickify(source, stick);
         match stick {
             Stick::Along(dim) if over.contains(dim) && self.profile == Profile::Open => {
                 span.iter().last().map(Stick::Along)
@@ -121,17 +121,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Gives the values that meet in an operation one layout: the one that needs the fewest turns, the
+    /// Gives the values that meet in an operation one layout: the one that needs the fewest restickifies, the
     /// first of several.
     fn met(&mut self, sources: &[ValueId]) -> Option<Stick> {
         let all = || sources.iter().filter_map(|&source| Some((source, self.stick(source)?)));
-        let turns =
+        let restickifies =
             |to: Stick| all().filter(|&(source, from)| self.wanted(source, to) != from).count();
         let along = all().map(|(_, stick)| stick).filter(|&stick| stick != Stick::Sparse);
-        let best = along.map(|stick| (turns(stick), stick)).min_by_key(|(turns, _)| *turns);
+        let best = along.map(|stick| (restickifies(stick), stick)).min_by_key(|(count, _)| *count);
         let Some((_, to)) = best else { return all().next().map(|(_, stick)| stick) };
         for &source in sources {
-            self.turn(source, self.wanted(source, to));
+            self.restickify(source, self.wanted(source, to));
         }
         Some(to)
     }
@@ -145,7 +145,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Has a value turned, if the card needs it and it was not turned before.
-    fn turn(&mut self, value: ValueId, to: Stick) {
+    fn restickify(&mut self, value: ValueId, to: Stick) {
         let Some(from) = self.stick(value) else { return };
         let what = self.origin(value).map_or(Restickified::Value(value), Restickified::Operand);
         match what {
@@ -177,9 +177,9 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn note(&mut self, turn: Restickify) {
-        if self.profile == Profile::Card && !self.turns.contains(&turn) {
-            self.turns.push(turn);
+    fn note(&mut self, restickify: Restickify) {
+        if self.profile == Profile::Card && !self.restickified.contains(&restickify) {
+            self.restickified.push(restickify);
         }
     }
 
@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
             let known = self.given.get(&store.operand).or_else(|| stored.get(&store.operand));
             let known = known.copied().or_else(|| Some(from).filter(is_there));
             let to = known.unwrap_or_else(|| self.kernel.default_stick(store.operand));
-            self.turn(store.value, from);
+            self.restickify(store.value, from);
             if to != from {
                 self.note(Restickify { what: Restickified::Stored(store.operand), from, to });
             }

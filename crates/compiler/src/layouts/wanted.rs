@@ -12,14 +12,15 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The order of the sides that needs fewer turns; the one that is written, if both need as many.
+    /// The order of the sides that needs fewer restickifies; the one that is written, if both need as many.
     pub(super) fn new(product: MatrixProduct, stick: impl Fn(ValueId) -> Option<Stick>) -> Self {
-        let turns = |wanted: &Self| {
-            let is_turned = |&&(side, to): &&(ValueId, Stick)| stick(side).is_some_and(|s| s != to);
-            wanted.sides.iter().filter(is_turned).count()
+        let restickifies = |wanted: &Self| {
+            let is_restickified =
+                |&&(side, to): &&(ValueId, Stick)| stick(side).is_some_and(|s| s != to);
+            wanted.sides.iter().filter(is_restickified).count()
         };
         let [written, swapped] = [[0, 1], [1, 0]].map(|order| Self::of(product, order, &stick));
-        if turns(&swapped) < turns(&written) { swapped } else { written }
+        if restickifies(&swapped) < restickifies(&written) { swapped } else { written }
     }
 
     fn of(

@@ -82,21 +82,21 @@ pub(super) enum Goal<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     /// Loops over the first of their dims, with loops over others inside.
-    Loops { first: DimSet, inner: DimSet, purpose: Purpose, turns: Turns },
+    Loops { first: DimSet, inner: DimSet, purpose: Purpose, order: TileOrder },
     /// Loops along dims that values are scanned along.
     Scanned { reduced: DimSet, pending: Vec<ValueId> },
 }
 
 /// Order in which the tiles of some loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turns {
+pub(super) enum TileOrder {
     /// One after the other.
     One,
     /// Any, but along these dims exactly as the dims are.
     Any { but: DimSet },
 }
 
-impl Turns {
+impl TileOrder {
     fn is_parallel(self, dim: DimId) -> bool {
         matches!(self, Self::Any { but } if !but.contains(dim))
     }
@@ -186,10 +186,10 @@ impl<'a> Nest<'a> {
             Opening::Scanned { reduced, pending } => {
                 self.open_scanned(code, rest, reduced, &pending, goals)
             }
-            Opening::Loops { first, inner, purpose, turns } => {
+            Opening::Loops { first, inner, purpose, order } => {
                 self.make_before(code, goals)?;
                 let mut body = |nest: &mut Self, code: &mut _| nest.reach(code, goals);
-                self.within(code, first, inner, purpose, turns, &mut body)
+                self.within(code, first, inner, purpose, order, &mut body)
             }
         }
     }
@@ -257,9 +257,12 @@ impl<'a> Nest<'a> {
         let is_gathered = |goal: &Goal<'_>| {
             matches!(goal, Goal::Reduce { .. } | Goal::Seek { .. } | Goal::Multiply { .. })
         };
-        let turns =
-            if goals.iter().any(is_gathered) { Turns::One } else { Turns::Any { but: meeting } };
-        Ok(Opening::Loops { first, inner, purpose, turns })
+        let order = if goals.iter().any(is_gathered) {
+            TileOrder::One
+        } else {
+            TileOrder::Any { but: meeting }
+        };
+        Ok(Opening::Loops { first, inner, purpose, order })
     }
 
     /// Returns true if loops for a value that is not there yet would be between those over `rest`,
@@ -331,17 +334,17 @@ impl<'a> Nest<'a> {
         dims: DimSet,
         rest: DimSet,
         purpose: Purpose,
-        turns: Turns,
+        order: TileOrder,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Blocked>,
     ) -> Result<(), Blocked> {
         let open = self.scopes.open();
         let tile_of = |dim: DimId| {
-            if turns.is_single(dim) { 1.into() } else { tile(purpose, dim, dims, open, rest) }
+            if order.is_single(dim) { 1.into() } else { tile(purpose, dim, dims, open, rest) }
         };
         let loops: Vec<(DimId, Tile)> = dims.iter().map(|dim| (dim, tile_of(dim))).collect();
         let whole = loops.iter().filter(|(_, tile)| *tile == Tile::All).map(|(dim, _)| *dim);
         self.scopes.enter(dims, whole.collect());
-        let result = self.nested(code, &loops, turns, body);
+        let result = self.nested(code, &loops, order, body);
         self.scopes.leave();
         result
     }
@@ -350,15 +353,15 @@ impl<'a> Nest<'a> {
         &mut self,
         code: &mut ProgramBuilder,
         loops: &[(DimId, Tile)],
-        turns: Turns,
+        order: TileOrder,
         body: &mut dyn FnMut(&mut Self, &mut ProgramBuilder) -> Result<(), Blocked>,
     ) -> Result<(), Blocked> {
         let Some((&(dim, tile), inner)) = loops.split_first() else { return body(self, code) };
-        let is_parallel = turns.is_parallel(dim);
+        let is_parallel = order.is_parallel(dim);
         let dim = self.dim(dim);
         let mut result = Ok(());
         let run = |code: &mut ProgramBuilder| {
-            result = self.nested(code, inner, turns, body);
+            result = self.nested(code, inner, order, body);
         };
         if is_parallel {
             code.each_parallel(dim, tile, run);
@@ -368,7 +371,7 @@ impl<'a> Nest<'a> {
         result
     }
 
-    /// Computes, in turns, all reductions that goals need and that differ along open dims only.
+    /// Computes, one after the other, all reductions that goals need and that differ along open dims only.
     fn reduce_ready(
         &mut self,
         code: &mut ProgramBuilder,

@@ -14,7 +14,7 @@ use spyre_artifact::{
     UnaryOp,
 };
 
-use super::nest::{Blocked, Goal, Nest, Turns};
+use super::nest::{Blocked, Goal, Nest, TileOrder};
 use super::product::Product;
 use crate::{DimSet, Expression, ValueId};
 
@@ -113,7 +113,7 @@ impl<'a> Nest<'a> {
         let pending = self.reductions_of(&[online.scores]);
         let inner = pending.iter().fold(DimSet::NONE, |all, &value| all | self.reduced_over(value));
         let purpose = self.purpose(&goals, &pending);
-        self.within(code, online.over, inner, purpose, Turns::One, &mut |nest, code| {
+        self.within(code, online.over, inner, purpose, TileOrder::One, &mut |nest, code| {
             nest.add_tile_if_any(code, online, largest, &sums)
         })?;
         self.scopes.keep(online.largest, largest);

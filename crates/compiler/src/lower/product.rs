@@ -41,8 +41,8 @@ impl Product {
             && over.is_inside(second)
             && own.iter().all(|dims| !dims.is_empty())
             && known.lane != Lane::Bool;
-        let is_turned = own[0].iter().last() > own[1].iter().last();
-        let (left, right) = if is_turned { (right, left) } else { (left, right) };
+        let is_swapped = own[0].iter().last() > own[1].iter().last();
+        let (left, right) = if is_swapped { (right, left) } else { (left, right) };
         is_product.then_some(Self { left, right, over })
     }
 }

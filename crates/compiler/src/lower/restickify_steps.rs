@@ -1,4 +1,4 @@
-//! Tensors that lie otherwise than the card needs them, turned by steps of their own.
+//! Tensors that lie otherwise than the card needs them, restickified by steps of their own.
 
 use spyre_artifact::{Binding, CompilerOutput, ImageId, Intermediate, IntermediateDim, Step};
 
@@ -10,7 +10,7 @@ use crate::{
 
 impl Kernel {
     /// Compiles as [`compile`](Self::compile) does, for tensors of which some lie as given. What the
-    /// card needs otherwise is turned by a step before, into memory of the plan's own, or by a step
+    /// card needs otherwise is restickified by a step before, into memory of the plan's own, or by a step
     /// after. Values between, and tensors that are needed in two layouts, stay as they are:
     /// [`Self::layouts`] lists them.
     ///
@@ -35,25 +35,26 @@ impl Kernel {
         given: &[(OperandId, Stick)],
     ) -> Result<CompilerOutput, CompileError> {
         let layouts = self.layouts(options.profile, given);
-        let mut turning = Turning { kernel: self, options, plan: self.compile(options)?, main: 0 };
-        for turn in &layouts.restickify {
-            match turn.what {
+        let mut steps =
+            RestickifySteps { kernel: self, options, plan: self.compile(options)?, main: 0 };
+        for restickify in &layouts.restickify {
+            match restickify.what {
                 Restickified::Operand(operand) if self.is_turned_before(operand, &layouts) => {
-                    turning.before(operand, turn.to)?;
+                    steps.before(operand, restickify.to)?;
                 }
                 Restickified::Stored(operand) if self.is_turned_after(operand) => {
-                    turning.after(operand, turn.from)?;
+                    steps.after(operand, restickify.from)?;
                 }
                 _ => {}
             }
         }
-        turning.plan.check()?;
-        Ok(turning.plan)
+        steps.plan.check()?;
+        Ok(steps.plan)
     }
 
     /// Returns true if a step before the kernel may give a tensor another layout.
     fn is_turned_before(&self, operand: OperandId, layouts: &Layouts) -> bool {
-        let is_it = |turn: &&Restickify| turn.what == Restickified::Operand(operand);
+        let is_it = |restickify: &&Restickify| restickify.what == Restickified::Operand(operand);
         let is_one = layouts.restickify.iter().filter(is_it).count() == 1;
         let is_read = self.operand(operand).role == Role::In;
         let is_free = !layouts.used_as_they_lie.contains(&operand);
@@ -76,7 +77,7 @@ impl Kernel {
 }
 
 /// A plan on its way to one with more steps.
-struct Turning<'a> {
+struct RestickifySteps<'a> {
     kernel: &'a Kernel,
     options: &'a CompileOptions,
     plan: CompilerOutput,
@@ -84,21 +85,21 @@ struct Turning<'a> {
     main: usize,
 }
 
-impl Turning<'_> {
+impl RestickifySteps<'_> {
     /// Has the kernel read a copy of a tensor.
     fn before(&mut self, operand: OperandId, to: Stick) -> Result<(), CompileError> {
-        let turned = self.memory(operand, to)?;
-        self.copy(self.main, operand, [Binding::Tensor(operand.0), turned])?;
+        let restickified = self.memory(operand, to)?;
+        self.copy(self.main, operand, [Binding::Tensor(operand.0), restickified])?;
         self.main += 1;
-        self.rebind(operand, turned);
+        self.rebind(operand, restickified);
         Ok(())
     }
 
     /// Has the kernel write what a tensor is copied from.
     fn after(&mut self, operand: OperandId, from: Stick) -> Result<(), CompileError> {
-        let turned = self.memory(operand, from)?;
-        self.copy(self.plan.steps.len(), operand, [turned, Binding::Tensor(operand.0)])?;
-        self.rebind(operand, turned);
+        let restickified = self.memory(operand, from)?;
+        self.copy(self.plan.steps.len(), operand, [restickified, Binding::Tensor(operand.0)])?;
+        self.rebind(operand, restickified);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use spyre_artifact::{Constant, Lane, OrderOp, ProgramBuilder, Register, ScanOp};
 
-use super::nest::{Blocked, Goal, Nest, Turns};
+use super::nest::{Blocked, Goal, Nest, TileOrder};
 use crate::{DimId, DimSet, Expression, Seek, ValueId};
 
 /// Returns true if a value is computed once, at its place among the loops, for all of its uses.
@@ -61,7 +61,7 @@ impl<'a> Nest<'a> {
         let purpose = self.purpose(goals, pending);
         let dims = DimSet::NONE.with(dim);
         let inner = rest.minus(dims) | reduced;
-        self.within(code, dims, inner, purpose, Turns::One, &mut |nest, code| {
+        self.within(code, dims, inner, purpose, TileOrder::One, &mut |nest, code| {
             carries.iter().for_each(|&(value, carry)| nest.scopes.set_carry(value, carry));
             nest.reach(code, goals)
         })

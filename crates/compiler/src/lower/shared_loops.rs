@@ -10,7 +10,7 @@
 use spyre_artifact::{BinaryOp, CompareOp, Lane, ProgramBuilder, Span};
 
 use super::access::is_scatter;
-use super::nest::{Blocked, Goal, Nest, Opening, Turns};
+use super::nest::{Blocked, Goal, Nest, Opening, TileOrder};
 use super::product::Product;
 use crate::{DimSet, Expression};
 
@@ -38,9 +38,9 @@ impl<'a> Nest<'a> {
         let Some(beside) = self.beside(goals) else { return self.reach(code, goals) };
         let SharedLoops { all, extra, reduced } = beside;
         let purpose = self.purpose(goals, &self.pending(goals));
-        let turns = Turns::Any { but: extra };
+        let order = TileOrder::Any { but: extra };
         let stored = self.stored.clone();
-        self.within(code, all, reduced, purpose, turns, &mut |nest, code| nest.reach(code, goals))?;
+        self.within(code, all, reduced, purpose, order, &mut |nest, code| nest.reach(code, goals))?;
         let all_stored = std::mem::replace(&mut self.stored, stored);
         let narrow: Vec<Goal<'a>> =
             goals.iter().copied().filter(|goal| self.span(*goal) != all).collect();

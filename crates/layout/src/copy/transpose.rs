@@ -1,6 +1,6 @@
 //! Contiguous along one loop at the source and along another at the target.
 //!
-//! Tiles of one stick by one stick are turned in registers, into a stage that stays in the cache;
+//! Tiles of one stick by one stick are transposed in registers, into a stage that stays in the cache;
 //! from there they are converted if need be, and written a stick at a time.
 
 mod blocks;
@@ -19,7 +19,7 @@ const STICK: usize = spyre_numerics::STICK_BYTES;
 /// Room for a tile before and after its conversion; what is read was written first.
 #[repr(align(64))]
 struct Stages {
-    turned: [MaybeUninit<u8>; STAGE_BYTES],
+    transposed: [MaybeUninit<u8>; STAGE_BYTES],
     converted: [MaybeUninit<u8>; STAGE_BYTES],
 }
 
@@ -47,7 +47,7 @@ impl Mover<'_> {
             strides.outer.last().map_or(0, |l| l.source)
         };
         let uninit = [MaybeUninit::uninit(); STAGE_BYTES];
-        let mut stages = Stages { turned: uninit, converted: uninit };
+        let mut stages = Stages { transposed: uninit, converted: uninit };
         odometer(&strides.outer, |outer_from, outer_to| {
             for column in (0..lane.range).step_by(side) {
                 for row in (0..near.range).step_by(side) {
@@ -79,15 +79,15 @@ impl Mover<'_> {
         tile: Tile,
         ahead: usize,
     ) -> *const u8 {
-        let turned = stages.turned.as_mut_ptr().cast::<u8>();
+        let transposed = stages.transposed.as_mut_ptr().cast::<u8>();
         let converted = stages.converted.as_mut_ptr().cast::<u8>();
         // SAFETY: as the caller promises.
         unsafe {
-            turn(self, source, stride, turned, tile, ahead);
+            transpose_tile(self, source, stride, transposed, tile, ahead);
             if self.converter.is_copy() {
-                return turned;
+                return transposed;
             }
-            self.convert(turned, converted, tile.rows * tile.columns);
+            self.convert(transposed, converted, tile.rows * tile.columns);
             converted
         }
     }
@@ -122,7 +122,7 @@ impl Mover<'_> {
 ///
 /// # Safety
 /// The source holds `tile.columns` runs of `tile.rows` elements; the stage holds the tile.
-unsafe fn turn(
+unsafe fn transpose_tile(
     mover: &Mover<'_>,
     source: *const u8,
     stride: usize,
@@ -154,7 +154,7 @@ unsafe fn turn_blocks<W: blocks::Word>(
     // SAFETY: as the caller promises.
     unsafe {
         let size = (tile.rows, tile.columns);
-        let done = blocks::turn::<W>(tier, source, stride, stage, size, ahead);
+        let done = blocks::transpose_tile::<W>(tier, source, stride, stage, size, ahead);
         turn_words::<W>(source, stride, stage, tile, done);
     }
 }

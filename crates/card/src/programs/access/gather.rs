@@ -62,12 +62,12 @@ impl Machine<'_> {
         if !has_holes {
             let bytes = tile.resized(elements);
             converter.convert(&self.raw, bytes)?;
-            truths(tile.lane(), converter, tile.resized(elements));
+            to_bools(tile.lane(), converter, tile.resized(elements));
             return Ok(());
         }
         let mut found = Buffer::empty(tile.lane());
         converter.convert(&self.raw, found.resized(elements))?;
-        truths(found.lane(), converter, found.resized(elements));
+        to_bools(found.lane(), converter, found.resized(elements));
         keep_where(&places.outer, &found, tile);
         Ok(())
     }
@@ -109,14 +109,14 @@ fn gather_runs(part: MemorySlice<'_>, places: &Places, converter: &Converter, ti
                 &mut row[run.place * width..],
             );
         }
-        truths(lane, converter, row);
+        to_bools(lane, converter, row);
     }
 }
 
 /// Makes every byte that is not zero a one, in a tile of booleans.
-fn truths(lane: Lane, converter: &Converter, tile: &mut [u8]) {
+fn to_bools(lane: Lane, converter: &Converter, tile: &mut [u8]) {
     if lane == Lane::Bool && converter.is_copy() {
-        tile.iter_mut().for_each(|truth| *truth = u8::from(*truth != 0));
+        tile.iter_mut().for_each(|flag| *flag = u8::from(*flag != 0));
     }
 }
 

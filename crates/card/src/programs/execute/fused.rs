@@ -89,7 +89,7 @@ impl Finder<'_> {
     /// Returns true if results that are kept on the way are made on the way, and no instruction but the first
     /// may be skipped.
     fn is_allowed(&self, at: usize, found: Fused) -> bool {
-        let parts = (at..at + found.count()).map(|at| self.reuse.part(at));
+        let parts = (at..at + found.count()).map(|at| self.reuse.mark_of(at));
         let is_missed = |(nth, part): (usize, ReuseMark)| match part.keep {
             Some((_, is_copy)) => is_copy || nth > 0 || !found.makes_the_first(),
             None => false,

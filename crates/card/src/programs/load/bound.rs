@@ -12,7 +12,7 @@ use crate::programs::load::allocations::Programs;
 use crate::programs::load::code::LoadedCode;
 use crate::programs::load::limits;
 use crate::programs::load::loaded::{Loaded, LoadedImage};
-use crate::programs::load::piece_table::Plan;
+use crate::programs::load::piece_table::PieceTable;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
 use crate::programs::schedule::pattern;
 use crate::programs::schedule::stop::Stop;
@@ -36,7 +36,7 @@ pub(in crate::programs) struct Bound {
     windows: Vec<(u16, Window)>,
     /// Start of each tensor: the index of its window, and bytes from there.
     starts: Vec<(usize, usize)>,
-    pub(in crate::programs) plan: Plan,
+    pub(in crate::programs) plan: PieceTable,
     pub(in crate::programs) flat: Option<Flat>,
     /// Buffers that stay here while they are small.
     buffers: LaunchBuffers,
@@ -202,7 +202,7 @@ impl Bound {
             checked.inspect_err(|_| self.table.clear())?; // the extents are not known as good ones
         }
         if has_changed {
-            self.plan = Plan::of(program, &self.extents, &self.tensors);
+            self.plan = PieceTable::of(program, &self.extents, &self.tensors);
             self.flat = Flat::of(program, &self.extents, &self.tensors);
         }
         // Scalars say what is skipped.

@@ -9,7 +9,7 @@ use crate::programs::schedule::tiles::{Tiles, dims};
 /// Where every loop is one tile long, each instruction runs once, on pieces that are known when the
 /// table is bound. They are counted from the start of their tensor: it may move.
 #[derive(Debug, Default)]
-pub(in crate::programs) struct Plan {
+pub(in crate::programs) struct PieceTable {
     /// Pieces of each instruction.
     pieces: Vec<Option<Vec<Piece>>>,
 }
@@ -17,7 +17,7 @@ pub(in crate::programs) struct Plan {
 /// More pieces than this are found anew each time.
 const MOST_PIECES: usize = 64;
 
-impl Plan {
+impl PieceTable {
     pub(in crate::programs) fn of(
         program: &Program,
         extents: &[usize; MAX_DIMS],

@@ -125,7 +125,7 @@ impl Machine<'_> {
             );
             return self.check_turn();
         }
-        if let (true, &Right::Panels { columns, is_turned: true }) = (is_few, right) {
+        if let (true, &Right::Panels { columns, is_transposed: true }) = (is_few, right) {
             return self.add_thin(at, counts, a, columns, sums);
         }
         let Room { panel, columns: lines } = room;

@@ -41,9 +41,9 @@ pub(in crate::programs) struct Dense<T> {
 #[derive(Debug)]
 pub(in crate::programs) enum Right<T> {
     /// All of it; whether its columns lie along k.
-    Whole { matrix: Dense<T>, is_turned: bool },
+    Whole { matrix: Dense<T>, is_transposed: bool },
     /// A tensor that is loaded panel by panel; whether its columns lie along k there.
-    Panels { columns: Columns, is_turned: bool },
+    Panels { columns: Columns, is_transposed: bool },
 }
 
 /// The columns of a tensor, and what is summed over.
@@ -76,7 +76,7 @@ impl Roles {
     }
 
     /// Its columns as rows of k.
-    fn of_right_turned(self) -> impl Iterator<Item = Dim> + Clone {
+    fn of_right_transposed(self) -> impl Iterator<Item = Dim> + Clone {
         dims(self.both).chain(dims(self.right)).chain(dims(self.k))
     }
 
@@ -140,30 +140,30 @@ impl Machine<'_> {
     ) -> Result<Right<T>, Stop> {
         match side {
             Side::Register(register) => {
-                let is_turned = !self.is_in_order(roles.of_right())
-                    && self.is_in_order(roles.of_right_turned());
-                let matrix = if is_turned {
-                    self.ordered(register, roles.of_right_turned(), side == left)
+                let is_transposed = !self.is_in_order(roles.of_right())
+                    && self.is_in_order(roles.of_right_transposed());
+                let matrix = if is_transposed {
+                    self.ordered(register, roles.of_right_transposed(), side == left)
                 } else {
                     self.ordered(register, roles.of_right(), side == left)
                 };
-                Ok(Right::Whole { matrix, is_turned })
+                Ok(Right::Whole { matrix, is_transposed })
             }
             Side::Tensor(operand) => {
-                let is_turned = self.lies_along(operand, roles.k, roles.right);
+                let is_transposed = self.lies_along(operand, roles.k, roles.right);
                 let is_long = |dim: &Dim| self.tiles.elements[dim.index()] > 1;
                 let mut columns = dims(roles.right).filter(is_long);
                 let is_single = self.tiles.elements_of(roles.both) == 1;
                 if let (Some(column), None, true) = (columns.next(), columns.next(), is_single) {
                     let columns = Columns { operand, k: roles.k, column };
-                    return Ok(Right::Panels { columns, is_turned });
+                    return Ok(Right::Panels { columns, is_transposed });
                 }
-                let matrix = if is_turned {
-                    self.loaded(at, 1, operand, roles.of_right_turned())?
+                let matrix = if is_transposed {
+                    self.loaded(at, 1, operand, roles.of_right_transposed())?
                 } else {
                     self.loaded(at, 1, operand, roles.of_right())?
                 };
-                Ok(Right::Whole { matrix, is_turned })
+                Ok(Right::Whole { matrix, is_transposed })
             }
         }
     }
@@ -179,27 +179,27 @@ impl Machine<'_> {
         (panel, lines): (&mut Vec<T>, &'a mut Vec<T>),
     ) -> Result<Option<&'a [T]>, Stop> {
         let Counts { columns, k, .. } = counts;
-        let (operand, own, column, is_turned) = match right {
-            Right::Whole { matrix, is_turned } => {
+        let (operand, own, column, is_transposed) = match right {
+            Right::Whole { matrix, is_transposed } => {
                 let b = &matrix.elements[batch * k * columns..][..k * columns];
-                if *is_turned {
+                if *is_transposed {
                     return Ok(Some(&b[first * k..][..width * k]));
                 }
                 pack(b, columns, first, width, panel);
                 return Ok(None);
             }
-            &Right::Panels { columns: Columns { operand, k, column }, is_turned } => {
-                (operand, k, column, is_turned)
+            &Right::Panels { columns: Columns { operand, k, column }, is_transposed } => {
+                (operand, k, column, is_transposed)
             }
         };
         let converter = self.code.converter(at, 1)?;
         let tiles = self.tiles;
         self.tiles.starts[column.index()] += first;
         self.tiles.elements[column.index()] = width;
-        let is_whole = width == PANEL && !is_turned;
+        let is_whole = width == PANEL && !is_transposed;
         let buffer = if is_whole { &mut *panel } else { &mut *lines };
         let mut tile = T::tile(mem::take(buffer));
-        let loaded = if is_turned {
+        let loaded = if is_transposed {
             self.load_tile(
                 operand,
                 converter,
@@ -213,7 +213,7 @@ impl Machine<'_> {
         *buffer = mem::take(T::of_mut(&mut tile));
         self.tiles = tiles;
         loaded?;
-        if is_turned {
+        if is_transposed {
             return Ok(Some(&lines[..]));
         }
         if !is_whole {

@@ -214,7 +214,7 @@ impl<'a> Machine<'a> {
     /// ones, too. How many it were.
     fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<usize, Stop> {
         let is_in_nest = self.active_nest.is_some();
-        if is_in_nest && self.recalls(self.code.reuse().part(at)) {
+        if is_in_nest && self.recalls(self.code.reuse().mark_of(at)) {
             return Ok(1);
         }
         let together = match self.code.fused(at) {
@@ -226,7 +226,7 @@ impl<'a> Machine<'a> {
         }
         let steps = together.max(1);
         if is_in_nest {
-            self.keep(self.code.reuse().part(at + steps - 1));
+            self.keep(self.code.reuse().mark_of(at + steps - 1));
         }
         Ok(steps)
     }

@@ -107,7 +107,7 @@ pub(in crate::programs) struct ReuseMark {
 pub(in crate::programs) struct ReuseAnalysis {
     loop_nests: Vec<LoopNest>,
     /// Roles by instruction; empty if nothing is kept.
-    parts: Vec<ReuseMark>,
+    marks: Vec<ReuseMark>,
     /// Types of the registers whose values are kept.
     pub(in crate::programs) values: Vec<RegisterType>,
 }
@@ -123,28 +123,28 @@ impl ReuseAnalysis {
             return Self::default();
         }
         let same = Numbering::new(program, &loop_nests).same();
-        let mut recalls = Self { loop_nests, parts: Vec::new(), values: Vec::new() };
-        let mut parts = vec![ReuseMark::default(); instructions.len()];
-        for nth in 0..recalls.loop_nests.len() {
-            recalls.mark(program, nth, &same, &mut parts);
+        let mut reuse = Self { loop_nests, marks: Vec::new(), values: Vec::new() };
+        let mut marks = vec![ReuseMark::default(); instructions.len()];
+        for nth in 0..reuse.loop_nests.len() {
+            reuse.mark(program, nth, &same, &mut marks);
         }
-        if !recalls.values.is_empty() {
-            recalls.mark_last(&mut parts);
-            recalls.parts = parts;
+        if !reuse.values.is_empty() {
+            reuse.mark_last(&mut marks);
+            reuse.marks = marks;
         }
-        recalls
+        reuse
     }
 
     /// Role of the instruction at a place in the reuse of values.
     #[inline]
-    pub(in crate::programs) fn part(&self, at: usize) -> ReuseMark {
-        self.parts.get(at).copied().unwrap_or_default()
+    pub(in crate::programs) fn mark_of(&self, at: usize) -> ReuseMark {
+        self.marks.get(at).copied().unwrap_or_default()
     }
 
     /// The loop nest that begins at a place, by its number.
     #[inline]
     pub(in crate::programs) fn loop_nest_at(&self, begin: usize) -> Option<(u8, &LoopNest)> {
-        let nth = self.parts.get(begin)?.loop_nest?;
+        let nth = self.marks.get(begin)?.loop_nest?;
         Some((nth, self.loop_nest(nth)))
     }
 
@@ -159,7 +159,7 @@ impl ReuseAnalysis {
         program: &Program,
         nth: usize,
         same: &[Option<usize>],
-        parts: &mut [ReuseMark],
+        marks: &mut [ReuseMark],
     ) {
         let LoopNest { begin, body, written, .. } = self.loop_nests[nth].clone();
         let dims = self.loop_nests[nth].dims();
@@ -167,18 +167,18 @@ impl ReuseAnalysis {
         let mut wanted = written | exposed(&instructions[body.clone()]);
         for at in body.rev() {
             let (reads, writes) = touched(instructions[at]);
-            let is_kept = parts[at].keep.is_some();
+            let is_kept = marks[at].keep.is_some();
             if is_pure(program, &instructions[at]) && writes & wanted == 0 && !is_kept {
-                parts[at].is_idle = true;
+                marks[at].is_idle = true;
                 continue;
             }
             wanted &= !writes;
-            match same[at].and_then(|known| self.value(program, known, dims, parts)) {
+            match same[at].and_then(|known| self.value(program, known, dims, marks)) {
                 Some(value) => {
-                    parts[at].recall = Some((value, false));
-                    parts[at].target = made(&instructions[at]);
+                    marks[at].recall = Some((value, false));
+                    marks[at].target = made(&instructions[at]);
                     self.loop_nests[nth].recalls.push(value);
-                    parts[begin].loop_nest = Some(nth as u8);
+                    marks[begin].loop_nest = Some(nth as u8);
                 }
                 None => wanted |= reads,
             }
@@ -186,7 +186,7 @@ impl ReuseAnalysis {
         // Without a value to recall, all is done as it was written.
         if self.loop_nests[nth].recalls.is_empty() {
             let body = self.loop_nests[nth].body.clone();
-            parts[body].iter_mut().for_each(|part| part.is_idle = false);
+            marks[body].iter_mut().for_each(|mark| mark.is_idle = false);
         }
     }
 
@@ -196,12 +196,12 @@ impl ReuseAnalysis {
         program: &Program,
         known: usize,
         dims: Span,
-        parts: &mut [ReuseMark],
+        marks: &mut [ReuseMark],
     ) -> Option<u8> {
-        if let Some((value, _)) = parts[known].keep {
+        if let Some((value, _)) = marks[known].keep {
             return Some(value);
         }
-        if parts[known].is_idle {
+        if marks[known].is_idle {
             return None;
         }
         let target = made(&program.instructions()[known])?;
@@ -216,15 +216,15 @@ impl ReuseAnalysis {
         keeper.keeps.push(value);
         let is_taken = !keeper.needs_after(program, known, target);
         keeper.taken.extend(is_taken.then_some((value, target)));
-        (parts[known].keep, parts[known].target) = (Some((value, !is_taken)), Some(target));
-        parts[keeper.begin].loop_nest = Some(nth as u8);
+        (marks[known].keep, marks[known].target) = (Some((value, !is_taken)), Some(target));
+        marks[keeper.begin].loop_nest = Some(nth as u8);
         Some(value)
     }
 
-    fn mark_last(&self, parts: &mut [ReuseMark]) {
+    fn mark_last(&self, marks: &mut [ReuseMark]) {
         let mut seen = 0_u32;
-        for part in parts.iter_mut().rev() {
-            if let Some((value, is_last)) = &mut part.recall {
+        for mark in marks.iter_mut().rev() {
+            if let Some((value, is_last)) = &mut mark.recall {
                 *is_last = seen >> *value & 1 == 0;
                 seen |= 1 << *value;
             }
@@ -461,10 +461,10 @@ mod tests {
         code.build().expect("it follows the rules")
     }
 
-    fn parts_of(program: &Program, wanted: impl Fn(&ReuseMark) -> bool) -> Vec<String> {
-        let recalls = ReuseAnalysis::of(program);
+    fn marks_of(program: &Program, wanted: impl Fn(&ReuseMark) -> bool) -> Vec<String> {
+        let reuse = ReuseAnalysis::of(program);
         let instructions = program.instructions().iter().enumerate();
-        let chosen = instructions.filter(|(at, _)| wanted(&recalls.part(*at)));
+        let chosen = instructions.filter(|(at, _)| wanted(&reuse.mark_of(*at)));
         chosen.map(|(_, instruction)| instruction.to_string()).collect()
     }
 
@@ -472,9 +472,9 @@ mod tests {
     fn a_softmax_loads_its_rows_once_and_takes_each_exponential_once() {
         let program = softmax(256, Access::Read);
 
-        let kept = parts_of(&program, |part| part.keep.is_some());
-        let recalled = parts_of(&program, |part| part.recall.is_some());
-        let idle = parts_of(&program, |part| part.is_idle);
+        let kept = marks_of(&program, |mark| mark.keep.is_some());
+        let recalled = marks_of(&program, |mark| mark.recall.is_some());
+        let idle = marks_of(&program, |mark| mark.is_idle);
 
         assert_eq!(kept.len(), 2, "{kept:?}");
         assert!(kept[0].contains("load") && kept[1].contains("exp"), "{kept:?}");
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn other_tiles_are_not_the_same() {
         let program = softmax(128, Access::Read);
-        let recalled = parts_of(&program, |part| part.recall.is_some());
+        let recalled = marks_of(&program, |mark| mark.recall.is_some());
         assert_eq!(recalled.len(), 1, "the first two loops only: {recalled:?}");
         assert!(recalled[0].contains("load"));
     }
@@ -494,7 +494,7 @@ mod tests {
     #[test]
     fn what_is_stored_to_is_loaded_again() {
         let program = softmax(256, Access::Both);
-        assert_eq!(parts_of(&program, |part| part.recall.is_some()), [""; 0]);
+        assert_eq!(marks_of(&program, |mark| mark.recall.is_some()), [""; 0]);
     }
 
     #[test]
@@ -516,7 +516,7 @@ mod tests {
         });
         let program = code.build().expect("it follows the rules");
 
-        let recalled = parts_of(&program, |part| part.recall.is_some());
+        let recalled = marks_of(&program, |mark| mark.recall.is_some());
 
         assert_eq!(recalled.len(), 1, "{recalled:?}");
         assert!(recalled[0].contains("load"), "the sum is another one in each tile: {recalled:?}");

@@ -1,4 +1,4 @@
-//! Square blocks of words, turned in vector registers.
+//! Square blocks of words, transposed in vector registers.
 //!
 //! A register holds N words of one column. `log2(N)` rounds, each of which interleaves register i
 //! with register i + N/2, move the bits of the register number into the lane number one by one.
@@ -25,7 +25,7 @@ impl<W> Word for W {}
 ///
 /// # Safety
 /// The source holds `columns` runs of `rows` words, `stride` bytes apart; the stage holds the tile.
-pub(super) unsafe fn turn<W: Word>(
+pub(super) unsafe fn transpose_tile<W: Word>(
     tier: Tier,
     source: *const u8,
     stride: usize,
@@ -147,7 +147,7 @@ mod x86 {
         }
     }
 
-    /// Calls `turn` for each block of (rows, columns) and returns how many of each there are.
+    /// Calls `transpose_tile` for each block of (rows, columns) and returns how many of each there are.
     #[inline(always)]
     unsafe fn each_block<W>(
         source: *const u8,
@@ -156,7 +156,7 @@ mod x86 {
         tile: (usize, usize),
         ahead: usize,
         block: (usize, usize),
-        turn: unsafe fn(*const u8, usize, *mut u8, usize),
+        transpose_tile: unsafe fn(*const u8, usize, *mut u8, usize),
     ) -> (usize, usize) {
         let width = size_of::<W>();
         let whole = (tile.0 / block.0 * block.0, tile.1 / block.1 * block.1);
@@ -171,7 +171,7 @@ mod x86 {
                 unsafe {
                     let from = source.add(column * stride + row * width);
                     let to = stage.add((row * tile.1 + column) * width);
-                    turn(from, stride, to, tile.1 * width);
+                    transpose_tile(from, stride, to, tile.1 * width);
                 }
             }
         }

@@ -58,12 +58,12 @@ impl Machine<'_> {
     }
 
     /// Restores the result of an instruction. Returns true if it is there, or not needed.
-    pub(in crate::programs) fn recalls(&mut self, part: ReuseMark) -> bool {
+    pub(in crate::programs) fn recalls(&mut self, mark: ReuseMark) -> bool {
         let Some(active_nest) = self.active_nest.filter(|active_nest| active_nest.recalls) else {
             return false;
         };
-        let (Some((value, is_last)), Some(target)) = (part.recall, part.target) else {
-            return part.is_idle;
+        let (Some((value, is_last)), Some(target)) = (mark.recall, mark.target) else {
+            return mark.is_idle;
         };
         let kept = &mut self.tile_cache.values[usize::from(value)][active_nest.nth];
         let tile = self.registers.tile_mut(target);
@@ -76,10 +76,10 @@ impl Machine<'_> {
     }
 
     /// Keeps what an instruction has made, if it is to.
-    pub(in crate::programs) fn keep(&mut self, part: ReuseMark) {
+    pub(in crate::programs) fn keep(&mut self, mark: ReuseMark) {
         let active_nest = self.active_nest.filter(|active_nest| active_nest.keeps);
-        let (Some(active_nest), Some((value, true))) = (active_nest, part.keep) else { return };
-        if let Some(tile) = part.target.map(|target| self.registers.tile(target)) {
+        let (Some(active_nest), Some((value, true))) = (active_nest, mark.keep) else { return };
+        if let Some(tile) = mark.target.map(|target| self.registers.tile(target)) {
             self.tile_cache.room(value, active_nest.nth, tile.lane()).copy_from(tile);
         }
     }
