@@ -5,9 +5,9 @@ prints how long the signal took to be raised, and whether the device could be us
 
 Exits are sent their signals at random moments, half of them in the first milliseconds: Python still runs then, and
 raises KeyboardInterrupt. Later the process ends. Either must come within 100 ms. (Python drops a signal between its
-last bytecode and its finalization. That is microseconds, unless other processes want the cores: run it alone.) Two more rows compare exits with
-work under way to exits without, left alone and after a KeyboardInterrupt: the work may not delay them. Most of such an
-exit is PyTorch's and the interpreter's own.
+last bytecode and its finalization. That is microseconds, unless other processes want the cores: run it alone.) Two
+more rows compare exits with work under way to exits without, left alone and after a KeyboardInterrupt: the work may
+not delay them. Most of such an exit is PyTorch's and the interpreter's own.
 """
 
 from __future__ import annotations
