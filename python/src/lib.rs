@@ -10,6 +10,7 @@ mod abi;
 mod cards;
 mod decompositions;
 mod endings;
+mod exit_signal;
 mod failure;
 mod fallbacks;
 mod handed;
@@ -38,6 +39,7 @@ use pyo3::prelude::*;
 fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
     endings::register(names)?;
+    exit_signal::register(names)?;
     fallbacks::register(names)?;
     keywords::register(names)?;
     layouts::register(names)?;

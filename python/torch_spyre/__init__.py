@@ -30,6 +30,7 @@ _autoload._ran = False
 
 def _register() -> None:
     import atexit
+    import threading
 
     import torch
 
@@ -55,6 +56,7 @@ def _register() -> None:
     interchange.install()
     legacy.install()
     grad_scaler.install()
+    threading._register_atexit(_C._end_on_interrupt)  # runs before all callbacks of atexit
     atexit.register(_C._flush_logs)
     atexit.register(_C._make_way)
     atexit.register(_C._flush_autograd)
