@@ -81,8 +81,8 @@ fn compile(torch: &Path, source: &Path, name: &str) {
 fn is_older(archive: &Path, source: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
     let own = source.with_extension("h");
-    let shared = Path::new(SOURCES).join("spyre.h");
-    let inputs = [source, &own, &shared, Path::new("build.rs")];
+    let [shared, border] = ["spyre.h", "spyre_abi.h"].map(|name| Path::new(SOURCES).join(name));
+    let inputs = [source, &own, &shared, &border, Path::new("build.rs")];
     inputs.iter().any(|input| changed(archive) < changed(input))
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use spyre::artifact::CompilerOutput;
 use spyre::artifact::samples::{self, Elements};
 use spyre::card::SoftwareCard;
 use spyre::hal::MemoryMode;
@@ -23,9 +24,12 @@ struct Bed {
 
 impl Bed {
     fn open(tile: Option<[u64; 2]>) -> Result<Self, Error> {
+        Self::of(samples::addition(Elements::exact(DType::Float32), tile)?)
+    }
+
+    fn of(output: CompilerOutput) -> Result<Self, Error> {
         let card = Arc::new(SoftwareCard::new(MemoryMode::Vf));
         let stream = Device::open(card)?.default_stream()?;
-        let output = samples::addition(Elements::exact(DType::Float32), tile)?;
         let plan = ExecutionPlan::from_compiler_output(output)?;
         plan.load(&stream)?;
         stream.device().synchronize()?;
@@ -53,7 +57,7 @@ impl Bed {
         launch_kernel(&self.stream, &self.plan, &tensors)?;
         let layouts: Vec<SharedLayout> =
             memories.iter().map(|memory| Arc::clone(memory.layout())).collect();
-        Ok(CachedLaunch::of(&self.plan, &tensors, &layouts, &[]))
+        Ok(CachedLaunch::of(&self.stream, &self.plan, &tensors, &layouts, &[]))
     }
 }
 
@@ -74,6 +78,34 @@ fn other_memory_that_lies_alike_is_added() -> Result<(), Error> {
     }
     assert_eq!(bed.values(&first[2])?, [3.0; COUNT]);
     Ok(())
+}
+
+#[test]
+fn a_plan_of_several_steps_is_launched_again_with_its_intermediates() -> Result<(), Error> {
+    let bed = Bed::of(samples::two_additions(Elements::exact(DType::Float32), None)?)?;
+    let memories = |a: f32| -> Result<_, Error> {
+        Ok([bed.memory(a)?, bed.memory(10.0)?, bed.memory(100.0)?, bed.memory(0.0)?])
+    };
+    let first = memories(1.0)?;
+    let cached = bed.cache_launch(&first)?.expect("two steps, one tile each");
+    assert_eq!(bed.values(&first[3])?, [111.0; COUNT]);
+    let second = memories(2.0)?;
+    // The first corrects all of both programs, the second only launches them, the third corrects handles.
+    for (given, blocks) in [(&first, 6), (&first, 2), (&second, 6)] {
+        let before = bed.stream.flex().last_point().sequence;
+        let point = cached.launch(&bed.stream, given)?.expect("it is alike");
+        assert_eq!(point.sequence - before, blocks);
+    }
+    assert_eq!(bed.values(&second[3])?, [112.0; COUNT]);
+    // Another launch of the plan, and another size of the intermediate, come between.
+    launch_kernel(&bed.stream, &bed.plan, &small_tensors(&bed)?)?;
+    assert!(cached.launch(&bed.stream, &second)?.is_some());
+    assert_eq!(bed.values(&second[3])?, [112.0; COUNT]);
+    Ok(())
+}
+
+fn small_tensors(bed: &Bed) -> Result<Vec<SpyreTensor>, Error> {
+    (0..4).map(|_| SpyreTensor::empty(&bed.stream, &[2, 5], DType::Float32)).collect()
 }
 
 #[test]

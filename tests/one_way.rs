@@ -6,12 +6,12 @@ use std::sync::Arc;
 use spyre::artifact::samples::{self, Elements};
 use spyre::card::SoftwareCard;
 use spyre::hal::{BlockKind, DeviceRange, HostBuffer, HostSource, HostTarget, MemoryMode};
-use spyre::layout::View;
+use spyre::layout::{TensorView, View};
 use spyre::numerics::{DType, Profile};
 use spyre::runtime::{
-    CPUTensor, CachedLaunch, Device, ElementsView, Error, ExecutionPlan, HostAddress, MemoryView,
-    Operation, PreProcessCompute, Return, SharedLayout, SpyreStream, SpyreTensor, StorageLayout,
-    TensorMemory, copy_from_device, copy_to_device, launch_kernel,
+    CPUTensor, CachedLaunch, Device, Error, ExecutionPlan, HostAddress, MemoryView, Operation,
+    PreProcessCompute, Return, SharedLayout, SpyreStream, SpyreTensor, StorageLayout, TensorMemory,
+    copy_from_device, copy_to_device, launch_kernel,
 };
 
 const SIZE: [usize; 2] = [3, 70];
@@ -67,8 +67,8 @@ fn tensor(memory: &TensorMemory) -> Result<SpyreTensor, Error> {
     memory.tensor(View::contiguous(&SIZE)?, DType::Float32)
 }
 
-fn elements() -> ElementsView<'static> {
-    ElementsView { dtype: DType::Float32, size: &SIZE, stride: &STRIDE, offset: 0 }
+fn elements() -> TensorView<'static> {
+    TensorView { dtype: DType::Float32, size: &SIZE, stride: &STRIDE, offset: 0 }
 }
 
 fn view(memory: &Arc<TensorMemory>) -> MemoryView<'_> {
@@ -135,7 +135,8 @@ fn a_launch_that_is_made_again_is_the_operation_less_what_is_in_place() -> Resul
     let given = tensors(&memories)?;
     launch_kernel(&bed.stream, &plan, &given)?;
     let layouts = [(); 3].map(|()| Arc::clone(&bed.layout));
-    let again = CachedLaunch::of(&plan, &given, &layouts, &[]).expect("one step, one tile");
+    let again =
+        CachedLaunch::of(&bed.stream, &plan, &given, &layouts, &[]).expect("one step, one tile");
 
     let expected = bed.blocks(|| bed.stream.launch(operation, &given).map(drop))?;
     let corrected = bed.blocks(|| again.launch(&bed.stream, &memories).map(drop))?;

@@ -27,9 +27,9 @@ class Decomposing {
 };
 
 bool is_decomposed(const c10::OperatorName& name) {
-  int32_t has = 0;
+  bool has = false;
   check(spyre_has_decomposition(c10::toString(name).c_str(), &has));
-  return has != 0;
+  return has;
 }
 
 } // namespace

@@ -3,11 +3,6 @@
 
 #include "spyre.h"
 
-extern "C" {
-// Whether an op is decomposed: then a kernel for it is registered at the key of decompositions.
-int32_t spyre_has_decomposition(const char* op, int32_t* has);
-}
-
 namespace spyre {
 
 // Carries an op out as others, and says whether it did. Inside of its own decomposition it does not.

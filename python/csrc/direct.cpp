@@ -2,7 +2,6 @@
 //
 // A boxed call copies its tensors, and each copy may have to take Python's lock; a structured one works
 // out shapes and dtypes first. These do neither. What is not so simple goes the usual way.
-#include "direct.h"
 #include "native.h"
 
 #include <ATen/core/Tensor.h>
@@ -60,10 +59,12 @@ int32_t number() {
 class Call {
  public:
   explicit Call(int32_t op) : op_(op) {}
+  Call(const Call&) = delete; // arguments point to its views
+  Call& operator=(const Call&) = delete;
 
   Call& add(const Tensor& tensor) {
     views_[view_count_] = view_of(tensor);
-    auto& argument = next(SPYRE_TENSOR);
+    auto& argument = next(SpyreArgumentKind::Tensor);
     argument.count = 1;
     argument.list = &views_[view_count_++];
     return *this;
@@ -71,30 +72,41 @@ class Call {
 
   Call& add(const Scalar& number) {
     if (number.isFloatingPoint()) {
-      next(SPYRE_FLOAT).real = number.toDouble();
+      next(SpyreArgumentKind::Float).real = number.toDouble();
     } else {
-      next(number.isBoolean() ? SPYRE_BOOL : SPYRE_INT).integer = number.toLong();
+      next(number.isBoolean() ? SpyreArgumentKind::Bool : SpyreArgumentKind::Int).integer = number.toLong();
     }
     return *this;
   }
 
   // Whether the card has taken it, with the last argument written.
-  bool run(c10::DeviceIndex device) const {
+  bool write(c10::DeviceIndex device) const {
     const int64_t written = count_ - 1;
-    const auto dtype = static_cast<int32_t>(c10::get_default_dtype_as_scalartype());
-    const SpyreCall call{op_, device, arguments_, count_, &written, 1, dtype};
+    SpyreResult wanted; // what another shape would be
+    return run(device, &written, 1, &wanted) >= 0;
+  }
+
+  // A new result, or an undefined tensor if the card has not taken it.
+  Tensor make(c10::DeviceIndex device) const {
     SpyreResult result;
-    int64_t results = 0;
-    const int32_t status = spyre_call(&call, &result, &results);
-    if (status == SPYRE_UNSUPPORTED || status == SPYRE_RESIZE) {
-      return false;
-    }
-    check(status);
-    return true;
+    return run(device, nullptr, 0, &result) == 1 ? tensor_of(device, result) : Tensor();
   }
 
  private:
-  SpyreArgument& next(int32_t kind) {
+  // How many results there are; -1 if the card has not taken it.
+  int64_t run(c10::DeviceIndex device, const int64_t* written, int64_t written_count, SpyreResult* result) const {
+    const auto dtype = static_cast<int32_t>(c10::get_default_dtype_as_scalartype());
+    const SpyreCall call{op_, device, dtype, arguments_, count_, written, written_count, result, 1};
+    int64_t count = 0;
+    const SpyreStatus status = spyre_call(&call, &count);
+    if (status == SpyreStatus::Unsupported || status == SpyreStatus::Resize) {
+      return -1;
+    }
+    check(status);
+    return count;
+  }
+
+  SpyreArgument& next(SpyreArgumentKind kind) {
     auto& argument = arguments_[count_++];
     argument = SpyreArgument{};
     argument.kind = kind;
@@ -134,12 +146,12 @@ std::optional<Scalar> number_in(const Tensor& other) {
   return std::nullopt;
 }
 
-template <Name name, class... Numbers>
-bool write(const Tensor& self, const Tensor& other, const Numbers&... numbers, const Tensor& out) {
+// Adds tensors of one shape and dtype, or one and a number; false if it is not so simple.
+template <class... Numbers>
+bool add_to(Call& call, const Tensor& self, const Tensor& other, const Numbers&... numbers) {
   if (!is_plain(self) || (... || numbers.isComplex())) {
     return false;
   }
-  Call call(number<name>());
   call.add(self);
   if (are_alike(self, other)) {
     call.add(other);
@@ -149,11 +161,7 @@ bool write(const Tensor& self, const Tensor& other, const Numbers&... numbers, c
     return false;
   }
   (call.add(numbers), ...);
-  return call.add(out).run(self.device().index());
-}
-
-Tensor like(const Tensor& self) {
-  return new_tensor(self.sizes(), self.strides(), self.scalar_type(), self.device().index());
+  return true;
 }
 
 // An op of two tensors, and numbers perhaps: a new result, or the first one's.
@@ -161,10 +169,11 @@ template <Name name, class... Numbers>
 struct Binary {
   template <Tensor (*usual)(const Tensor&, const Tensor&, const Numbers&...)>
   static Tensor make(const Tensor& self, const Tensor& other, const Numbers&... numbers) {
-    if (is_plain(self) && (are_alike(self, other) || number_in(other))) {
-      Tensor out = like(self);
-      if (write<name, Numbers...>(self, other, numbers..., out)) {
-        return out;
+    Call call(number<name>());
+    if (add_to(call, self, other, numbers...)) {
+      Tensor made = call.make(self.device().index());
+      if (C10_LIKELY(made.defined())) {
+        return made;
       }
     }
     return usual(self, other, numbers...);
@@ -172,7 +181,8 @@ struct Binary {
 
   template <Tensor& (*usual)(Tensor&, const Tensor&, const Numbers&...)>
   static Tensor& change(Tensor& self, const Tensor& other, const Numbers&... numbers) {
-    const bool is_done = write<name, Numbers...>(self, other, numbers..., self);
+    Call call(number<name>());
+    const bool is_done = add_to(call, self, other, numbers...) && call.add(self).write(self.device().index());
     return is_done ? self : usual(self, other, numbers...);
   }
 };
@@ -180,9 +190,9 @@ struct Binary {
 template <Name name, Tensor (*usual)(const Tensor&)>
 Tensor unary(const Tensor& self) {
   if (is_plain(self)) {
-    Tensor out = like(self);
-    if (Call(number<name>()).add(self).add(out).run(self.device().index())) {
-      return out;
+    Tensor made = Call(number<name>()).add(self).make(self.device().index());
+    if (C10_LIKELY(made.defined())) {
+      return made;
     }
   }
   return usual(self);

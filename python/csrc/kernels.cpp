@@ -10,19 +10,9 @@ namespace {
 
 using at::Tensor;
 
-// A count of a prepared plan.
-struct Plan {
-  const void* plan = nullptr;
-  ~Plan() {
-    if (plan != nullptr) {
-      spyre_plan_drop(plan);
-    }
-  }
-  std::string name() const {
-    char* text = spyre_plan_name(plan);
-    std::string name(text);
-    spyre_text_drop(text);
-    return name;
+struct Drop {
+  void operator()(SpyrePlan* plan) const {
+    spyre_plan_drop(plan);
   }
 };
 
@@ -46,20 +36,26 @@ c10::Device device_of(at::TensorList tensors) {
 void launch(const std::string& folder, int64_t number, at::TensorList tensors,
             at::IntArrayRef scalars, const std::string& file, int64_t line) {
   const c10::Device device = device_of(tensors);
-  Plan plan;
-  check(spyre_find_plan(number, folder.c_str(), device.index(), &plan.plan));
+  SpyrePlan* found = nullptr;
+  check(spyre_find_plan(number, folder.c_str(), device.index(), &found));
+  const std::unique_ptr<SpyrePlan, Drop> plan(found);
   at::RecordFunction record(at::RecordScope::FUNCTION);
   if (C10_UNLIKELY(record.isActive())) {
-    record.before("launch_kernel:" + plan.name());
+    record.before(std::string("launch_kernel:") + spyre_plan_name(found));
   }
   c10::SmallVector<SpyreView, 8> views;
   for (const Tensor& tensor : tensors) {
     views.push_back(view_of(tensor));
   }
   c10::SmallVector<uint8_t, 8> written(tensors.size(), 0);
-  const SpyreLaunch given{views.data(), static_cast<int64_t>(views.size()), scalars.data(),
-                          static_cast<int64_t>(scalars.size()), file.c_str(), line};
-  check(spyre_launch(plan.plan, &given, written.data()));
+  const SpyreLaunch given{views.data(),
+                          written.data(),
+                          static_cast<int64_t>(views.size()),
+                          reinterpret_cast<const uint64_t*>(scalars.data()),
+                          static_cast<int64_t>(scalars.size()),
+                          file.c_str(),
+                          line};
+  check(spyre_launch(found, &given));
   for (size_t at = 0; at < written.size(); ++at) {
     if (written[at] != 0 && !tensors[at].is_inference()) {
       tensors[at].unsafeGetTensorImpl()->bump_version();

@@ -22,14 +22,14 @@ void check_device(const Tensor& tensor) {
 }
 
 LayoutRef take(int64_t number, const SpyreView& view) {
-  const void* layout = nullptr;
+  LayoutPointer layout = nullptr;
   check(spyre_take_layout(number, &view, &layout));
   return LayoutRef(layout);
 }
 
 SpyreView shape_of(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype) {
   return {nullptr, sizes.data(), strides.data(), static_cast<int64_t>(sizes.size()), 0, nullptr,
-          static_cast<int32_t>(dtype), SPYRE_DEVICE};
+          static_cast<int32_t>(dtype), SpyreMemoryKind::Device};
 }
 
 Tensor new_tensor(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype, c10::Device device,
@@ -66,9 +66,8 @@ Tensor empty_with_layout(IntArrayRef sizes, IntArrayRef strides, int64_t layout,
 Tensor empty_restickified(const Tensor& self, IntArrayRef stick_dims) {
   const Tensor host = at::empty_like(self, self.options().device(c10::kMeta));
   const SpyreView view = shape_of(host.sizes(), host.strides(), host.scalar_type());
-  const void* layout = nullptr;
-  check(spyre_stick_layout(&view, stick_dims.data(), static_cast<int64_t>(stick_dims.size()),
-                           &layout));
+  LayoutPointer layout = nullptr;
+  check(spyre_stick_layout(&view, {stick_dims.data(), static_cast<int64_t>(stick_dims.size())}, &layout));
   const LayoutRef owned(layout);
   return new_tensor(host.sizes(), host.strides(), host.scalar_type(), self.device(), owned);
 }

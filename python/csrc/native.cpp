@@ -11,7 +11,6 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
 
@@ -25,8 +24,8 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-// Results of one op.
-constexpr int64_t kMostResults = 16;  // MOST_RESULTS in abi/native.rs
+// Results that a part of an op has at most.
+constexpr int64_t kMostResults = 16;
 
 // A call's arguments as the Rust side sees them: they point into the stack.
 class Arguments {
@@ -57,7 +56,7 @@ class Arguments {
     const std::lock_guard<std::mutex> lock(impl->mutex_);
     SpyreArgument argument{};
     argument.dtype = -1;
-    argument.kind = SPYRE_RANDOM;
+    argument.kind = SpyreArgumentKind::Random;
     argument.integer = static_cast<int64_t>(impl->current_seed());
     argument.count = static_cast<int64_t>(impl->get_offset());
     impl->set_offset(impl->get_offset() + 4);
@@ -89,30 +88,30 @@ class Arguments {
       return take_tensor(value.toTensor(), argument);
     }
     if (value.isNone()) {
-      argument.kind = SPYRE_NONE;
+      argument.kind = SpyreArgumentKind::None;
     } else if (value.isInt()) {
-      set_int(argument, SPYRE_INT, value.toInt());
+      set_int(argument, SpyreArgumentKind::Int, value.toInt());
     } else if (value.isDouble()) {
       set_float(argument, value.toDouble(), 0);
     } else if (value.isBool()) {
-      set_int(argument, SPYRE_BOOL, value.toBool());
+      set_int(argument, SpyreArgumentKind::Bool, value.toBool());
     } else if (value.isComplexDouble()) {
       const auto number = value.toComplexDouble();
       set_float(argument, number.real(), number.imag());
     } else if (value.isString()) {
-      argument.kind = SPYRE_STRING;
+      argument.kind = SpyreArgumentKind::String;
       argument.list = value.toStringRef().c_str();
     } else if (value.isIntList()) {
       const auto& list = numbers_.emplace_back(value.toIntVector());
-      set_list(argument, SPYRE_INTS, list.data(), list.size());
+      set_list(argument, SpyreArgumentKind::Ints, list.data(), list.size());
     } else if (value.isDoubleList()) {
       const auto& list = floats_.emplace_back(value.toDoubleVector());
-      set_list(argument, SPYRE_FLOATS, list.data(), list.size());
+      set_list(argument, SpyreArgumentKind::Floats, list.data(), list.size());
     } else if (value.isBoolList()) {
       const auto list = value.toBoolList();
       auto& bools = bools_.emplace_back(new bool[list.size()]);
       std::copy(list.begin(), list.end(), bools.get());
-      set_list(argument, SPYRE_BOOLS, bools.get(), list.size());
+      set_list(argument, SpyreArgumentKind::Bools, bools.get(), list.size());
     } else if (is_tensors(value)) {
       return take_tensors(value, argument);
     } else if (!value.isDevice() && !value.isGenerator()) {
@@ -122,18 +121,18 @@ class Arguments {
     return true;
   }
 
-  static void set_int(SpyreArgument& argument, int32_t kind, int64_t value) {
+  static void set_int(SpyreArgument& argument, SpyreArgumentKind kind, int64_t value) {
     argument.kind = kind;
     argument.integer = value;
   }
 
   static void set_float(SpyreArgument& argument, double real, double imaginary) {
-    argument.kind = SPYRE_FLOAT;
+    argument.kind = SpyreArgumentKind::Float;
     argument.real = real;
     argument.imaginary = imaginary;
   }
 
-  static void set_list(SpyreArgument& argument, int32_t kind, const void* list, size_t count) {
+  static void set_list(SpyreArgument& argument, SpyreArgumentKind kind, const void* list, size_t count) {
     argument.kind = kind;
     argument.list = list;
     argument.count = static_cast<int64_t>(count);
@@ -141,13 +140,13 @@ class Arguments {
 
   bool take_tensor(const Tensor& tensor, SpyreArgument& argument) {
     if (!tensor.defined()) {
-      argument.kind = SPYRE_NONE;
+      argument.kind = SpyreArgumentKind::None;
     } else if (tensor.device().type() == kSpyre) {
       if (!see_device(tensor)) {
         return false;
       }
       views_.push_back(view_of(tensor));
-      set_list(argument, SPYRE_TENSOR, &views_.back(), 1);
+      set_list(argument, SpyreArgumentKind::Tensor, &views_.back(), 1);
     } else if (!take_number(tensor, argument)) {
       return false;
     }
@@ -162,9 +161,9 @@ class Arguments {
     }
     const at::Scalar number = tensor.item();
     if (number.isBoolean()) {
-      set_int(argument, SPYRE_BOOL, number.toBool());
+      set_int(argument, SpyreArgumentKind::Bool, number.toBool());
     } else if (number.isIntegral(false)) {
-      set_int(argument, SPYRE_INT, number.toLong());
+      set_int(argument, SpyreArgumentKind::Int, number.toLong());
     } else if (number.isComplex()) {
       const auto value = number.toComplexDouble();
       set_float(argument, value.real(), value.imag());
@@ -197,7 +196,7 @@ class Arguments {
     if (!is_taken) {
       return false;
     }
-    set_list(argument, SPYRE_TENSORS, views_.data() + first, views_.size() - first);
+    set_list(argument, SpyreArgumentKind::Tensors, views_.data() + first, views_.size() - first);
     arguments_.push_back(argument);
     return true;
   }
@@ -218,55 +217,34 @@ class Arguments {
   std::optional<c10::Device> device_;
 };
 
-c10::Device spyre_device(int32_t index) {
-  return {kSpyre, static_cast<c10::DeviceIndex>(index)};
-}
-
-// Makes the results that a call asks for, and carries it out.
-int32_t make_results(const SpyreCall& call, const SpyreResult* results, int64_t count,
-                     Results& made) {
-  const auto options = at::TensorOptions().device(spyre_device(call.device));
-  for (int64_t at = 0; at < count; ++at) {
-    const SpyreResult& result = results[at];
-    made.push_back(at::empty_strided(at::IntArrayRef(result.sizes, result.dim),
-                                     at::IntArrayRef(result.strides, result.dim),
-                                     options.dtype(static_cast<at::ScalarType>(result.dtype))));
-  }
-  c10::SmallVector<SpyreView, 2> views;
-  for (const Tensor& tensor : made) {
-    views.push_back(view_of(tensor));
-  }
-  const int32_t status = spyre_call_with(&call, views.data(), count);
-  if (status != SPYRE_OK) {
-    made.clear();
-  }
-  return status;
-}
-
 // What became of a call: `size` and `strides` are what a result is to have before it is called again.
 struct Outcome {
-  int32_t status = SPYRE_OK;
+  SpyreStatus status = SpyreStatus::Ok;
   Results made;
   std::vector<int64_t> size;
   std::vector<int64_t> strides;
 };
 
-Outcome carry_out(int32_t op, const Arguments& arguments, at::IntArrayRef written) {
+// Carries a call out, of which so many results are taken.
+Outcome carry_out(int32_t op, const Arguments& arguments, at::IntArrayRef written, int64_t taken) {
+  SpyreResult results[kMostResults];
+  const auto device = arguments.device().index();
   const SpyreCall call{op,
-                       arguments.device().index(),
+                       device,
+                       static_cast<int32_t>(c10::get_default_dtype_as_scalartype()),
                        arguments.list().data(),
                        static_cast<int64_t>(arguments.list().size()),
                        written.data(),
                        static_cast<int64_t>(written.size()),
-                       static_cast<int32_t>(c10::get_default_dtype_as_scalartype())};
-  SpyreResult results[kMostResults];
+                       results,
+                       std::clamp<int64_t>(taken, 1, kMostResults)};
   int64_t count = 0;
   Outcome outcome;
-  outcome.status = spyre_call(&call, results, &count);
-  if (outcome.status == SPYRE_OK && count > 0) {
-    outcome.status = make_results(call, results, count, outcome.made);
+  outcome.status = spyre_call(&call, &count);
+  for (int64_t at = 0; at < count; ++at) {
+    outcome.made.push_back(tensor_of(device, results[at]));
   }
-  if (outcome.status == SPYRE_RESIZE) {
+  if (outcome.status == SpyreStatus::Resize) {
     outcome.size.assign(results[0].sizes, results[0].sizes + results[0].dim);
     outcome.strides.assign(results[0].strides, results[0].strides + results[0].dim);
   }
@@ -452,12 +430,12 @@ class NativeKernel final : public c10::OperatorKernel {
     if (signature_->shares_result(given) || !arguments.take(given) || !signature_->set_random(given, arguments)) {
       return false;
     }
-    auto outcome = carry_out(op_, arguments, signature_->written());
-    if (outcome.status == SPYRE_RESIZE && may_resize) {
+    auto outcome = carry_out(op_, arguments, signature_->written(), static_cast<int64_t>(schema.returns().size()));
+    if (outcome.status == SpyreStatus::Resize && may_resize) {
       signature_->resize(given, outcome.size, outcome.strides);
       return run(op, stack, false);
     }
-    if (outcome.status == SPYRE_UNSUPPORTED || outcome.status == SPYRE_RESIZE) {
+    if (outcome.status == SpyreStatus::Unsupported || outcome.status == SpyreStatus::Resize) {
       return false;
     }
     check(outcome.status);
@@ -542,8 +520,8 @@ std::optional<Results> call_native(int32_t op, c10::ArrayRef<c10::IValue> given,
       arguments.set_random(at, given[at].toGenerator());
     }
   }
-  auto outcome = carry_out(op, arguments, written);
-  if (outcome.status == SPYRE_UNSUPPORTED || outcome.status == SPYRE_RESIZE) {
+  auto outcome = carry_out(op, arguments, written, kMostResults);
+  if (outcome.status == SpyreStatus::Unsupported || outcome.status == SpyreStatus::Resize) {
     return std::nullopt;
   }
   check(outcome.status);

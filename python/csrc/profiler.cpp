@@ -2,7 +2,7 @@
 #define USE_KINETO
 // The library of this name is not part of PyTorch.
 #define FMT_HEADER_ONLY
-#include "profiler.h"
+#include "spyre.h"
 
 #include <libkineto.h>
 #include <output_base.h>
@@ -46,7 +46,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_->span = libkineto::TraceSpan(start, end, "spyre");
     buffer_->gpuOpCount = 0;
     SpyreBlock block;
-    for (int64_t at = 0; recorded_ != nullptr && spyre_recording_block(recorded_.get(), at, &block) != 0; ++at) {
+    for (int64_t at = 0; recorded_ != nullptr && spyre_recording_block(recorded_.get(), at, &block); ++at) {
       if (block.start >= start && block.start <= end) {
         add(block, linked);
         logger.handleGenericActivity(*buffer_->activities.back());
@@ -89,8 +89,8 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   void add(const SpyreBlock& block, const libkineto::getLinkedActivityCallback& linked) {
-    const auto type = block.kind == SPYRE_KERNEL ? ActivityType::CONCURRENT_KERNEL
-        : block.kind == SPYRE_COPY               ? ActivityType::GPU_MEMCPY
+    const auto type = block.kind == SpyreBlockKind::Kernel ? ActivityType::CONCURRENT_KERNEL
+        : block.kind == SpyreBlockKind::Copy               ? ActivityType::GPU_MEMCPY
                                                  : ActivityType::GPU_MEMSET;
     buffer_->emplace_activity(buffer_->span, type, block.name);
     buffer_->gpuOpCount += 1;
@@ -117,8 +117,8 @@ class Session final : public libkineto::IActivityProfilerSession {
     streams_.try_emplace({block.device, block.stream}, "stream " + std::to_string(block.stream));
   }
 
-  void note(int32_t status) {
-    if (status != SPYRE_OK) {
+  void note(SpyreStatus status) {
+    if (status != SpyreStatus::Ok) {
       errors_.emplace_back(spyre_message());
     }
   }

@@ -17,20 +17,20 @@
 
 namespace spyre {
 
-void raise(int32_t status) {
+void raise(SpyreStatus status) {
   std::string message = spyre_message();
   switch (status) {
-    case SPYRE_OUT_OF_MEMORY:
+    case SpyreStatus::OutOfMemory:
       C10_THROW_ERROR(OutOfMemoryError, std::move(message));
-    case SPYRE_INDEX:
+    case SpyreStatus::Index:
       C10_THROW_ERROR(IndexError, std::move(message));
-    case SPYRE_VALUE:
+    case SpyreStatus::Value:
       C10_THROW_ERROR(ValueError, std::move(message));
-    case SPYRE_NOT_IMPLEMENTED:
+    case SpyreStatus::NotImplemented:
       C10_THROW_ERROR(NotImplementedError, std::move(message));
-    case SPYRE_TYPE:
+    case SpyreStatus::Type:
       C10_THROW_ERROR(TypeError, std::move(message));
-    case SPYRE_INTERRUPTED:
+    case SpyreStatus::Interrupted:
       raise_interrupt();
     default:
       C10_THROW_ERROR(Error, std::move(message));
@@ -51,12 +51,12 @@ void delete_memory(void* data) {
   }
 }
 
-c10::DataPtr data_ptr(void* data, int64_t device_bytes, c10::DeviceIndex index) {
+c10::DataPtr data_ptr(const SpyreMemory& memory, c10::DeviceIndex index) {
   const c10::Device device(kSpyre, index);
-  if (data != nullptr) {
-    c10::reportMemoryUsageToProfiler(data, device_bytes, 0, 0, device);
+  if (memory.data != nullptr) {
+    c10::reportMemoryUsageToProfiler(memory.data, memory.device_bytes, 0, 0, device);
   }
-  return {data, data, &delete_memory, device};
+  return {memory.data, memory.data, &delete_memory, device};
 }
 
 c10::CachingAllocator::Stat stat(const SpyreStat& from) {
@@ -84,10 +84,9 @@ c10::CachingAllocator::StatArray stats(const SpyreStat& from) {
 struct SpyreAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     const auto index = static_cast<c10::DeviceIndex>(spyre_current_device());
-    void* data = nullptr;
-    int64_t device_bytes = 0;
-    check(spyre_allocate(index, nullptr, static_cast<int64_t>(bytes), &data, &device_bytes));
-    return data_ptr(data, device_bytes, index);
+    SpyreMemory memory;
+    check(spyre_allocate(index, nullptr, static_cast<int64_t>(bytes), &memory));
+    return data_ptr(memory, index);
   }
 
   c10::DeleterFnPtr raw_deleter() const override {
@@ -98,13 +97,13 @@ struct SpyreAllocator final : c10::DeviceAllocator {
     const auto size = static_cast<int64_t>(bytes);
     const int64_t stride = 1;
     const auto byte = static_cast<int32_t>(c10::ScalarType::Byte);
-    const SpyreView from{const_cast<void*>(source), &size, &stride, 1, 0, nullptr, byte, SPYRE_DEVICE};
-    const SpyreView to{target, &size, &stride, 1, 0, nullptr, byte, SPYRE_DEVICE};
-    check(spyre_copy(&from, &to, 0));
+    const SpyreView from{const_cast<void*>(source), &size, &stride, 1, 0, nullptr, byte, SpyreMemoryKind::Device};
+    const SpyreView to{target, &size, &stride, 1, 0, nullptr, byte, SpyreMemoryKind::Device};
+    check(spyre_copy(&from, &to, false));
   }
 
   bool initialized() override {
-    return spyre_is_started() != 0;
+    return spyre_is_started();
   }
 
   void emptyCache(c10::MempoolId_t) override {
@@ -170,7 +169,7 @@ struct SpyreHostAllocator final : at::HostAllocator {
 
   // A copy that is queued keeps its block: nothing is to be recorded.
   bool record_event(void* ptr, void*, c10::Stream) override {
-    return spyre_is_pinned(ptr) != 0;
+    return spyre_is_pinned(ptr);
   }
 
   void empty_cache() override {}
@@ -188,13 +187,18 @@ struct SpyreHostAllocator final : at::HostAllocator {
   }
 
   void reset_accumulated_stats() override {
-    spyre_host_reset_stats(0);
+    spyre_host_reset_stats(false);
   }
 
   void reset_peak_stats() override {
-    spyre_host_reset_stats(1);
+    spyre_host_reset_stats(true);
   }
 };
+
+// PyTorch keeps events as mere pointers.
+SpyreEvent* as_event(void* event) {
+  return static_cast<SpyreEvent*>(event);
+}
 
 struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override {
@@ -248,7 +252,7 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream next) const override {
     const auto index = next.device_index();
     const int64_t before = spyre_exchange_stream(index, next.id());
-    check(before < 0 ? SPYRE_VALUE : SPYRE_OK);
+    check(before < 0 ? SpyreStatus::Value : SpyreStatus::Ok);
     return stream(before, index);
   }
 
@@ -258,7 +262,7 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
 
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     if (event != nullptr) {
-      spyre_event_destroy(event);
+      spyre_event_destroy(as_event(event));
     }
   }
 
@@ -268,21 +272,21 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
                 static_cast<int>(device), " does not match recording stream's device index ",
                 static_cast<int>(stream.device_index()), ".");
     const bool is_timed = flag == c10::EventFlag::BACKEND_DEFAULT;
-    check(spyre_event_record(event, stream.device_index(), stream.id(), is_timed));
+    check(spyre_event_record(reinterpret_cast<SpyreEvent**>(event), stream.device_index(), stream.id(), is_timed));
   }
 
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) {
-      check(spyre_event_wait(event, stream.device_index(), stream.id()));
+      check(spyre_event_wait(as_event(event), stream.device_index(), stream.id()));
     }
   }
 
   bool queryEvent(void* event) const override {
-    int32_t is_done = 1;
+    bool is_done = true;
     if (event != nullptr) {
-      check(spyre_event_query(event, &is_done));
+      check(spyre_event_query(as_event(event), &is_done));
     }
-    return is_done != 0;
+    return is_done;
   }
 
   c10::DeviceIndex deviceCount() const noexcept override {
@@ -294,7 +298,7 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
     auto& types = capability.capability_data.supported_scalar_types;
     types.has_QInt8 = types.has_QUInt8 = types.has_QInt32 = 0;
     types.has_QUInt4x2 = types.has_QUInt2x4 = 0;
-    if (spyre_is_card_profile() != 0) {
+    if (spyre_is_card_profile()) {
       types.has_Double = types.has_Long = 0;
       types.has_ComplexHalf = types.has_ComplexFloat = types.has_ComplexDouble = 0;
     }
@@ -302,9 +306,9 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
 
   bool queryStream(const c10::Stream& stream) const override {
-    int32_t is_done = 0;
+    bool is_done = false;
     check(spyre_query_stream(stream.device_index(), stream.id(), &is_done));
-    return is_done != 0;
+    return is_done;
   }
 
   void synchronizeStream(const c10::Stream& stream) const override {
@@ -313,7 +317,7 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
 
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) {
-      check(spyre_event_synchronize(event));
+      check(spyre_event_synchronize(as_event(event)));
     }
   }
 
@@ -331,7 +335,7 @@ struct SpyreGuardImpl final : c10::impl::DeviceGuardImplInterface {
     TORCH_CHECK(first != nullptr && second != nullptr,
                 "Both events must be recorded before calculating elapsed time.");
     double milliseconds = 0;
-    check(spyre_event_elapsed(first, second, &milliseconds));
+    check(spyre_event_elapsed(as_event(first), as_event(second), &milliseconds));
     return milliseconds;
   }
 
@@ -468,7 +472,7 @@ struct SpyreHooks final : at::PrivateUse1HooksInterface {
   }
 
   bool isPinnedPtr(const void* data) const override {
-    return spyre_is_pinned(data) != 0;
+    return spyre_is_pinned(data);
   }
 
   at::Allocator* getPinnedMemoryAllocator() const override {
@@ -489,7 +493,7 @@ c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::StorageImpl::use_byte_siz
   }
   if (data == nullptr && data.device().type() != kSpyre) {
     // Nothing is somewhere, too.
-    data = data_ptr(nullptr, 0, static_cast<c10::DeviceIndex>(spyre_current_device()));
+    data = data_ptr(SpyreMemory{}, static_cast<c10::DeviceIndex>(spyre_current_device()));
   }
   return c10::make_intrusive<SpyreStorageImpl>(use, std::move(bytes), std::move(data), allocator,
                                                resizable);
@@ -529,22 +533,21 @@ c10::Allocator* allocator() {
   return device_allocator();
 }
 
-c10::Storage new_storage(c10::DeviceIndex device, int64_t host_bytes, const SpyreView* view) {
-  void* data = nullptr;
-  int64_t device_bytes = 0;
-  check(spyre_allocate(device, view, host_bytes, &data, &device_bytes));
+c10::Storage storage_of(c10::DeviceIndex device, int64_t host_bytes, const SpyreMemory& memory) {
   return c10::Storage(c10::make_intrusive<SpyreStorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), host_bytes, data_ptr(data, device_bytes, device),
-      device_allocator(), true));
+      c10::StorageImpl::use_byte_size_t(), host_bytes, data_ptr(memory, device), device_allocator(), true));
 }
 
-c10::Storage storage_with_layout(c10::DeviceIndex device, int64_t host_bytes, const void* layout) {
-  void* data = nullptr;
-  int64_t device_bytes = 0;
-  check(spyre_allocate_with_layout(device, layout, host_bytes, &data, &device_bytes));
-  return c10::Storage(c10::make_intrusive<SpyreStorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), host_bytes, data_ptr(data, device_bytes, device),
-      device_allocator(), true));
+c10::Storage new_storage(c10::DeviceIndex device, int64_t host_bytes, const SpyreView* view) {
+  SpyreMemory memory;
+  check(spyre_allocate(device, view, host_bytes, &memory));
+  return storage_of(device, host_bytes, memory);
+}
+
+c10::Storage storage_with_layout(c10::DeviceIndex device, int64_t host_bytes, LayoutPointer layout) {
+  SpyreMemory memory;
+  check(spyre_allocate_with_layout(device, layout, host_bytes, &memory));
+  return storage_of(device, host_bytes, memory);
 }
 
 void resize_storage(c10::StorageImpl* storage, int64_t host_bytes, const SpyreView* view) {
@@ -554,11 +557,9 @@ void resize_storage(c10::StorageImpl* storage, int64_t host_bytes, const SpyreVi
     return;
   }
   const c10::OptionalDeviceGuard guard(storage->device());
-  void* data = nullptr;
-  int64_t device_bytes = 0;
-  check(spyre_resize(storage->data(), std::min(before, host_bytes), view, host_bytes, &data,
-                     &device_bytes));
-  storage->set_data_ptr_noswap(data_ptr(data, device_bytes, storage->device().index()));
+  SpyreMemory memory;
+  check(spyre_resize(storage->data(), std::min(before, host_bytes), view, host_bytes, &memory));
+  storage->set_data_ptr_noswap(data_ptr(memory, storage->device().index()));
   storage->set_nbytes(static_cast<size_t>(host_bytes));
 }
 

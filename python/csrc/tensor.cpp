@@ -1,8 +1,6 @@
 // Tensors of the device: how they are made, viewed, resized and copied.
-#include "direct.h"
 #include "native.h"
 #include "spyre.h"
-#include "traffic.h"
 
 #include <ATen/Context.h>
 #include <ATen/Dispatch_v2.h>
@@ -85,7 +83,7 @@ const char* SpyreTensorImpl::tensorimpl_type_name() const {
 namespace {
 
 // The layout of a tensor's own, or null.
-const void* own_layout(const Tensor& tensor) {
+LayoutPointer own_layout(const Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   return typeid(*impl) == typeid(SpyreTensorImpl)
       ? static_cast<const SpyreTensorImpl*>(impl)->layout.get()
@@ -98,12 +96,12 @@ void* host_data(const Tensor& tensor, bool is_written) {
 
 SpyreView host_view(const Tensor& tensor, bool is_written) {
   return {host_data(tensor, is_written), tensor.sizes().data(), tensor.strides().data(), tensor.dim(),
-          0, nullptr, static_cast<int32_t>(tensor.scalar_type()), SPYRE_HOST};
+          0, nullptr, static_cast<int32_t>(tensor.scalar_type()), SpyreMemoryKind::Host};
 }
 
 SpyreView shape_view(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype) {
   return {nullptr, sizes.data(), strides.data(), static_cast<int64_t>(sizes.size()), 0, nullptr,
-          static_cast<int32_t>(dtype), SPYRE_DEVICE};
+          static_cast<int32_t>(dtype), SpyreMemoryKind::Device};
 }
 
 Tensor make_tensor(c10::Storage&& storage, c10::ScalarType dtype) {
@@ -159,7 +157,7 @@ Tensor empty(IntArrayRef sizes, c10::optional<c10::ScalarType> dtype_or_none,
       stride *= std::max<int64_t>(sizes[dim], 1);
     }
   } else {
-    TORCH_CHECK(spyre_is_card_profile() == 0,
+    TORCH_CHECK(!spyre_is_card_profile(),
                 "Spyre backend only supports contiguous memory format");
     const auto given = format == c10::MemoryFormat::ChannelsLast
         ? c10::get_channels_last_strides_2d(sizes)
@@ -188,7 +186,7 @@ Tensor spyre_empty_strided(IntArrayRef sizes, IntArrayRef strides,
 
 // A view of a tensor with a layout of its own has that layout, too.
 Tensor with_layout_of(const Tensor& self, Tensor view) {
-  const void* layout = own_layout(self);
+  const LayoutPointer layout = own_layout(self);
   if (C10_LIKELY(layout == nullptr)) {
     return view;
   }
@@ -212,7 +210,7 @@ Tensor view(const Tensor& self, IntArrayRef size) {
 // The same bits as another dtype: refused where the card keeps other bits than the host.
 Tensor view_dtype(const Tensor& self, c10::ScalarType dtype) {
   Tensor result = with_layout_of(self, at::native::view_dtype(self, dtype));
-  if (spyre_is_card_profile() != 0 && result.numel() > 0) {
+  if (spyre_is_card_profile() && result.numel() > 0) {
     const SpyreView view = view_of(result);
     check(spyre_check_view(&view));
   }
@@ -270,7 +268,7 @@ const Tensor& resize_(const Tensor& self, IntArrayRef size,
   }
   if (format.has_value()) {
     TORCH_CHECK(*format != c10::MemoryFormat::Preserve, "Unsupported memory format ", *format);
-    TORCH_CHECK(*format == c10::MemoryFormat::Contiguous || spyre_is_card_profile() == 0,
+    TORCH_CHECK(*format == c10::MemoryFormat::Contiguous || !spyre_is_card_profile(),
                 "Spyre backend only supports contiguous memory format");
     impl->empty_tensor_restride(*format);
   }
@@ -354,8 +352,8 @@ bool copy_by_parts(const Tensor& self, const Tensor& source) {
 bool is_copied(const Tensor& self, const Tensor& source) {
   const SpyreView from = view_of(source);
   const SpyreView to = view_of(self);
-  const int32_t status = spyre_copy(&from, &to, false);
-  if (status == SPYRE_UNSUPPORTED) {
+  const SpyreStatus status = spyre_copy(&from, &to, false);
+  if (status == SpyreStatus::Unsupported) {
     return false;
   }
   check(status);
@@ -381,16 +379,16 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
   const bool to_device = self.device().type() == kSpyre;
   const bool from_device = source.device().type() == kSpyre;
   if (to_device && !from_device) {
-    if (self.scalar_type() == at::kLong && spyre_is_card_profile() != 0 &&
-        spyre_warns_of_downcasts() != 0) {
+    if (self.scalar_type() == at::kLong && spyre_is_card_profile() &&
+        spyre_warns_of_downcasts()) {
       TORCH_WARN_ONCE("The spyre card does not support int64: values are stored as int32");
     }
     const bool is_same = source.scalar_type() == self.scalar_type();
     const Tensor converted = is_same ? source : source.to(self.scalar_type());
     const SpyreView from = host_view(converted, false);
     const SpyreView to = view_of(self);
-    const int32_t status = spyre_copy(&from, &to, non_blocking);
-    if (C10_UNLIKELY(status == SPYRE_UNSUPPORTED)) {
+    const SpyreStatus status = spyre_copy(&from, &to, non_blocking);
+    if (C10_UNLIKELY(status == SpyreStatus::Unsupported)) {
       return copy_by_row(self, converted);
     }
     check(status);
@@ -398,8 +396,8 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     const SpyreView from = view_of(source);
     if (source.scalar_type() == self.scalar_type()) {
       const SpyreView to = host_view(self, true);
-      const int32_t status = spyre_copy(&from, &to, non_blocking);
-      if (C10_LIKELY(status != SPYRE_UNSUPPORTED)) {
+      const SpyreStatus status = spyre_copy(&from, &to, non_blocking);
+      if (C10_LIKELY(status != SpyreStatus::Unsupported)) {
         return check(status);
       }
     }
@@ -410,12 +408,12 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
   } else {
     const SpyreView from = view_of(source);
     const SpyreView to = view_of(self);
-    const int32_t status = spyre_copy(&from, &to, non_blocking);
-    if (status != SPYRE_UNSUPPORTED) {
+    const SpyreStatus status = spyre_copy(&from, &to, non_blocking);
+    if (status != SpyreStatus::Unsupported) {
       return check(status);
     }
     const bool is_cast = self.scalar_type() != source.scalar_type();
-    const auto cast = spyre_is_card_profile() != 0 ? cast_by_kernel : cast_by_copies;
+    const auto cast = spyre_is_card_profile() ? cast_by_kernel : cast_by_copies;
     if (is_cast && (copy_by_parts(self, source) || cast(self, source))) {
       return;
     }
@@ -537,7 +535,7 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   }
   if (C10_UNLIKELY(self.scalar_type() != source.scalar_type())) {
     check_conversion(self, source);
-    if (spyre_is_card_profile() != 0) {
+    if (spyre_is_card_profile()) {
       check_card_converts(self, source);
     }
   }
@@ -581,7 +579,7 @@ at::Scalar local_scalar_dense(const Tensor& self) {
   alignas(16) char element[16] = {};
   const SpyreView from = view_of(self);
   const SpyreView to{element, self.sizes().data(), self.strides().data(), self.dim(), 0, nullptr,
-                     from.dtype, SPYRE_HOST};
+                     from.dtype, SpyreMemoryKind::Host};
   spyre_note_read();
   check(spyre_copy(&from, &to, false));
   at::Scalar scalar;
@@ -651,13 +649,15 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
 SpyreView view_of(const Tensor& tensor) {
   return {const_cast<void*>(tensor.storage().data()), tensor.sizes().data(), tensor.strides().data(),
           tensor.dim(), tensor.storage_offset(), own_layout(tensor),
-          static_cast<int32_t>(tensor.scalar_type()), SPYRE_DEVICE};
+          static_cast<int32_t>(tensor.scalar_type()), SpyreMemoryKind::Device};
 }
 
-Tensor new_tensor(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype,
-                  c10::DeviceIndex device) {
-  const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
-  return new_tensor(sizes, strides, dtype, device, static_cast<int64_t>(bytes));
+Tensor tensor_of(c10::DeviceIndex device, const SpyreResult& result) {
+  Tensor tensor = make_tensor(storage_of(device, result.host_bytes, result.memory),
+                              static_cast<c10::ScalarType>(result.dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(IntArrayRef(result.sizes, result.dim),
+                                                      IntArrayRef(result.strides, result.dim));
+  return tensor;
 }
 
 } // namespace spyre

@@ -1,9 +1,16 @@
-//! The C functions that the shim calls: `csrc/spyre.h` declares them.
+//! The C functions that the shim calls; `tools/abi-header` writes their header, `csrc/spyre_abi.h`.
 //!
-//! Each is made by the macro [`entry`]: it catches panics, refuses forked children, and turns an error
-//! into a status whose message the calling thread can ask for.
-#![allow(unsafe_code, reason = "pointers of a framework that is written in C++")]
-#![allow(clippy::missing_safety_doc, reason = "the header says what they take")]
+//! # Contract
+//! The shim is compiled against that header and is part of the same library, so Rust takes what it passes for what
+//! the types say:
+//! 1. Every reference points to a value that lives until the call returns; one that may be missing is an `Option`.
+//! 2. Values of the types whose fields are private ([`SpyreView`], [`SpyreText`], [`LayoutPointer`], ...) are made by
+//!    the shim alone, and what they point to lives until the call returns, too. Their methods are therefore safe.
+//! 3. A `Box` is given up by one side and owned by the other from then on.
+//!
+//! Each function that can fail has [`guarded`] around its body: it catches panics, refuses forked children, and turns
+//! an error into a status whose message the calling thread can ask for.
+#![allow(unsafe_code, reason = "names that the linker sees")]
 
 mod copies;
 mod decompositions;
@@ -16,36 +23,26 @@ mod layouts;
 mod memory;
 mod native;
 mod recordings;
+mod text;
 mod view;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
 pub(crate) use launches::device_tensor;
-pub(crate) use memory::{memory_info, shared};
-pub(crate) use view::{RawView, bytes_of, dtype_of};
+pub(crate) use memory::{NewMemory, memory_info};
+pub(crate) use text::SpyreText;
+pub(crate) use view::{SpyreView, bytes_of, dtype_of};
 
 use crate::cards;
-use crate::failure::{Failure, last_message};
-
-/// Defines functions of the C boundary, whose bodies are `Result<(), Failure>`.
-macro_rules! entry {
-    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
-        $(#[$about])*
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name($($argument: $kind),*) -> i32 {
-            $crate::abi::guarded(|| -> Result<(), $crate::failure::Failure> { $body })
-        }
-    )*};
-}
-pub(crate) use entry;
+use crate::failure::{Failure, SpyreStatus, last_message};
 
 /// Calls a body: nothing that goes wrong in it gets past this.
 #[inline]
-pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> i32 {
+pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> SpyreStatus {
     let checked = || cards::check_process().and_then(|()| body());
     match catch_unwind(AssertUnwindSafe(checked)) {
-        Ok(Ok(())) => 0,
+        Ok(Ok(())) => SpyreStatus::Ok,
         Ok(Err(failure)) => failure.note(),
         Err(panic) => panicked(&*panic).note(),
     }
@@ -58,8 +55,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     Failure::runtime(format!("spyre: internal error, please report it: {text}"))
 }
 
-/// Message of the calling thread's last failure.
+/// Message of the calling thread's last failure. Valid until its next failure.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_message() -> *const std::ffi::c_char {
+pub extern "C" fn spyre_message() -> *const std::ffi::c_char {
     last_message()
 }

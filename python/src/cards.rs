@@ -10,7 +10,7 @@ use spyre::runtime::{
     AddressSpace, Device, DeviceIndex, Priority, Process, SpyreStream, StreamId, TensorMemory,
 };
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 use crate::statistics::MemoryStatistics;
 use crate::{interrupts, recording, variables};
 
@@ -206,7 +206,7 @@ fn stream_id(stream: i64) -> Result<StreamId, Failure> {
     match u16::try_from(stream) {
         Ok(id) if usize::from(id) < STREAMS => Ok(StreamId(id)),
         _ => Err(Failure::new(
-            Kind::Value,
+            SpyreStatus::Value,
             format!("stream {stream} is not one of a spyre device, which has 0 to {}", STREAMS - 1),
         )),
     }

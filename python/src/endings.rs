@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::cards;
 
 unsafe extern "C" {
-    fn spyre_flush_autograd(device: i32) -> i32;
+    fn spyre_flush_autograd(device: i32);
 }
 
 /// Waits until threads of the autograd engine hold nothing of Python's. Called at exit.

@@ -11,40 +11,45 @@ use crate::kernels::launched_at;
 /// Reason why a call from outside failed: the kind of exception, and its message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SpyreStatus,
     pub(crate) message: String,
 }
 
-/// Kind of exception that a failure becomes; the numbers are `SpyreStatus` in `csrc/spyre.h`.
+/// Outcome of a call of the shim: the kind of exception that a failure becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(dead_code, reason = "the shim knows them all")]
-pub(crate) enum Kind {
+pub enum SpyreStatus {
+    /// All went well.
+    Ok = 0,
     Runtime = 1,
     OutOfMemory = 2,
     Index = 3,
     Value = 4,
     NotImplemented = 5,
     Type = 6,
+    /// Not an error: the caller is to go another way.
     Unsupported = 7,
+    /// Not an error: the tensors that are written are to be resized to the first result's shape.
     Resize = 8,
+    /// A signal's handler has raised an exception, which the Rust side holds.
     Interrupted = 9,
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, message: impl Display) -> Self {
+    pub(crate) fn new(kind: SpyreStatus, message: impl Display) -> Self {
         Self { kind, message: message.to_string() }
     }
 
     pub(crate) fn runtime(message: impl Display) -> Self {
-        Self::new(Kind::Runtime, message)
+        Self::new(SpyreStatus::Runtime, message)
     }
 
     /// Remembers the message for the thread that asks next, and says which kind it was.
-    pub(crate) fn note(self) -> i32 {
+    pub(crate) fn note(self) -> SpyreStatus {
         let message = CString::new(self.message.replace('\0', "?")).unwrap_or_default();
         LAST.with_borrow_mut(|last| *last = message);
-        self.kind as i32
+        self.kind
     }
 }
 
@@ -60,11 +65,13 @@ thread_local! {
 impl From<runtime::Error> for Failure {
     fn from(error: runtime::Error) -> Self {
         let kind = match &error {
-            runtime::Error::Flex(flex::Error::OutOfMemory { .. }) => Kind::OutOfMemory,
+            runtime::Error::Flex(flex::Error::OutOfMemory { .. }) => SpyreStatus::OutOfMemory,
             runtime::Error::Flex(flex::Error::Stream(fault)) => kind_of(fault),
-            runtime::Error::Flex(flex::Error::Interrupted { .. }) => Kind::Interrupted,
-            runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => Kind::Unsupported,
-            _ => Kind::Runtime,
+            runtime::Error::Flex(flex::Error::Interrupted { .. }) => SpyreStatus::Interrupted,
+            runtime::Error::Layout(layout::Error::TargetOverlaps { .. }) => {
+                SpyreStatus::Unsupported
+            }
+            _ => SpyreStatus::Runtime,
         };
         match &error {
             runtime::Error::Flex(flex::Error::Stream(cause)) => {
@@ -93,12 +100,12 @@ fn launched(cause: &StreamFault) -> String {
 const RUNTIME_ERRORS: [&str; 4] =
     ["aten_gather", "aten_scatter_each", "aten_scatter_value", "aten_index_add"];
 
-/// Kind of exception for a fault of the device: the one that PyTorch raises for the same op on other devices.
-fn kind_of(fault: &StreamFault) -> Kind {
+/// SpyreStatus of exception for a fault of the device: the one that PyTorch raises for the same op on other devices.
+fn kind_of(fault: &StreamFault) -> SpyreStatus {
     let is_runtime = || fault.label.name().is_some_and(|name| RUNTIME_ERRORS.contains(&&*name));
     match fault.fault {
-        Fault::IndexOutOfRange { .. } if !is_runtime() => Kind::Index,
-        _ => Kind::Runtime,
+        Fault::IndexOutOfRange { .. } if !is_runtime() => SpyreStatus::Index,
+        _ => SpyreStatus::Runtime,
     }
 }
 
@@ -136,14 +143,12 @@ impl From<Failure> for pyo3::PyErr {
         };
         let message = failure.message;
         match failure.kind {
-            Kind::Runtime | Kind::OutOfMemory | Kind::Unsupported | Kind::Resize => {
-                PyRuntimeError::new_err(message)
-            }
-            Kind::Index => PyIndexError::new_err(message),
-            Kind::Value => PyValueError::new_err(message),
-            Kind::NotImplemented => PyNotImplementedError::new_err(message),
-            Kind::Type => PyTypeError::new_err(message),
-            Kind::Interrupted => crate::interrupts::take(),
+            SpyreStatus::Index => PyIndexError::new_err(message),
+            SpyreStatus::Value => PyValueError::new_err(message),
+            SpyreStatus::NotImplemented => PyNotImplementedError::new_err(message),
+            SpyreStatus::Type => PyTypeError::new_err(message),
+            SpyreStatus::Interrupted => crate::interrupts::take(),
+            _ => PyRuntimeError::new_err(message),
         }
     }
 }

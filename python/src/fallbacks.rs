@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 use crate::{cards, variables};
 
 /// Reaction to a fallback.
@@ -56,7 +56,7 @@ impl Mode {
             let message = format!(
                 "SPYRE_FALLBACK is {value:?}: give error, warn or silent, or unset it for warn"
             );
-            Failure::new(Kind::Value, message)
+            Failure::new(SpyreStatus::Value, message)
         };
         let mode = Self::named(&value).ok_or_else(wrong)?;
         MODE.store(mode as u8, Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn count(op: &str) -> Result<bool, Failure> {
     let mode = Mode::current()?;
     if mode == Mode::Error {
         return Err(Failure::new(
-            Kind::NotImplemented,
+            SpyreStatus::NotImplemented,
             format!(
                 "{op} has no implementation for spyre, and falling back to cpu is forbidden by \
                  SPYRE_FALLBACK=error"
@@ -145,7 +145,7 @@ fn fallback_mode() -> PyResult<&'static str> {
 fn set_fallback_mode(mode: &str) -> PyResult<()> {
     let wrong = || {
         let message = format!("fallback mode is {mode:?}: give error, warn or silent");
-        Failure::new(Kind::Value, message)
+        Failure::new(SpyreStatus::Value, message)
     };
     MODE.store(Mode::named(mode).ok_or_else(wrong)? as u8, Ordering::Relaxed);
     Ok(())

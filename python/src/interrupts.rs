@@ -45,7 +45,7 @@ fn run_handlers() -> Option<(PyErr, Interruption)> {
     let state = unsafe { ffi::PyGILState_Ensure() };
     // SAFETY: the lock was just taken, and is let go of below.
     let py = unsafe { Python::assume_attached() };
-    // SAFETY: as above.
+    // SAFETY: this thread holds the interpreter's lock.
     let has_raised = unsafe { ffi::PyErr_CheckSignals() } != 0;
     let raised = has_raised.then(|| PyErr::take(py)).flatten().map(|raised| {
         let is_keyboard = raised.is_instance_of::<PyKeyboardInterrupt>(py);
@@ -64,7 +64,7 @@ pub(crate) fn take() -> PyErr {
 
 /// Makes it the interpreter's current exception again; the caller holds the interpreter's lock.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_restore_interrupt() {
+pub extern "C" fn spyre_restore_interrupt() {
     Python::attach(|py| take().restore(py));
 }
 

@@ -113,7 +113,7 @@ unsafe extern "C" fn function<const AT: usize>(
     named: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let Some(extended) = EXTENDED[AT].get() else { return ptr::null_mut() };
-    // SAFETY: as promised.
+    // SAFETY: CPython passes live objects and holds the interpreter, and the original takes what it passes.
     unsafe {
         if named.is_null() || !extended.is_named(named) {
             return (extended.original)(own, arguments, named);
@@ -129,7 +129,7 @@ impl Extended {
     /// `named` is a dict, and the interpreter is held.
     #[inline]
     unsafe fn is_named(&self, named: *mut ffi::PyObject) -> bool {
-        // SAFETY: as promised; the names are texts, whose hashes cannot fail.
+        // SAFETY: `named` is a live dict; the names are texts, whose hashes cannot fail.
         self.names.iter().any(|name| unsafe { ffi::PyDict_Contains(named, name.as_ptr()) } == 1)
     }
 
@@ -143,10 +143,10 @@ impl Extended {
         named: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
         if !self.is_method {
-            // SAFETY: as promised.
+            // SAFETY: CPython's own arguments of a call: a tuple, and null or a dict.
             return unsafe { ffi::PyObject_Call(self.other.as_ptr(), arguments, named) };
         }
-        // SAFETY: as promised; each object that is put into the tuple has a count for it.
+        // SAFETY: `arguments` is CPython's tuple of a call; each object that is put into the tuple has a count for it.
         unsafe {
             let count = ffi::PyTuple_Size(arguments);
             let with_own = ffi::PyTuple_New(count + 1);

@@ -10,7 +10,7 @@ mod tensor_layout;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 
 pub(crate) use dtype::TorchDType;
 pub(crate) use element_arrangement::ElementArrangement;
@@ -41,7 +41,7 @@ pub(crate) fn own_dim(dim: i64, rank: usize) -> Result<usize, Failure> {
     match usize::try_from(from_front) {
         Ok(own) if own < rank => Ok(own),
         _ => Err(Failure::new(
-            Kind::Index,
+            SpyreStatus::Index,
             format!(
                 "Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
                 -(rank as i64),

@@ -6,43 +6,79 @@ mod card_layouts;
 mod plans;
 mod reports;
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
-use spyre::aten::{Launch, Recipe};
+use spyre::aten::{Launch, Recipe, ResultShape};
+use spyre::layout::TensorView;
 use spyre::numerics::Profile;
 use spyre::runtime::{
-    CachedLaunch, Error, ExecutionPlan, SharedLayout, SpyreTensor, launch_kernel_with,
+    CachedLaunch, Error, ExecutionPlan, SharedLayout, SpyreStream, SpyreTensor, launch_kernel_with,
+    shared_layout,
 };
 
-pub(crate) use arguments::{RawArgument, add_to_key, arguments_of, lists_of};
-pub(crate) use cached_calls::{CachedCall, Key, Known, keep, known};
-use cached_calls::{CallLaunch, CallTensor, view_at};
+pub(crate) use arguments::{SpyreArgument, add_to_key, arguments_of, lists_of};
+use cached_calls::{CallLaunch, CallTensor, keep, view_at};
+pub(crate) use cached_calls::{Key, Known, known};
 use card_layouts::CardLayouts;
 pub(crate) use reports::register;
 
-use crate::abi::{RawView, device_tensor};
+use crate::abi::{NewMemory, SpyreView, device_tensor};
 use crate::cards::{self, Card};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 use crate::{recording, traffic, variables};
-
-thread_local! {
-    /// Call that the calling thread is about to launch, once its results are made.
-    pub(crate) static PENDING: RefCell<Pending> = RefCell::default();
-    /// Such a call, if it was launched before.
-    pub(crate) static CACHED_CALL: RefCell<Option<Rc<CachedCall>>> = const { RefCell::new(None) };
-}
 
 /// Tensors of a launch.
 type Tensors = SmallVec<[SpyreTensor; 8]>;
 
-/// A call whose results are being made, and the key that it is to be kept by.
+/// Results of a call: tensors that are made for it.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    pub(crate) recipe: Recipe,
-    pub(crate) key: Option<Key>,
+pub(crate) struct NewTensors {
+    pub(crate) shapes: SmallVec<[ResultShape; 1]>,
+    pub(crate) memories: SmallVec<[NewMemory; 1]>,
+}
+
+impl NewTensors {
+    /// Allocates memory for all of them.
+    fn allocate(card: &'static Card, shapes: SmallVec<[ResultShape; 1]>) -> Result<Self, Failure> {
+        let memory = |shape: &ResultShape| {
+            let tensor = tensor_of(shape);
+            if tensor.is_empty() {
+                return Ok(NewMemory::NONE);
+            }
+            let profile = card.device.profile();
+            let layout = shared_layout(profile, tensor.size, tensor.stride, tensor.dtype)?;
+            NewMemory::allocate(card, layout, tensor.reach_bytes() as u64)
+        };
+        let memories = shapes.iter().map(memory).collect::<Result<_, Failure>>()?;
+        Ok(Self { shapes, memories })
+    }
+
+    fn views(&self) -> SmallVec<[SpyreView<'_>; 2]> {
+        let view =
+            |(shape, memory): (_, &NewMemory)| SpyreView::of(&tensor_of(shape), memory.address());
+        self.shapes.iter().zip(&self.memories).map(view).collect()
+    }
+}
+
+fn tensor_of(shape: &ResultShape) -> TensorView<'_> {
+    TensorView { dtype: shape.dtype, size: &shape.size, stride: &shape.stride, offset: 0 }
+}
+
+/// Makes the results of a recipe, and queues its launches on the calling thread's stream. The call is kept by its
+/// key, if there is one, to be made again.
+pub(crate) fn carry_out(
+    card: &'static Card,
+    recipe: Recipe,
+    arguments: &[SpyreArgument<'_>],
+    key: Option<Key>,
+) -> Result<NewTensors, Failure> {
+    let made = NewTensors::allocate(card, recipe.results)?;
+    let launches = launch(card, &recipe.launches, arguments, &made.views(), key.is_some())?;
+    if let (Some(key), Some(launches)) = (key, launches) {
+        keep(&key, &made, launches);
+    }
+    Ok(made)
 }
 
 /// Returns true if ops are carried out on the card at all: not with `EAGER_MODE=0`.
@@ -52,28 +88,22 @@ pub(crate) fn is_on() -> bool {
     *IS_ON
 }
 
-/// Queues all launches of a recipe on the calling thread's stream. Says how the same call can be
-/// carried out again, if it can and `is_kept` asks for it.
-///
-/// # Safety
-/// The views' pointers are good.
-#[allow(unsafe_code, reason = "views point to a tensor's own numbers")]
-pub(crate) unsafe fn launch(
+/// Queues launches on the calling thread's stream. Says how the same call can be carried out again, if it can and
+/// `is_kept` asks for it.
+fn launch(
     card: &Card,
-    recipe: &Recipe,
-    arguments: &[RawArgument],
-    results: &[RawView],
+    launches: &[Launch],
+    arguments: &[SpyreArgument<'_>],
+    results: &[SpyreView<'_>],
     is_kept: bool,
 ) -> Result<Option<SmallVec<[CallLaunch; 1]>>, Failure> {
     let stream = card.current_stream()?;
     let mut cached = is_kept.then(SmallVec::new);
     let is_card = card.device.profile() == Profile::Card;
-    // SAFETY: as promised.
-    let mut layouts = is_card.then(|| unsafe { CardLayouts::new(card, arguments, results) });
-    for launch in &recipe.launches {
+    let mut layouts = is_card.then(|| CardLayouts::new(card, arguments, results));
+    for launch in launches {
         let plan = plans::of(card, &launch.kernel)?;
-        // SAFETY: as promised.
-        let mut tensors = unsafe { tensors(card, launch, arguments, results)? };
+        let mut tensors = tensors(card, launch, arguments, results)?;
         if changes_nothing(launch, &tensors) {
             // The same call with other memory has to copy.
             cached = None;
@@ -93,7 +123,7 @@ pub(crate) unsafe fn launch(
                 error @ (Error::Aliased { .. }
                 | Error::SharedElements { .. }
                 | Error::Format { .. }),
-            ) => Err(Failure::new(Kind::Unsupported, error)),
+            ) => Err(Failure::new(SpyreStatus::Unsupported, error)),
             Err(error) => Err(error.into()),
         };
         recording::noted(stream, true, || shapes(&tensors), queue)?;
@@ -101,8 +131,7 @@ pub(crate) unsafe fn launch(
             layouts.commit();
         }
         cached = cached.and_then(|mut all: SmallVec<_>| {
-            // SAFETY: as promised.
-            all.push(unsafe { cache_launch(&plan, launch, &tensors, arguments, results)? });
+            all.push(cache_launch(stream, &plan, launch, &tensors, arguments, results)?);
             Some(all)
         });
     }
@@ -124,49 +153,38 @@ fn changes_nothing(launch: &Launch, tensors: &[SpyreTensor]) -> bool {
         && (source.view(), source.data_type()) == (target.view(), target.data_type())
 }
 
-/// # Safety
-/// The views' pointers are good.
-#[allow(unsafe_code, reason = "views point to a tensor's own numbers")]
-unsafe fn tensors(
+fn tensors(
     card: &Card,
     launch: &Launch,
-    arguments: &[RawArgument],
-    results: &[RawView],
+    arguments: &[SpyreArgument<'_>],
+    results: &[SpyreView<'_>],
 ) -> Result<Tensors, Failure> {
     let mut tensors = SmallVec::new();
     for operand in &launch.operands {
-        // SAFETY: as promised.
-        let view = unsafe { view_at(operand.place, arguments, results) };
+        let view = view_at(operand.place, arguments, results);
         let view = view.ok_or_else(|| Failure::runtime("a tensor of the call is missing"))?;
-        // SAFETY: as promised.
-        tensors.push(unsafe {
-            device_tensor(card, view, &operand.size, &operand.stride, operand.offset)?
-        });
+        tensors.push(device_tensor(card, view, &operand.size, &operand.stride, operand.offset)?);
     }
     Ok(tensors)
 }
 
 /// Keeps a launch that was made.
-///
-/// # Safety
-/// The views' pointers are good.
-#[allow(unsafe_code, reason = "views point to a tensor's own numbers")]
-unsafe fn cache_launch(
+fn cache_launch(
+    stream: &SpyreStream,
     plan: &ExecutionPlan,
     launch: &Launch,
     tensors: &[SpyreTensor],
-    arguments: &[RawArgument],
-    results: &[RawView],
+    arguments: &[SpyreArgument<'_>],
+    results: &[SpyreView<'_>],
 ) -> Option<CallLaunch> {
     let mut places = SmallVec::new();
     let mut layouts = SmallVec::<[SharedLayout; 4]>::new();
     for operand in &launch.operands {
-        // SAFETY: as promised.
-        let view = unsafe { view_at(operand.place, arguments, results)? };
-        let (memory, inside) = cards::memory_at(view.data as u64).ok()?;
+        let view = view_at(operand.place, arguments, results)?;
+        let (memory, inside) = cards::memory_at(view.address()).ok()?;
         places.push(CallTensor { place: operand.place, inside });
         layouts.push(SharedLayout::clone(memory.layout()));
     }
-    let cached = CachedLaunch::of(plan, tensors, &layouts, &launch.scalars)?;
+    let cached = CachedLaunch::of(stream, plan, tensors, &layouts, &launch.scalars)?;
     Some(CallLaunch { cached, tensors: places })
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::cards;
-use crate::failure::{Failure, Kind};
-use crate::statistics::Stat;
+use crate::failure::{Failure, SpyreStatus};
+use crate::statistics::SpyreStat;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -24,8 +24,8 @@ pub(crate) struct Block {
 /// Bytes and blocks that are allocated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) bytes: Stat,
-    pub(crate) blocks: Stat,
+    pub(crate) bytes: SpyreStat,
+    pub(crate) blocks: SpyreStat,
 }
 
 #[derive(Debug)]
@@ -36,14 +36,14 @@ struct Known {
 
 static KNOWN: RwLock<Known> = RwLock::new(Known {
     blocks: BTreeMap::new(),
-    counts: Counts { bytes: Stat::ZERO, blocks: Stat::ZERO },
+    counts: Counts { bytes: SpyreStat::ZERO, blocks: SpyreStat::ZERO },
 });
 
 /// The address of a new block.
 pub(crate) fn allocate(bytes: usize) -> Result<usize, Failure> {
     let refused = || {
         let message = format!("{bytes} bytes of pinned host memory are not to be had");
-        Failure::new(Kind::OutOfMemory, message)
+        Failure::new(SpyreStatus::OutOfMemory, message)
     };
     let layout = Layout::from_size_align(bytes.max(1), PAGE_BYTES).map_err(|_| refused())?;
     // SAFETY: the layout holds at least one byte.
@@ -85,14 +85,14 @@ pub(crate) fn counts() -> Counts {
 }
 
 pub(crate) fn reset_peaks() {
-    reset(Stat::reset_peak);
+    reset(SpyreStat::reset_peak);
 }
 
 pub(crate) fn reset_totals() {
-    reset(Stat::reset_totals);
+    reset(SpyreStat::reset_totals);
 }
 
-fn reset(change: impl Fn(&mut Stat)) {
+fn reset(change: impl Fn(&mut SpyreStat)) {
     if cards::is_forked() {
         return;
     }

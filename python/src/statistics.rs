@@ -7,7 +7,7 @@ use spyre::runtime::Device;
 /// Memory that a card's tensors take, as PyTorch counts it, and its limit.
 #[derive(Debug)]
 pub(crate) struct MemoryStatistics {
-    counts: Mutex<Counts>,
+    counts: Mutex<SpyreStats>,
     /// `u64::MAX`: the budget is all that bounds them.
     limit_bytes: AtomicU64,
     /// The bits of a share of the budget.
@@ -20,7 +20,7 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// A number, its largest value, and what was ever added and taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Stat {
+pub struct SpyreStat {
     pub(crate) current: i64,
     pub(crate) peak: i64,
     pub(crate) allocated: i64,
@@ -30,28 +30,28 @@ pub(crate) struct Stat {
 /// A number of all allocations, of small and of large ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Pools {
-    pub(crate) all: Stat,
-    pub(crate) small: Stat,
-    pub(crate) large: Stat,
+pub struct SpyrePools {
+    pub(crate) all: SpyreStat,
+    pub(crate) small: SpyreStat,
+    pub(crate) large: SpyreStat,
 }
 
-/// `SpyreStats` in `csrc/spyre.h`.
+/// Counts of a device's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Counts {
-    pub(crate) allocation: Pools,
-    pub(crate) allocated_bytes: Pools,
-    pub(crate) requested_bytes: Pools,
-    pub(crate) reserved_bytes: Pools,
-    pub(crate) segment: Stat,
+pub struct SpyreStats {
+    pub(crate) allocation: SpyrePools,
+    pub(crate) allocated_bytes: SpyrePools,
+    pub(crate) requested_bytes: SpyrePools,
+    pub(crate) reserved_bytes: SpyrePools,
+    pub(crate) segment: SpyreStat,
     pub(crate) inactive_bytes: i64,
     pub(crate) inactive_blocks: i64,
     pub(crate) retries: i64,
     pub(crate) ooms: i64,
 }
 
-impl Stat {
+impl SpyreStat {
     pub(crate) const ZERO: Self = Self { current: 0, peak: 0, allocated: 0, freed: 0 };
 
     #[inline]
@@ -84,7 +84,7 @@ impl Stat {
     }
 }
 
-impl Pools {
+impl SpyrePools {
     #[inline]
     fn add(&mut self, is_large: bool, count: i64) {
         self.all.add(count);
@@ -98,7 +98,7 @@ impl Pools {
     }
 
     #[inline]
-    fn pool(&mut self, is_large: bool) -> &mut Stat {
+    fn pool(&mut self, is_large: bool) -> &mut SpyreStat {
         if is_large { &mut self.large } else { &mut self.small }
     }
 }
@@ -154,7 +154,7 @@ impl MemoryStatistics {
     }
 
     /// All of it. What the card's allocator holds is what is given out and what it keeps.
-    pub(crate) fn counts(&self, device: &Device) -> Counts {
+    pub(crate) fn counts(&self, device: &Device) -> SpyreStats {
         let memory = device.allocator().statistics();
         let counts = &mut *self.counts.lock();
         let reserved = &mut counts.reserved_bytes;
@@ -170,16 +170,16 @@ impl MemoryStatistics {
     }
 
     pub(crate) fn reset_peaks(&self) {
-        self.each(Stat::reset_peak);
+        self.each(SpyreStat::reset_peak);
     }
 
     pub(crate) fn reset_totals(&self) {
-        self.each(Stat::reset_totals);
+        self.each(SpyreStat::reset_totals);
         let counts = &mut *self.counts.lock();
         (counts.ooms, counts.retries) = (0, 0);
     }
 
-    fn each(&self, change: impl Fn(&mut Stat)) {
+    fn each(&self, change: impl Fn(&mut SpyreStat)) {
         let counts = &mut *self.counts.lock();
         let pools = [
             &mut counts.allocation,

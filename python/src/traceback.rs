@@ -93,7 +93,7 @@ extern "C" fn take_frame(
 }
 
 extern "C" fn take_frame_of(symbols: *mut c_void, traceback: usize, frame: u64) {
-    // SAFETY: as above.
+    // SAFETY: `Symbols::of` gave it, and nothing else uses it while the shim calls this.
     let symbols = unsafe { &mut *symbols.cast::<Symbols>() };
     if let Some(frames) = symbols.of.get_mut(traceback) {
         frames.push(frame as usize);

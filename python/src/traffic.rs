@@ -39,7 +39,7 @@ static READS: Count = Count::new();
 /// The next copy to the host is a number that a program asked for.
 #[allow(unsafe_code, reason = "the shim calls it")]
 #[unsafe(no_mangle)]
-extern "C" fn spyre_note_read() {
+pub extern "C" fn spyre_note_read() {
     READS.note();
 }
 

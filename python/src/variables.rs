@@ -3,7 +3,7 @@
 //! A value that means nothing is an error that names the values that do, when a device is opened; it is
 //! never taken for the variable's default.
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 
 /// The value of a variable, if it says something. What is no text is shown as well as it can be.
 pub(crate) fn value(name: &str) -> Option<String> {
@@ -62,5 +62,5 @@ pub(crate) fn warns_of_downcasts() -> Result<bool, Failure> {
 }
 
 fn wrong(name: &str, value: &str, remedy: &str) -> Failure {
-    Failure::new(Kind::Value, format!("{name} is {value:?}: {remedy}"))
+    Failure::new(SpyreStatus::Value, format!("{name} is {value:?}: {remedy}"))
 }

@@ -37,6 +37,7 @@ mod error;
 mod nest;
 mod restickify;
 mod tensor_layout;
+mod tensor_view;
 mod view;
 mod view_stick;
 
@@ -53,6 +54,7 @@ pub use nest::{DmaBox, DmaLoop, DmaNest, Endpoint};
 pub use restickify::restickify;
 pub use spyre_numerics::STICK_BYTES;
 pub use tensor_layout::{SpyreDeviceLayout, SpyreTensorLayout};
+pub use tensor_view::TensorView;
 pub use view::{Access, View};
 pub use view_stick::ViewStick;
 

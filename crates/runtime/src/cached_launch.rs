@@ -5,36 +5,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use spyre_artifact::{Binding, Operand, OperandField};
 use spyre_flex::{MemoryAccess, MemoryUse};
-use spyre_hal::{ControlBlock, DeviceRange, StreamPoint};
+use spyre_hal::{DeviceHandle, DeviceRange, StreamPoint};
+use zerocopy::IntoBytes;
 
 use crate::batch::with_room;
-use crate::instance::{Corrected, Correction, Scratch, StepInstance};
+use crate::fit::Fit;
+use crate::instance::{Corrected, Instance, Scratch};
 use crate::loadable_plan::LoadablePlan;
-use crate::recipe::StepRecipe;
 use crate::tiles::Tiles;
-use crate::words::{HandlePlace, Words};
-use crate::{Error, ExecutionPlan, SharedLayout, SpyreStream, SpyreTensor, TensorMemory};
+use crate::words::{Sizes, Words, intermediate_sizes};
+use crate::{
+    Error, ExecutionPlan, Operation, SharedLayout, SpyreStream, SpyreTensor, TensorMemory,
+};
 
 /// A launch that was made once, to be made again with other memory that lies alike.
 ///
 /// Everything that a launch compares and works out depends on shapes, strides, layouts and scalars
 /// alone. A framework that asks for the same again and again has all of it kept here: what is left are
-/// the memory's handles. It is for plans of one step, in launches of one tile.
+/// the memory's handles. It is for launches of one tile, of plans with any number of steps.
 #[derive(Debug)]
 pub struct CachedLaunch {
     id: u64,
-    definition: Arc<LoadablePlan>,
+    plan: Arc<LoadablePlan>,
+    steps: SmallVec<[CachedStep; 1]>,
+    /// Layout of each tensor's memory.
+    layouts: SmallVec<[SharedLayout; 4]>,
+    /// Tensors that are used, and the access to their memory.
+    uses: SmallVec<[(usize, MemoryAccess); 4]>,
+    /// Sizes of the plan's intermediates.
+    intermediates: SmallVec<[Sizes; 1]>,
+    sharing: u64,
+}
+
+/// A step of such a launch.
+#[derive(Debug)]
+struct CachedStep {
+    /// Index among the plan's steps.
     step: usize,
     /// Input of the correction, except for the handles.
     input: Box<[u64]>,
     handles: SmallVec<[HandlePlace; 4]>,
-    /// Layout of each tensor's memory.
-    layouts: SmallVec<[SharedLayout; 4]>,
-    /// Access to each tensor's memory.
-    accesses: SmallVec<[MemoryAccess; 4]>,
     /// True if the launch may take many milliseconds.
     lasts: bool,
-    sharing: u64,
+}
+
+/// Index of the word at which an operand's handle goes.
+#[derive(Clone, Copy, Debug)]
+struct HandlePlace {
+    word: usize,
+    binding: Binding,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -43,47 +62,33 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 const MOST_TENSORS: usize = 11;
 
 impl CachedLaunch {
-    /// Keeps a launch of `plan` that has been made with `tensors`, which lie in memory of these layouts.
+    /// Keeps a launch of `plan` that has been made on `stream` with `tensors`, which lie in memory of these layouts.
     /// `None` if it is not one that can be made again so.
     pub fn of(
+        stream: &SpyreStream,
         plan: &ExecutionPlan,
         tensors: &[SpyreTensor],
         layouts: &[SharedLayout],
         scalars: &[u64],
     ) -> Option<Self> {
-        let [operation] = plan.operations() else { return None };
-        let compute = operation.compute().filter(|_| operation.is_corrected())?;
-        let definition = compute.definition();
-        let recipe = compute.recipe();
-        let is_plain = recipe.is_whole_table && definition.output().intermediates.is_empty();
-        if !is_plain || tensors.len() > MOST_TENSORS {
+        if tensors.len() > MOST_TENSORS {
             return None;
         }
-        let fit = definition.fit(tensors.first()?.device(), tensors).ok()?;
-        let tiles = Tiles::new(definition, recipe, &fit);
-        if tiles.are_many() {
-            return None;
-        }
+        let definition = plan.operations().first()?.compute()?.definition();
+        let fit = definition.fit(stream.device(), tensors).ok()?;
+        let intermediates = intermediate_sizes(definition, &fit);
         let mut words = Words::default();
-        words.fill(recipe, tensors, scalars);
-        words.input(recipe, tensors, &tiles);
-        let place = |(at, binding): (usize, Binding)| match binding {
-            Binding::Tensor(tensor) => Some(HandlePlace {
-                word: recipe.table.operand_word(Operand(at as u8), OperandField::Handle(0)),
-                tensor: tensor as usize,
-            }),
-            Binding::Intermediate(_) => None,
-        };
-        let operands = recipe.operands.iter().map(|operand| operand.binding).enumerate();
+        words.hold_intermediates(definition, &intermediates, stream, None).ok()?;
+        let step = |operation| CachedStep::of(operation, &fit, &mut words, tensors, scalars);
+        let steps: SmallVec<[CachedStep; 1]> =
+            plan.operations().iter().map(step).collect::<Option<_>>()?;
         Some(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            definition: Arc::clone(definition),
-            step: compute.step(),
-            input: words.into_table(),
-            handles: operands.map(place).collect::<Option<_>>()?,
+            plan: Arc::clone(definition),
+            uses: uses(&steps, |tensor| definition.access(tensor, &tensors[tensor])),
+            steps,
             layouts: layouts.iter().cloned().collect(),
-            accesses: tensors.iter().enumerate().map(|(at, t)| definition.access(at, t)).collect(),
-            lasts: tiles.lasts(),
+            intermediates,
             sharing: sharing(tensors.iter().map(SpyreTensor::device_handle)),
         })
     }
@@ -102,7 +107,7 @@ impl CachedLaunch {
         tracing::debug!(
             target: "spyre.execution",
             "launch {:?} again on stream {}",
-            self.definition.output().steps[self.step].name,
+            self.plan.output().steps[self.steps[0].step].name,
             stream.id().0,
         );
         let point = with_room(stream, || self.queue(stream, memories))?;
@@ -119,91 +124,80 @@ impl CachedLaunch {
         stream: &SpyreStream,
         memories: &[Arc<TensorMemory>],
     ) -> Result<Option<StreamPoint>, Error> {
-        let Ok(loaded) = self.definition.loaded_for(stream, "") else { return Ok(None) };
-        let loaded = self.definition.ready_on(stream, loaded)?;
+        let Ok(loaded) = self.plan.loaded_for(stream, "") else { return Ok(None) };
+        let loaded = self.plan.ready_on(stream, loaded)?;
         let instance = loaded.instance(stream)?;
-        let step = &instance.steps()[self.step];
-        let Some(correction) = step.correction() else { return Ok(None) };
         let scratch = &mut *instance.scratch();
+        let last = scratch.batch.last();
+        scratch.words.hold_intermediates(&self.plan, &self.intermediates, stream, last)?;
+        scratch.inputs.resize_with(self.plan.recipes().len(), Vec::new);
         scratch.batch.begin(stream);
-        // As the program's table has them, so that the card finds the operands that the scheduler has
-        // checked.
-        for place in &self.handles {
-            let range = memories[place.tensor].range();
-            scratch.batch.uses(MemoryUse { range, access: self.accesses[place.tensor] });
+        for &(tensor, access) in &self.uses {
+            let range = memories[tensor].range();
+            scratch.batch.uses(MemoryUse { range, access });
         }
-        let queued = match self.relaunch(stream, scratch, step, correction, memories) {
-            Ok(None) => self.correct(stream, scratch, step, correction, memories),
-            queued => queued,
-        };
-        match queued {
+        match self.correct_and_launch(stream, instance, scratch, memories) {
             // A reset took the plan or the memory away: the usual way loads anew, or says what is gone.
             Err(Error::Flex(spyre_flex::Error::BadHandle { .. })) => Ok(None),
             queued => queued,
         }
     }
 
-    /// Launches a program that was last corrected by this cached launch. For other memory, the program is
-    /// first corrected with the new handles, and nothing else. `None` if another launch may have corrected it
-    /// last, or if the stream has failed since.
+    /// Launches the programs. If this cached launch corrected them last, only handles that changed are corrected;
+    /// if another launch may have done so, or if the stream has failed since, all words are.
     #[inline]
-    fn relaunch(
+    fn correct_and_launch(
         &self,
         stream: &SpyreStream,
+        instance: &Instance,
         scratch: &mut Scratch,
-        step: &StepInstance,
-        correction: &Correction,
         memories: &[Arc<TensorMemory>],
     ) -> Result<Option<StreamPoint>, Error> {
-        let Scratch { words, batch, corrected } = scratch;
-        let Some(known) = corrected.take_if(|known| known.by == self.id) else { return Ok(None) };
-        if let Some(changed) = words.rename(&self.handles, memories) {
-            let target = part_of(correction.input, &changed);
-            batch.push(stream, stream.flex().stage(words.bytes(changed), target))?;
-            batch.push(
-                stream,
-                ControlBlock::launch(correction.binary.handle(), self.recipe().correction_label),
-            )?;
+        if let Some(known) = scratch.corrected.take_if(|known| known.by == self.id) {
+            self.push(stream, instance, scratch, memories, true)?;
+            let point = scratch.batch.flush_unless_failed_since(stream, known.epoch)?;
+            if point.is_some() {
+                scratch.corrected = Some(known);
+                return Ok(point);
+            }
         }
-        batch.push(stream, self.launch_of(step))?;
-        let point = batch.flush_unless_failed_since(stream, known.epoch)?;
-        *corrected = point.map(|_| known);
+        scratch.corrected = None;
+        let epoch = stream.flex().failure_epoch();
+        self.push(stream, instance, scratch, memories, false)?;
+        let point = scratch.batch.flush(stream)?;
+        scratch.corrected = Some(Corrected { by: self.id, epoch });
         Ok(point)
     }
 
-    /// Corrects the program, and launches it.
+    /// Adds the blocks of all steps.
     #[inline]
-    fn correct(
+    fn push(
         &self,
         stream: &SpyreStream,
+        instance: &Instance,
         scratch: &mut Scratch,
-        step: &StepInstance,
-        correction: &Correction,
         memories: &[Arc<TensorMemory>],
-    ) -> Result<Option<StreamPoint>, Error> {
-        let Scratch { words, batch, corrected } = scratch;
-        *corrected = None;
-        let epoch = stream.flex().failure_epoch();
-        let bytes = words.again(&self.input, &self.handles, memories);
-        batch.push(stream, stream.flex().stage(bytes, correction.input))?;
-        batch.push(
-            stream,
-            ControlBlock::launch(correction.binary.handle(), self.recipe().correction_label),
-        )?;
-        batch.push(stream, self.launch_of(step))?;
-        let point = batch.flush(stream)?;
-        *corrected = Some(Corrected { by: self.id, epoch });
-        Ok(point)
-    }
-
-    #[inline(always)]
-    fn launch_of(&self, step: &StepInstance) -> ControlBlock {
-        ControlBlock::launch(step.entry().handle(), self.recipe().label).lasting(self.lasts)
-    }
-
-    #[inline]
-    fn recipe(&self) -> &StepRecipe {
-        &self.definition.recipes()[self.step]
+        is_corrected: bool,
+    ) -> Result<(), Error> {
+        let Scratch { words, batch, inputs, .. } = scratch;
+        let handle = |binding| match binding {
+            Binding::Tensor(tensor) => Some(memories[tensor as usize].range().handle),
+            Binding::Intermediate(at) => words.intermediate(at),
+        };
+        for cached in &self.steps {
+            let input = &mut inputs[cached.step];
+            let recipe = &self.plan.recipes()[cached.step];
+            let step = &instance.steps()[cached.step];
+            if let (Some(changed), Some(correction)) =
+                (cached.fill(input, is_corrected, handle), step.correction())
+            {
+                let target = part_of(correction.input, &changed);
+                let part = (input[changed].as_bytes(), target);
+                step.push_correction(batch, stream, recipe, correction, part)?;
+            }
+            step.push_launch(batch, stream, recipe, cached.lasts)?;
+        }
+        Ok(())
     }
 
     /// Returns true if memory has the layouts of the first launch, and the same tensors share it.
@@ -216,6 +210,81 @@ impl CachedLaunch {
             && memories.iter().zip(&self.layouts).all(is_alike)
             && sharing(memories.iter().map(|memory| memory.range().handle)) == self.sharing
     }
+}
+
+impl CachedStep {
+    fn of(
+        operation: &Operation,
+        fit: &Fit,
+        words: &mut Words,
+        tensors: &[SpyreTensor],
+        scalars: &[u64],
+    ) -> Option<Self> {
+        let compute = operation.compute().filter(|_| operation.is_corrected())?;
+        let recipe = compute.recipe();
+        let tiles = Tiles::new(compute.definition(), recipe, fit);
+        if !recipe.is_whole_table || tiles.are_many() {
+            return None;
+        }
+        words.fill(recipe, tensors, scalars);
+        words.input(recipe, tensors, &tiles);
+        let place = |(at, binding)| HandlePlace {
+            word: recipe.table.operand_word(Operand(at as u8), OperandField::Handle(0)),
+            binding,
+        };
+        let bindings = recipe.operands.iter().map(|operand| operand.binding).enumerate();
+        Some(Self {
+            step: compute.step(),
+            input: words.table().into(),
+            handles: bindings.map(place).collect(),
+            lasts: tiles.lasts(),
+        })
+    }
+
+    /// Brings a correction's input up to date; the words from the first to the last that changed, if some did.
+    #[inline]
+    fn fill(
+        &self,
+        input: &mut Vec<u64>,
+        is_corrected: bool,
+        handle: impl Fn(Binding) -> Option<DeviceHandle>,
+    ) -> Option<Range<usize>> {
+        if !is_corrected {
+            input.clear();
+            input.extend_from_slice(&self.input);
+        }
+        let mut changed: Option<Range<usize>> = None;
+        for &HandlePlace { word, binding } in &self.handles {
+            let Some(handle) = handle(binding) else { continue };
+            let handle = handle.to_words();
+            let place = word..word + handle.len();
+            let words = &mut input[place.clone()];
+            if *words != handle {
+                words.copy_from_slice(&handle);
+                let first = changed.map_or(place.start, |before| before.start);
+                changed = Some(first..place.end);
+            }
+        }
+        if is_corrected { changed } else { Some(0..input.len()) }
+    }
+}
+
+/// The tensors of steps, in the order of the operands of the only step, so that the card finds the operands that
+/// the scheduler has checked.
+fn uses(
+    steps: &[CachedStep],
+    access: impl Fn(usize) -> MemoryAccess,
+) -> SmallVec<[(usize, MemoryAccess); 4]> {
+    let mut uses = SmallVec::<[(usize, MemoryAccess); 4]>::new();
+    for place in steps.iter().flat_map(|step| &step.handles) {
+        if let Binding::Tensor(tensor) = place.binding {
+            let tensor = tensor as usize;
+            if steps.len() == 1 || uses.iter().all(|&(known, _)| known != tensor) {
+                uses.push((tensor, access(tensor)));
+            }
+        }
+    }
+    uses
 }
 
 /// Device range of some of a correction's words.

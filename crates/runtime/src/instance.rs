@@ -7,12 +7,13 @@ use spyre_artifact::{
     InitPacket, InitTarget, TableShape,
 };
 use spyre_flex::FailureEpoch;
-use spyre_hal::DeviceRange;
+use spyre_hal::{ControlBlock, DeviceRange};
 
 use crate::batch::Batch;
 use crate::binary::Binary;
 use crate::definition::Definition;
 use crate::load::Load;
+use crate::recipe::StepRecipe;
 use crate::words::Words;
 use crate::{Error, SpyreStream};
 
@@ -31,16 +32,18 @@ pub(crate) struct Instance {
 pub(crate) struct Scratch {
     pub(crate) words: Words,
     pub(crate) batch: Batch,
-    /// Last correction of the program of a plan of one step, if it is known. Its input is in `words`.
+    /// Inputs of the last corrections by a cached launch, step by step.
+    pub(crate) inputs: Vec<Vec<u64>>,
+    /// Last correction of the programs, if it was by a cached launch.
     pub(crate) corrected: Option<Corrected>,
 }
 
-/// Correction of a program, with the words that are in the scratch.
+/// Correction of a plan's programs, with the inputs that are in the scratch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Corrected {
-    /// The cached launch that corrected it.
+    /// The cached launch that corrected them.
     pub(crate) by: u64,
-    /// Failure epoch from before the correction was queued.
+    /// Failure epoch from before the corrections were queued.
     pub(crate) epoch: FailureEpoch,
 }
 
@@ -123,6 +126,34 @@ impl StepInstance {
     pub(crate) fn code(&self) -> &Binary {
         &self.code
     }
+
+    /// Adds the blocks that copy a part of a correction's input, and correct the program with it.
+    #[inline(always)]
+    pub(crate) fn push_correction(
+        &self,
+        batch: &mut Batch,
+        stream: &SpyreStream,
+        recipe: &StepRecipe,
+        correction: &Correction,
+        (bytes, target): (&[u8], DeviceRange),
+    ) -> Result<(), Error> {
+        batch.push(stream, stream.flex().stage(bytes, target))?;
+        let program = correction.binary.handle();
+        batch.push(stream, ControlBlock::launch(program, recipe.correction_label))
+    }
+
+    /// Adds the block that launches the program.
+    #[inline(always)]
+    pub(crate) fn push_launch(
+        &self,
+        batch: &mut Batch,
+        stream: &SpyreStream,
+        recipe: &StepRecipe,
+        lasts: bool,
+    ) -> Result<(), Error> {
+        let program = self.entry.handle();
+        batch.push(stream, ControlBlock::launch(program, recipe.label).lasting(lasts))
+    }
 }
 
 impl Parts {
@@ -131,7 +162,7 @@ impl Parts {
         codes: &[Option<Arc<Binary>>],
     ) -> Result<Self, Error> {
         let output = definition.output();
-        let step = |(step, recipe): (&spyre_artifact::Step, &crate::recipe::StepRecipe)| {
+        let step = |(step, recipe): (&spyre_artifact::Step, &StepRecipe)| {
             let code = codes.get(step.compute.0 as usize).and_then(Option::as_ref);
             let code = code.ok_or_else(|| Error::NotLoaded { operation: step.name.clone() })?;
             let correction = step.correction.and_then(|image| output.correction(image)).cloned();

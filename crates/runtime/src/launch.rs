@@ -15,7 +15,7 @@ use crate::fit::Fit;
 use crate::instance::{Correction, Instance, Scratch, StepInstance};
 use crate::loadable_plan::{LoadablePlan, LoadedGuard};
 use crate::tiles::Tiles;
-use crate::words::Words;
+use crate::words::{Words, intermediate_sizes};
 use crate::{
     DevicePlace, Error, ExecutionPlan, HostAddress, Operation, PreProcessCompute, SpyreCompute,
     SpyreStream, SpyreTensor,
@@ -273,9 +273,10 @@ fn launch_group(
     let loaded = definition.ready_on(stream, loaded)?;
     let instance = loaded.instance(stream)?;
     let _held = hold_interrupts();
-    let Scratch { words, batch, corrected } = &mut *instance.scratch();
+    let Scratch { words, batch, corrected, .. } = &mut *instance.scratch();
     *corrected = None;
-    words.hold_intermediates(definition, &fit, stream, batch.last())?;
+    let sizes = intermediate_sizes(definition, &fit);
+    words.hold_intermediates(definition, &sizes, stream, batch.last())?;
     batch.begin(stream);
     for (at, tensor) in arguments.tensors.iter().enumerate() {
         let access = definition.access(at, tensor);
@@ -370,7 +371,11 @@ impl Round<'_> {
         }
         loop {
             match self.step.correction().filter(|_| self.operation.is_corrected()) {
-                Some(correction) => self.correct(correction, words, arguments, &tiles, batch)?,
+                Some(correction) => {
+                    let bytes = words.input(recipe, arguments.tensors, &tiles);
+                    let input = (bytes, correction.input);
+                    self.step.push_correction(batch, self.stream, recipe, correction, input)?;
+                }
                 None => {
                     for step in self.operation.steps() {
                         let block = self.block(step, words, arguments, &tiles)?;
@@ -378,9 +383,7 @@ impl Round<'_> {
                     }
                 }
             }
-            let program = self.step.entry().handle();
-            let launch = ControlBlock::launch(program, recipe.label).lasting(tiles.lasts());
-            batch.push(self.stream, launch)?;
+            self.step.push_launch(batch, self.stream, recipe, tiles.lasts())?;
             if !tiles.advance() {
                 return Ok(());
             }
@@ -407,9 +410,7 @@ impl Round<'_> {
             batch.push(self.stream, ControlBlock::WaitEvent(copied))?;
             let correction = copies.corrections[area].binary.handle();
             batch.push(self.stream, ControlBlock::launch(correction, recipe.correction_label))?;
-            let program = self.step.entry().handle();
-            let launch = ControlBlock::launch(program, recipe.label).lasting(tiles.lasts());
-            batch.push(self.stream, launch)?;
+            self.step.push_launch(batch, self.stream, recipe, tiles.lasts())?;
             let last = batch.flush(self.stream)?;
             is_read[area] = last.map(|last| StreamPoint { sequence: last.sequence - 1, ..last });
             if !tiles.advance() {
@@ -417,24 +418,6 @@ impl Round<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The two blocks of a correction.
-    #[inline]
-    fn correct(
-        &self,
-        correction: &Correction,
-        words: &mut Words,
-        arguments: Arguments<'_>,
-        tiles: &Tiles<'_>,
-        batch: &mut Batch,
-    ) -> Result<(), Error> {
-        let recipe = self.compute.recipe();
-        let bytes = words.input(recipe, arguments.tensors, tiles);
-        batch.push(self.stream, self.stream.flex().stage(bytes, correction.input))?;
-        let program = correction.binary.handle();
-        let launch = ControlBlock::launch(program, recipe.correction_label);
-        batch.push(self.stream, launch)
     }
 
     fn block(

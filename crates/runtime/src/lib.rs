@@ -93,4 +93,4 @@ pub use storage_layout::{SharedLayout, StorageLayout};
 pub use stream::SpyreStream;
 pub use stream_pool::StreamId;
 pub use tensor::SpyreTensor;
-pub use tensor_memory::{ElementsView, MemoryView, TensorMemory};
+pub use tensor_memory::{MemoryView, TensorMemory};

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use spyre_hal::{
     ControlBlock, CopyDevice, CopyFromDevice, CopyToDevice, HostBuffer, HostSource, HostTarget,
 };
-use spyre_layout::{DmaNest, Endpoint, Solo, SpyreTensorLayout, View};
+use spyre_layout::{DmaNest, Endpoint, Solo, SpyreTensorLayout, TensorView, View};
 use spyre_numerics::{Converter, DType, DataFormat};
 
 use crate::cpu_tensor::element_bytes;
 use crate::nest_cache::{End, nest};
 use crate::storage_layout::{SharedLayout, StorageLayout};
-use crate::{ElementsView, Error, MemoryView, SpyreStream, TensorMemory};
+use crate::{Error, MemoryView, SpyreStream, TensorMemory};
 
 /// Moment at which a copy returns: when it is done, or when it is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 pub fn copy_to_device(
     stream: &SpyreStream,
     source: HostSource,
-    from: &ElementsView<'_>,
+    from: &TensorView<'_>,
     to: &MemoryView<'_>,
     returns: Return,
 ) -> Result<(), Error> {
@@ -58,7 +58,7 @@ pub fn copy_from_device(
     stream: &SpyreStream,
     from: &MemoryView<'_>,
     mut target: HostTarget,
-    to: &ElementsView<'_>,
+    to: &TensorView<'_>,
     returns: Return,
 ) -> Result<(), Error> {
     if from.elements.is_empty() {
@@ -149,7 +149,7 @@ fn direct_end<'a>(view: &MemoryView<'a>, other: DType) -> Option<End<'a>> {
     (!is_converted || is_exact).then_some(End::Device { elements, layout, seen })
 }
 
-fn host_end<'a>(elements: &ElementsView<'a>) -> End<'a> {
+fn host_end<'a>(elements: &TensorView<'a>) -> End<'a> {
     End::Host { elements: *elements, format: elements.dtype.host_format() }
 }
 
@@ -204,7 +204,7 @@ fn by_way_of_memory(
     let bytes = (elements * element_bytes(dtype)) as u64;
     let memory = Arc::new(TensorMemory::allocate(stream, Arc::new(layout), bytes)?);
     let stride = row_major(size);
-    let elements = ElementsView { dtype, size, stride: &stride, offset: 0 };
+    let elements = TensorView { dtype, size, stride: &stride, offset: 0 };
     let between = MemoryView { memory: &memory, layout: None, elements };
     copy_on_device(stream, from, &between)?;
     copy_on_device(stream, &between, to)
@@ -218,7 +218,7 @@ fn by_way_of_host(
 ) -> Result<(), Error> {
     let dtype = from.elements.dtype;
     let stride = row_major(from.elements.size);
-    let elements = ElementsView { dtype, size: from.elements.size, stride: &stride, offset: 0 };
+    let elements = TensorView { dtype, size: from.elements.size, stride: &stride, offset: 0 };
     let bytes = from.elements.size.iter().product::<usize>() * element_bytes(dtype);
     let host = HostBuffer::zeroed(bytes);
     copy_from_device(source, from, host.lend_to_write()?, &elements, Return::WhenDone)?;
@@ -284,7 +284,7 @@ impl HostCopy {
         &self,
         view: &MemoryView<'_>,
         target: &mut [u8],
-        to: &ElementsView<'_>,
+        to: &TensorView<'_>,
     ) -> Result<(), Error> {
         let source = self.view_of(&view.elements)?;
         move_bits(view.elements.dtype, &self.buffer.read()?, &source, target, to)
@@ -294,7 +294,7 @@ impl HostCopy {
     fn put(
         &mut self,
         source: &[u8],
-        from: &ElementsView<'_>,
+        from: &TensorView<'_>,
         view: &MemoryView<'_>,
     ) -> Result<(), Error> {
         let target = self.view_of(&view.elements)?;
@@ -306,7 +306,7 @@ impl HostCopy {
         Ok(nest.copy(source, &mut self.buffer.write()?, &Solo)?)
     }
 
-    fn view_of(&self, elements: &ElementsView<'_>) -> Result<View, Error> {
+    fn view_of(&self, elements: &TensorView<'_>) -> Result<View, Error> {
         Ok(View::new(elements.size, elements.stride, self.offset)?)
     }
 
@@ -323,8 +323,8 @@ impl HostCopy {
         End::Host { elements: self.flat(dtype, 0), format: dtype.host_format() }
     }
 
-    fn flat(&self, dtype: DType, offset: usize) -> ElementsView<'_> {
-        ElementsView { dtype, size: std::slice::from_ref(&self.elements), stride: &[1], offset }
+    fn flat(&self, dtype: DType, offset: usize) -> TensorView<'_> {
+        TensorView { dtype, size: std::slice::from_ref(&self.elements), stride: &[1], offset }
     }
 }
 
@@ -342,7 +342,7 @@ fn move_bits(
     source: &[u8],
     from: &View,
     target: &mut [u8],
-    to: &ElementsView<'_>,
+    to: &TensorView<'_>,
 ) -> Result<(), Error> {
     let view = to.view()?;
     let nest = DmaNest::derive(

@@ -3,12 +3,11 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout};
+use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout, TensorView};
 use spyre_numerics::DataFormat;
 
 use crate::Error;
 use crate::storage_layout::SharedLayout;
-use crate::tensor_memory::ElementsView;
 
 /// Nests that a thread keeps: a framework copies the same few shapes again and again.
 const KEPT: usize = 256;
@@ -30,13 +29,13 @@ type Key = SmallVec<[usize; 24]>;
 #[derive(Clone, Copy)]
 pub(crate) enum End<'a> {
     /// Host elements as they lie on the host.
-    Host { elements: ElementsView<'a>, format: DataFormat },
+    Host { elements: TensorView<'a>, format: DataFormat },
     /// Elements of a storage.
-    Device { elements: ElementsView<'a>, layout: &'a SharedLayout, seen: &'a SpyreTensorLayout },
+    Device { elements: TensorView<'a>, layout: &'a SharedLayout, seen: &'a SpyreTensorLayout },
 }
 
 impl<'a> End<'a> {
-    fn elements(&self) -> &ElementsView<'a> {
+    fn elements(&self) -> &TensorView<'a> {
         match self {
             Self::Host { elements, .. } | Self::Device { elements, .. } => elements,
         }

@@ -1,7 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
 use spyre_hal::DeviceRange;
-use spyre_layout::View;
+use spyre_layout::{TensorView, View};
 use spyre_numerics::DType;
 
 use crate::storage::Storage;
@@ -101,37 +101,12 @@ pub struct MemoryView<'a> {
     /// A layout that the view has in place of the memory's own.
     pub layout: Option<&'a SharedLayout>,
     /// Its elements.
-    pub elements: ElementsView<'a>,
-}
-
-/// Elements by place, from the start of a storage or of a buffer.
-#[derive(Clone, Copy, Debug)]
-pub struct ElementsView<'a> {
-    /// Data type of the elements.
-    pub dtype: DType,
-    /// Number of elements along each dimension.
-    pub size: &'a [usize],
-    /// Elements between neighbours along each dimension.
-    pub stride: &'a [usize],
-    /// Elements before the first.
-    pub offset: usize,
+    pub elements: TensorView<'a>,
 }
 
 impl<'a> MemoryView<'a> {
     /// The layout that counts.
     pub(crate) fn storage_layout(&self) -> &'a SharedLayout {
         self.layout.unwrap_or_else(|| self.memory.layout())
-    }
-}
-
-impl ElementsView<'_> {
-    /// The elements as a layout's view.
-    pub(crate) fn view(&self) -> Result<View, Error> {
-        Ok(View::new(self.size, self.stride, self.offset)?)
-    }
-
-    /// Returns true if there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.size.contains(&0)
     }
 }

@@ -1,13 +1,10 @@
 //! Words that a launch gives a correction program as input.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 use spyre_artifact::{
     Binding, Dim, ExpectedSize, IntermediateDim, OPERAND_WORDS, Operand, OperandField,
 };
-use spyre_hal::StreamPoint;
+use spyre_hal::{DeviceHandle, StreamPoint};
 use spyre_layout::{SpyreTensorLayout, View};
 use zerocopy::IntoBytes;
 
@@ -17,7 +14,7 @@ use crate::fit::Fit;
 use crate::recipe::{InputRun, OperandRecipe, StepRecipe};
 use crate::storage::Storage;
 use crate::tiles::Tiles;
-use crate::{Error, SpyreStream, SpyreTensor, TensorMemory};
+use crate::{Error, SpyreStream, SpyreTensor};
 
 /// Tables and inputs of a stream's launches, in memory that is used again.
 #[derive(Debug, Default)]
@@ -34,12 +31,8 @@ struct Held {
     storage: Storage,
 }
 
-/// Index of the word at which a tensor's handle goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HandlePlace {
-    pub(crate) word: usize,
-    pub(crate) tensor: usize,
-}
+/// Sizes of an intermediate.
+pub(crate) type Sizes = SmallVec<[usize; 8]>;
 
 /// An operand's words and its view.
 struct BoundOperand<'a> {
@@ -48,18 +41,17 @@ struct BoundOperand<'a> {
 }
 
 impl Words {
-    /// Sees to it that the plan's intermediates are there, and measure what this launch needs.
+    /// Sees to it that the plan's intermediates are there, and have these sizes.
+    #[inline]
     pub(crate) fn hold_intermediates(
         &mut self,
         definition: &Definition,
-        fit: &Fit,
+        sizes: &[Sizes],
         stream: &SpyreStream,
         last: Option<StreamPoint>,
     ) -> Result<(), Error> {
-        let count = definition.output().intermediates.len();
-        self.intermediates.resize_with(count, || None);
-        for at in 0..count {
-            let sizes = sizes(definition, fit, at);
+        self.intermediates.resize_with(sizes.len(), || None);
+        for (at, sizes) in sizes.iter().enumerate() {
             if self.intermediates[at].as_ref().is_some_and(|held| held.view.size() == &sizes[..]) {
                 continue;
             }
@@ -67,11 +59,15 @@ impl Words {
                 note_use(stream.device(), old.storage.handle(), last);
             }
             let format = definition.output().intermediates[at].format;
-            let storage =
-                Storage::allocate(stream, SpyreTensorLayout::contiguous(&sizes, format)?)?;
-            self.intermediates[at] = Some(Held { view: View::contiguous(&sizes)?, storage });
+            let storage = Storage::allocate(stream, SpyreTensorLayout::contiguous(sizes, format)?)?;
+            self.intermediates[at] = Some(Held { view: View::contiguous(sizes)?, storage });
         }
         Ok(())
+    }
+
+    /// Handle of an intermediate.
+    pub(crate) fn intermediate(&self, at: u32) -> Option<DeviceHandle> {
+        Some(self.intermediates.get(at as usize)?.as_ref()?.storage.handle())
     }
 
     /// Notes that launches up to this one use the intermediates.
@@ -126,54 +122,9 @@ impl Words {
         self.table.as_bytes()
     }
 
-    /// The bytes of a launch that is made again, with other memory.
-    #[inline]
-    pub(crate) fn again(
-        &mut self,
-        input: &[u64],
-        handles: &[HandlePlace],
-        memories: &[Arc<TensorMemory>],
-    ) -> &[u8] {
-        self.table.clear();
-        self.table.extend_from_slice(input);
-        for &HandlePlace { word, tensor } in handles {
-            let handle = memories[tensor].range().handle.to_words();
-            self.table[word..word + handle.len()].copy_from_slice(&handle);
-        }
-        self.table.as_bytes()
-    }
-
-    /// Puts other memory into the words of a launch that is made again; those from the first to the last
-    /// that changed, if some did.
-    #[inline]
-    pub(crate) fn rename(
-        &mut self,
-        handles: &[HandlePlace],
-        memories: &[Arc<TensorMemory>],
-    ) -> Option<Range<usize>> {
-        let mut changed: Option<Range<usize>> = None;
-        for &HandlePlace { word, tensor } in handles {
-            let handle = memories[tensor].range().handle.to_words();
-            let place = word..word + handle.len();
-            let words = &mut self.table[place.clone()];
-            if *words != handle {
-                words.copy_from_slice(&handle);
-                let first = changed.map_or(place.start, |before| before.start);
-                changed = Some(first..place.end);
-            }
-        }
-        changed
-    }
-
-    /// Some of the table's words, as they were filled last.
-    #[inline]
-    pub(crate) fn bytes(&self, words: Range<usize>) -> &[u8] {
-        self.table[words].as_bytes()
-    }
-
     /// The table, as it was filled last.
-    pub(crate) fn into_table(self) -> Box<[u64]> {
-        self.table.into_boxed_slice()
+    pub(crate) fn table(&self) -> &[u64] {
+        &self.table
     }
 
     /// The words of the table that a correction asks for, in its order.
@@ -243,8 +194,13 @@ impl Words {
     }
 }
 
+/// Sizes of a plan's intermediates.
+pub(crate) fn intermediate_sizes(definition: &Definition, fit: &Fit) -> SmallVec<[Sizes; 1]> {
+    (0..definition.output().intermediates.len()).map(|at| sizes(definition, fit, at)).collect()
+}
+
 /// Sizes of an intermediate: one tile if only one step uses it.
-fn sizes(definition: &Definition, fit: &Fit, at: usize) -> SmallVec<[usize; 8]> {
+fn sizes(definition: &Definition, fit: &Fit, at: usize) -> Sizes {
     let binding = Binding::Intermediate(at as u32);
     let mut operands = definition.recipes().iter().flat_map(|recipe| &recipe.operands);
     let is_local =

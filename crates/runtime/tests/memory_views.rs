@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use spyre_hal::{HostBuffer, HostSource, MemoryMode, ScriptedCard};
+use spyre_layout::TensorView;
 use spyre_numerics::{DType, Profile};
 use spyre_runtime::{
-    Device, DeviceSettings, ElementsView, Error, MemoryView, Return, SpyreStream, StorageLayout,
-    TensorMemory, copy_from_device, copy_on_device, copy_to_device,
+    Device, DeviceSettings, Error, MemoryView, Return, SpyreStream, StorageLayout, TensorMemory,
+    copy_from_device, copy_on_device, copy_to_device,
 };
 
 /// Bytes of each storage in these tests.
@@ -25,7 +26,7 @@ fn width(dtype: DType) -> usize {
     dtype.host_format().element_bytes().expect("whole bytes")
 }
 
-fn bytes(view: &ElementsView<'_>) -> usize {
+fn bytes(view: &TensorView<'_>) -> usize {
     view.size.iter().product::<usize>() * width(view.dtype)
 }
 
@@ -34,7 +35,7 @@ fn row_major(size: &[usize]) -> Vec<usize> {
 }
 
 /// The places of a view's elements, in bytes from the start of the storage.
-fn places(view: &ElementsView<'_>) -> Vec<usize> {
+fn places(view: &TensorView<'_>) -> Vec<usize> {
     let elements: usize = view.size.iter().product();
     let place = |nth: usize| {
         let mut rest = nth;
@@ -51,11 +52,11 @@ fn places(view: &ElementsView<'_>) -> Vec<usize> {
 fn write(
     stream: &SpyreStream,
     memory: &Arc<TensorMemory>,
-    elements: ElementsView<'_>,
+    elements: TensorView<'_>,
     source: &[u8],
 ) -> Result<(), Error> {
     let stride = row_major(elements.size);
-    let from = ElementsView { stride: &stride, offset: 0, ..elements };
+    let from = TensorView { stride: &stride, offset: 0, ..elements };
     let to = MemoryView { memory, layout: None, elements };
     copy_to_device(stream, HostSource::from(source.to_vec()), &from, &to, Return::WhenQueued)
 }
@@ -63,10 +64,10 @@ fn write(
 fn read(
     stream: &SpyreStream,
     memory: &Arc<TensorMemory>,
-    elements: ElementsView<'_>,
+    elements: TensorView<'_>,
 ) -> Result<Vec<u8>, Error> {
     let stride = row_major(elements.size);
-    let to = ElementsView { stride: &stride, offset: 0, ..elements };
+    let to = TensorView { stride: &stride, offset: 0, ..elements };
     let from = MemoryView { memory, layout: None, elements };
     let host = HostBuffer::zeroed(bytes(&elements));
     copy_from_device(stream, &from, host.lend_to_write()?, &to, Return::WhenDone)?;
@@ -111,11 +112,11 @@ fn every_view_of_every_layout_reads_and_writes_the_bytes_of_the_host() -> Result
         let shown = format!("{layout:?}");
         let memory = memory(&stream, layout)?;
         let mut model: Vec<u8> = (0..BYTES).map(|byte| (byte * 7 % 251) as u8).collect();
-        let all = ElementsView { dtype: DType::UInt8, size: &[BYTES], stride: &[1], offset: 0 };
+        let all = TensorView { dtype: DType::UInt8, size: &[BYTES], stride: &[1], offset: 0 };
         write(&stream, &memory, all, &model)?;
         for (nth, dtype) in DTYPES.into_iter().enumerate() {
             for (size, stride, offset) in views(dtype) {
-                let view = ElementsView { dtype, size: &size, stride: &stride, offset };
+                let view = TensorView { dtype, size: &size, stride: &stride, offset };
                 let expected: Vec<u8> = places(&view)
                     .into_iter()
                     .flat_map(|place| model[place..place + width(dtype)].to_vec())
@@ -137,14 +138,14 @@ fn every_view_of_every_layout_reads_and_writes_the_bytes_of_the_host() -> Result
 #[test]
 fn copies_on_a_device_go_between_all_layouts_and_within_one() -> Result<(), Error> {
     let stream = open(Profile::Open)?;
-    let view = ElementsView { dtype: DType::Int32, size: &[6, 19], stride: &[40, 2], offset: 1 };
+    let view = TensorView { dtype: DType::Int32, size: &[6, 19], stride: &[40, 2], offset: 1 };
     let plain: Vec<u8> = (0..bytes(&view)).map(|byte| byte as u8).collect();
     for from in layouts()? {
         let from = memory(&stream, from)?;
         write(&stream, &from, view, &plain)?;
         for to in layouts()? {
             let to = memory(&stream, to)?;
-            let turned = ElementsView { size: &[6, 19], stride: &[1, 12], ..view };
+            let turned = TensorView { size: &[6, 19], stride: &[1, 12], ..view };
             let ends = [(&from, view), (&to, turned)].map(|(memory, elements)| MemoryView {
                 memory,
                 layout: None,
@@ -153,7 +154,7 @@ fn copies_on_a_device_go_between_all_layouts_and_within_one() -> Result<(), Erro
             copy_on_device(&stream, &ends[0], &ends[1])?;
             assert_eq!(read(&stream, &to, turned)?, plain);
         }
-        let shifted = ElementsView { offset: 3, ..view };
+        let shifted = TensorView { offset: 3, ..view };
         let ends =
             [view, shifted].map(|elements| MemoryView { memory: &from, layout: None, elements });
         copy_on_device(&stream, &ends[0], &ends[1])?;
@@ -167,18 +168,18 @@ fn a_card_that_rounds_shows_the_host_what_it_kept() -> Result<(), Error> {
     let stream = open(Profile::Card)?;
     let layout = StorageLayout::of_shape(Profile::Card, &[6, 80], &[80, 1], DType::Float16)?;
     let memory = memory(&stream, layout)?;
-    let all = ElementsView { dtype: DType::Float16, size: &[480], stride: &[1], offset: 0 };
+    let all = TensorView { dtype: DType::Float16, size: &[480], stride: &[1], offset: 0 };
     // 1.0 and 1 + 2^-9, which the card's nine bits of fraction hold, as IEEE halves.
     let host: Vec<u8> =
         [0x3c00_u16, 0x3c02].iter().cycle().take(480).flat_map(|bits| bits.to_le_bytes()).collect();
     write(&stream, &memory, all, &host)?;
     assert_eq!(read(&stream, &memory, all)?, host);
 
-    let raw = ElementsView { dtype: DType::UInt8, size: &[BYTES], stride: &[1], offset: 0 };
+    let raw = TensorView { dtype: DType::UInt8, size: &[BYTES], stride: &[1], offset: 0 };
     assert_eq!(read(&stream, &memory, raw)?, host, "bytes are the host's");
-    let second = ElementsView { dtype: DType::UInt8, size: &[2], stride: &[1], offset: 2 };
+    let second = TensorView { dtype: DType::UInt8, size: &[2], stride: &[1], offset: 2 };
     write(&stream, &memory, second, &0x4000_u16.to_le_bytes())?;
-    let two = ElementsView { dtype: DType::Float16, size: &[1], stride: &[1], offset: 1 };
+    let two = TensorView { dtype: DType::Float16, size: &[1], stride: &[1], offset: 1 };
     assert_eq!(read(&stream, &memory, two)?, 0x4000_u16.to_le_bytes());
     Ok(())
 }

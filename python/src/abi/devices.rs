@@ -1,36 +1,54 @@
-//! Devices and streams.
+//! Devices and streams. The device -1 is the calling thread's current one.
 
 use std::sync::atomic::{AtomicI8, Ordering};
 
 use spyre::numerics::Profile;
 use spyre::runtime::Priority;
 
-use super::entry;
+use super::guarded;
+use crate::failure::SpyreStatus;
 use crate::{cards, variables};
 
+/// Number of devices; it never fails.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_device_count() -> i32 {
+pub extern "C" fn spyre_device_count() -> i32 {
     cards::count() as i32
 }
 
+/// Returns true if a device was opened.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_is_started() -> i32 {
-    i32::from(cards::is_started())
+pub extern "C" fn spyre_is_started() -> bool {
+    cards::is_started()
 }
 
+/// The calling thread's device.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_current_device() -> i32 {
+pub extern "C" fn spyre_current_device() -> i32 {
     cards::current_device()
 }
 
+/// Makes a device the calling thread's that was so before.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_set_current_device_unchecked(device: i32) {
+pub extern "C" fn spyre_set_current_device_unchecked(device: i32) {
     cards::set_current_device_unchecked(device);
 }
 
+/// Makes a device the calling thread's.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_is_card_profile() -> i32 {
-    i32::from(cards::profile() == Ok(Profile::Card))
+pub extern "C" fn spyre_set_current_device(device: i32) -> SpyreStatus {
+    guarded(|| cards::set_current_device(device))
+}
+
+/// Waits for all streams of a device.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_synchronize_device(device: i32) -> SpyreStatus {
+    guarded(|| Ok(cards::card(device)?.device.synchronize()?))
+}
+
+/// Returns true if devices keep a real card's number formats.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_is_card_profile() -> bool {
+    cards::profile() == Ok(Profile::Card)
 }
 
 /// 1 if int64 that is narrowed comes with a warning, 0 if not. -1 until the program sets it: the environment
@@ -48,48 +66,21 @@ pub(crate) fn set_warns_of_downcasts(warns: bool) {
     WARNS_OF_DOWNCASTS.store(i8::from(warns), Ordering::Relaxed);
 }
 
+/// Returns true if int64 that is narrowed comes with a warning.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_warns_of_downcasts() -> i32 {
-    i32::from(warns_of_downcasts())
+pub extern "C" fn spyre_warns_of_downcasts() -> bool {
+    warns_of_downcasts()
 }
 
-entry! {
-    fn spyre_set_current_device(device: i32) {
-        cards::set_current_device(device)
-    }
-
-    fn spyre_synchronize_device(device: i32) {
-        Ok(cards::card(device)?.device.synchronize()?)
-    }
-
-    fn spyre_new_stream(device: i32, is_high: i32, stream: *mut i64) {
-        let priority = if is_high != 0 { Priority::High } else { Priority::Low };
-        let id = cards::card(device)?.new_stream(priority)?;
-        // SAFETY: the shim gives the address of a number.
-        unsafe { *stream = i64::from(id) };
-        Ok(())
-    }
-
-    fn spyre_query_stream(device: i32, stream: i64, is_done: *mut i32) {
-        let is_idle = cards::card(device)?.stream(stream)?.query()?;
-        // SAFETY: the shim gives the address of a number.
-        unsafe { *is_done = i32::from(is_idle) };
-        Ok(())
-    }
-
-    fn spyre_synchronize_stream(device: i32, stream: i64) {
-        Ok(cards::card(device)?.stream(stream)?.synchronize()?)
-    }
-}
-
+/// The calling thread's stream on a device.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_current_stream(device: i32) -> i64 {
+pub extern "C" fn spyre_current_stream(device: i32) -> i64 {
     i64::from(cards::current_stream(device))
 }
 
-/// The stream that was current, or -1 with a message.
+/// Makes a stream the calling thread's; the one that was, or -1 with a message.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_exchange_stream(device: i32, stream: i64) -> i64 {
+pub extern "C" fn spyre_exchange_stream(device: i32, stream: i64) -> i64 {
     match cards::exchange_stream(device, stream) {
         Ok(before) => i64::from(before),
         Err(failure) => {
@@ -97,4 +88,29 @@ extern "C" fn spyre_exchange_stream(device: i32, stream: i64) -> i64 {
             -1
         }
     }
+}
+
+/// The next stream of the pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_new_stream(device: i32, is_high: bool, stream: &mut i64) -> SpyreStatus {
+    guarded(|| {
+        let priority = if is_high { Priority::High } else { Priority::Low };
+        *stream = i64::from(cards::card(device)?.new_stream(priority)?);
+        Ok(())
+    })
+}
+
+/// Tells if all that is queued on a stream has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_query_stream(device: i32, stream: i64, is_done: &mut bool) -> SpyreStatus {
+    guarded(|| {
+        *is_done = cards::card(device)?.stream(stream)?.query()?;
+        Ok(())
+    })
+}
+
+/// Waits for a stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_synchronize_stream(device: i32, stream: i64) -> SpyreStatus {
+    guarded(|| Ok(cards::card(device)?.stream(stream)?.synchronize()?))
 }

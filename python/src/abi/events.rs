@@ -1,68 +1,79 @@
 //! Events: boxes that PyTorch keeps the addresses of.
 
-use std::ffi::c_void;
-
 use spyre::runtime::Event;
 
-use super::entry;
+use super::guarded;
 use crate::cards;
-use crate::failure::Failure;
+use crate::failure::{Failure, SpyreStatus};
 
 /// An event, and the card that it was first recorded on.
-struct DeviceEvent {
+pub struct SpyreEvent {
     event: Event,
     device: i32,
     is_timed: bool,
 }
 
-entry! {
-    /// Makes the event when it is first recorded.
-    fn spyre_event_record(place: *mut *mut c_void, device: i32, stream: i64, is_timed: i32) {
+/// Records an event; it is made when it is first recorded.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_event_record(
+    event: &mut Option<Box<SpyreEvent>>,
+    device: i32,
+    stream: i64,
+    is_timed: bool,
+) -> SpyreStatus {
+    guarded(|| {
         let card = cards::card(device)?;
+        let device = i32::from(card.index().0);
         let stream = card.stream(stream)?;
-        // SAFETY: the shim gives the address of its pointer, which is null or one of ours.
-        let place = unsafe { &mut *place };
-        if place.is_null() {
-            let event = if is_timed != 0 { Event::timed() } else { Event::new() };
-            let made = DeviceEvent { event, device: i32::from(card.index().0), is_timed: is_timed != 0 };
-            *place = Box::into_raw(Box::new(made)).cast();
-        }
-        // SAFETY: as above.
-        let known = unsafe { event_at(*place) };
-        if known.device != i32::from(card.index().0) {
+        let known = event.get_or_insert_with(|| {
+            let event = if is_timed { Event::timed() } else { Event::new() };
+            Box::new(SpyreEvent { event, device, is_timed })
+        });
+        if known.device != device {
             return Err(Failure::runtime(format!(
-                "Event device {} does not match recording stream's device {}",
-                known.device, card.index()
+                "Event device {} does not match recording stream's device {device}",
+                known.device,
             )));
         }
         Ok(stream.record(&known.event)?)
-    }
+    })
+}
 
-    /// An event of another card is waited for by the host.
-    fn spyre_event_wait(event: *mut c_void, device: i32, stream: i64) {
-        // SAFETY: the shim gives what `spyre_event_record` made.
-        let known = unsafe { event_at(event) };
+/// Has a stream wait for an event. One of another card is waited for by the host.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_event_wait(event: &SpyreEvent, device: i32, stream: i64) -> SpyreStatus {
+    guarded(|| {
         let card = cards::card(device)?;
-        if known.device != i32::from(card.index().0) {
-            return Ok(known.event.synchronize()?);
+        if event.device != i32::from(card.index().0) {
+            return Ok(event.event.synchronize()?);
         }
-        Ok(card.stream(stream)?.wait(&known.event)?)
-    }
+        Ok(card.stream(stream)?.wait(&event.event)?)
+    })
+}
 
-    fn spyre_event_query(event: *mut c_void, is_done: *mut i32) {
-        // SAFETY: as above, and the address of a number.
-        unsafe { *is_done = i32::from(event_at(event).event.query()?) };
+/// Tells if an event was reached.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_event_query(event: &SpyreEvent, is_done: &mut bool) -> SpyreStatus {
+    guarded(|| {
+        *is_done = event.event.query()?;
         Ok(())
-    }
+    })
+}
 
-    fn spyre_event_synchronize(event: *mut c_void) {
-        // SAFETY: as above.
-        Ok(unsafe { event_at(event) }.event.synchronize()?)
-    }
+/// Waits for an event.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_event_synchronize(event: &SpyreEvent) -> SpyreStatus {
+    guarded(|| Ok(event.event.synchronize()?))
+}
 
-    fn spyre_event_elapsed(first: *mut c_void, second: *mut c_void, milliseconds: *mut f64) {
-        // SAFETY: as above.
-        let (first, second) = unsafe { (event_at(first), event_at(second)) };
+/// Milliseconds between two events; negative if they were recorded in the other order.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_event_elapsed(
+    first: &SpyreEvent,
+    second: &SpyreEvent,
+    milliseconds: &mut f64,
+) -> SpyreStatus {
+    guarded(|| {
         if !(first.is_timed && second.is_timed) {
             return Err(Failure::runtime(
                 "Both events must be created with argument 'enable_timing=True'.",
@@ -74,33 +85,21 @@ entry! {
                 first.device, second.device
             )));
         }
-        let elapsed = match first.event.elapsed(&second.event) {
-            Ok(elapsed) => elapsed.as_secs_f64(),
-            // Recorded in the other order: as far back.
-            Err(error) => return Err(error.into()),
+        let forward = first.event.elapsed(&second.event)?.as_secs_f64();
+        let elapsed = if forward == 0.0 {
+            -second.event.elapsed(&first.event)?.as_secs_f64()
+        } else {
+            forward
         };
-        let elapsed = match elapsed {
-            0.0 => -second.event.elapsed(&first.event)?.as_secs_f64(),
-            forward => forward,
-        };
-        // SAFETY: the shim gives the address of a number.
-        unsafe { *milliseconds = elapsed * 1e3 };
+        *milliseconds = elapsed * 1e3;
         Ok(())
-    }
+    })
 }
 
 /// Drops an event; a forked child only forgets it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_event_destroy(event: *mut c_void) {
-    if !cards::is_forked() {
-        // SAFETY: the shim gives each event up once.
-        drop(unsafe { Box::from_raw(event.cast::<DeviceEvent>()) });
+pub extern "C" fn spyre_event_destroy(event: Box<SpyreEvent>) {
+    if cards::is_forked() {
+        std::mem::forget(event);
     }
-}
-
-/// # Safety
-/// The pointer is one that `spyre_event_record` made, and the event was not destroyed.
-unsafe fn event_at<'a>(event: *mut c_void) -> &'a DeviceEvent {
-    // SAFETY: as promised.
-    unsafe { &*event.cast::<DeviceEvent>() }
 }

@@ -1,14 +1,11 @@
 //! Ops that run on the CPU.
 
-use std::ffi::{CStr, c_char};
-
-use super::entry;
+use super::{SpyreText, guarded};
+use crate::failure::SpyreStatus;
 use crate::fallbacks;
 
-entry! {
-    fn spyre_fallback(op: *const c_char) {
-        // SAFETY: the shim gives a text that ends.
-        let op = unsafe { CStr::from_ptr(op) }.to_string_lossy();
-        fallbacks::note(&op)
-    }
+/// Counts a fallback, and warns of it or refuses it.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_fallback(op: SpyreText) -> SpyreStatus {
+    guarded(|| fallbacks::note(&op.to_str()))
 }

@@ -2,40 +2,42 @@
 
 use std::ffi::c_void;
 
-use super::entry;
+use super::guarded;
+use crate::failure::SpyreStatus;
 use crate::pinned;
-use crate::statistics::Stat;
+use crate::statistics::SpyreStat;
 
-entry! {
-    fn spyre_host_allocate(bytes: i64, data: *mut *mut c_void) {
-        let block = pinned::allocate(bytes as usize)?;
-        // SAFETY: the shim gives the address of a pointer.
-        unsafe { *data = block as *mut c_void };
+/// Allocates a block.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_host_allocate(bytes: i64, data: &mut *mut c_void) -> SpyreStatus {
+    guarded(|| {
+        *data = pinned::allocate(bytes as usize)? as *mut c_void;
         Ok(())
-    }
+    })
 }
 
+/// Gives a block back.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_host_free(data: *mut c_void) {
+pub extern "C" fn spyre_host_free(data: *mut c_void) {
     pinned::free(data as usize);
 }
 
+/// Returns true if an address lies in a block.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_is_pinned(data: *const c_void) -> i32 {
-    i32::from(pinned::block_at(data as usize).is_some())
+pub extern "C" fn spyre_is_pinned(data: *const c_void) -> bool {
+    pinned::block_at(data as usize).is_some()
 }
 
+/// Counts of bytes and of blocks.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_host_stats(bytes: *mut Stat, blocks: *mut Stat) {
+pub extern "C" fn spyre_host_stats(bytes: &mut SpyreStat, blocks: &mut SpyreStat) {
     let counts = pinned::counts();
-    // SAFETY: the shim gives the addresses of two `SpyreStat`s.
-    unsafe {
-        *bytes = counts.bytes;
-        *blocks = counts.blocks;
-    }
+    *bytes = counts.bytes;
+    *blocks = counts.blocks;
 }
 
+/// Begins to count peaks anew, or totals.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_host_reset_stats(is_of_peaks: i32) {
-    if is_of_peaks != 0 { pinned::reset_peaks() } else { pinned::reset_totals() }
+pub extern "C" fn spyre_host_reset_stats(is_of_peaks: bool) {
+    if is_of_peaks { pinned::reset_peaks() } else { pinned::reset_totals() }
 }

@@ -1,6 +1,7 @@
 //! Launches of prepared plans.
 
-use std::ffi::{CStr, CString, c_char};
+use std::cell::OnceCell;
+use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,177 +10,172 @@ use spyre::layout::View;
 use spyre::numerics::DType;
 use spyre::runtime::SpyreTensor;
 
-use super::entry;
-use super::memory::shared;
-use super::view::{RawView, bytes_of};
+use super::view::{SpyreView, bytes_of};
+use super::{SpyreText, guarded};
 use crate::cards::{self, Card};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 use crate::handed;
 use crate::kernels::{self, Launch, PreparedPlan};
 use crate::native::shapes;
 use crate::recording;
 
-/// Arguments of a launch: `SpyreLaunch` in `csrc/spyre.h`.
+/// Arguments of a launch. It has room for a byte per tensor: whether the tensor is written.
 #[repr(C)]
-pub(crate) struct RawLaunch {
-    tensors: *const RawView,
+pub struct SpyreLaunch {
+    tensors: *const SpyreView<'static>,
+    written: *mut u8,
     count: i64,
-    scalars: *const i64,
+    scalars: *const u64,
     scalar_count: i64,
-    file: *const c_char,
+    file: SpyreText,
     line: i64,
 }
 
-entry! {
-    /// A plan by its number or, if that is 0, by its folder: a count of it.
-    fn spyre_find_plan(
-        number: i64,
-        folder: *const c_char,
-        device: i32,
-        plan: *mut *const PreparedPlan,
-    ) {
+/// A prepared plan.
+pub struct SpyrePlan {
+    plan: Arc<PreparedPlan>,
+    name: OnceCell<CString>,
+}
+
+impl SpyreLaunch {
+    fn tensors(&self) -> &[SpyreView<'_>] {
+        list(self.tensors, self.count)
+    }
+
+    fn scalars(&self) -> &[u64] {
+        list(self.scalars, self.scalar_count)
+    }
+
+    fn note_written(&self, at: usize, is_written: bool) {
+        assert!(at < self.count as usize, "there is no tensor {at}");
+        // SAFETY: the shim gives room for one byte per tensor, which nothing else uses during the call.
+        unsafe { *self.written.add(at) = u8::from(is_written) };
+    }
+}
+
+/// A list of the shim.
+fn list<'a, T>(first: *const T, count: i64) -> &'a [T] {
+    if count <= 0 {
+        return &[];
+    }
+    // SAFETY: the shim alone makes launches, whose pointers are good for so many until the call returns.
+    unsafe { std::slice::from_raw_parts(first, count as usize) }
+}
+
+/// A plan by its number or, if that is 0, by its folder.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_find_plan(
+    number: i64,
+    folder: SpyreText,
+    device: i32,
+    plan: &mut Option<Box<SpyrePlan>>,
+) -> SpyreStatus {
+    guarded(|| {
         let found = match number {
             0 => {
-                // SAFETY: the shim gives a text that ends with a zero.
-                let folder = unsafe { CStr::from_ptr(folder) }.to_string_lossy();
                 let device = i32::from(cards::card(device)?.index().0);
-                kernels::of_folder(Path::new(&*folder), device)?
+                kernels::of_folder(Path::new(&*folder.to_str()), device)?
             }
             number => kernels::find(number)?,
         };
-        // SAFETY: the shim gives the address of a pointer.
-        unsafe { *plan = Arc::into_raw(found) };
+        *plan = Some(Box::new(SpyrePlan { plan: found, name: OnceCell::new() }));
         Ok(())
-    }
+    })
+}
 
-    /// Hands a tensor over to Python, as plans know it.
-    fn spyre_hand_tensor(view: *const RawView, number: *mut i64) {
-        // SAFETY: the shim gives a view that it filled, of a tensor that it holds.
-        let view = unsafe { &*view };
-        let card = match view.data as u64 {
+/// Hands a tensor over to Python, as plans know it.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_hand_tensor(view: &SpyreView<'_>, number: &mut i64) -> SpyreStatus {
+    guarded(|| {
+        let card = match view.address() {
             0 => cards::card(-1)?,
             address => cards::card_of(address).map_or_else(|| cards::card(-1), Ok)?,
         };
-        // SAFETY: as above.
-        let tensor = unsafe { tensor(card, view)? };
-        // SAFETY: the shim gives the address of a number.
-        unsafe { *number = handed::hand(Arc::new(tensor)) };
+        *number = handed::hand(Arc::new(tensor(card, view)?));
         Ok(())
-    }
+    })
+}
 
-    /// Queues a plan on the calling thread's stream, and says of each tensor whether it is written.
-    fn spyre_launch(plan: *const PreparedPlan, given: *const RawLaunch, written: *mut u8) {
-        // SAFETY: the shim holds a count of the plan, and fills what it gives.
-        let (plan, given) = unsafe { (&*plan, &*given) };
-        // SAFETY: as above.
-        let views = unsafe { list(given.tensors, given.count) };
-        // SAFETY: as above.
-        let scalars = unsafe { list(given.scalars, given.scalar_count) };
+/// Queues a plan on the calling thread's stream, and says of each tensor whether it is written.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_launch(plan: &SpyrePlan, given: &SpyreLaunch) -> SpyreStatus {
+    guarded(|| {
+        let plan = &plan.plan;
+        let views = given.tensors();
         let card = cards::card(plan.device)?;
         let tensors: Result<SmallVec<[SpyreTensor; 8]>, Failure> =
-            // SAFETY: as above; views hold what they point to.
-            views.iter().map(|view| unsafe { tensor(card, view) }).collect();
+            views.iter().map(|view| tensor(card, view)).collect();
         let tensors = tensors?;
-        let scalars: SmallVec<[u64; 8]> = scalars.iter().map(|&word| word as u64).collect();
         let stream = card.current_stream()?;
         let before = stream.flex().last_point();
-        let queue = || Ok(plan.job.launch(stream, &tensors, &scalars)?);
+        let queue = || Ok(plan.job.launch(stream, &tensors, given.scalars())?);
         let last = recording::noted(stream, true, || shapes(&tensors), queue)?;
-        // SAFETY: as above: a text that ends with a zero.
-        let file = kernels::kept(unsafe { CStr::from_ptr(given.file) });
+        let file = kernels::kept(given.file.c_str());
         kernels::note_launch(Launch { before, last, file, line: given.line as u32 });
         let metadata = plan.job.plan().map_or(&[][..], |plan| plan.tensor_input_metadata());
         for (at, tensor) in metadata.iter().enumerate().take(views.len()) {
-            // SAFETY: the shim gives room for one byte per tensor.
-            unsafe { *written.add(at) = u8::from(tensor.role.is_written()) };
+            given.note_written(at, tensor.role.is_written());
         }
         Ok(())
-    }
+    })
 }
 
-/// Name of a plan. The caller owns the text and gives it back to `spyre_text_drop`.
+/// Name of a plan, which is good until the plan is dropped.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_plan_name(plan: *const PreparedPlan) -> *mut c_char {
-    // SAFETY: the caller holds a count of it.
-    let name = unsafe { &*plan }.name();
-    CString::new(name.replace('\0', "?")).unwrap_or_default().into_raw()
+pub extern "C" fn spyre_plan_name(plan: &SpyrePlan) -> *const c_char {
+    let name = || CString::new(plan.plan.name().replace('\0', "?")).unwrap_or_default();
+    plan.name.get_or_init(name).as_ptr()
 }
 
+/// Drops a plan.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_text_drop(text: *mut c_char) {
-    // SAFETY: it came from `into_raw`, and the caller gives it up.
-    drop(unsafe { CString::from_raw(text) });
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_plan_drop(plan: *const PreparedPlan) {
-    // SAFETY: the caller gives its count up.
-    drop(unsafe { Arc::from_raw(plan) });
-}
-
-/// # Safety
-/// There are so many, for `'a`.
-pub(crate) unsafe fn list<'a, T>(first: *const T, count: i64) -> &'a [T] {
-    match count {
-        0 => &[],
-        // SAFETY: as promised.
-        count => unsafe { std::slice::from_raw_parts(first, count as usize) },
-    }
+pub extern "C" fn spyre_plan_drop(plan: Box<SpyrePlan>) {
+    drop(plan);
 }
 
 /// A tensor as plans know it.
-///
-/// # Safety
-/// The view's pointers are good, and its layout is held.
-unsafe fn tensor(card: &Card, view: &RawView) -> Result<SpyreTensor, Failure> {
-    // SAFETY: as promised.
-    let shape = unsafe { view.shape()? };
-    // SAFETY: as promised.
-    unsafe { device_tensor(card, view, shape.size, shape.stride, 0) }
+fn tensor(card: &Card, view: &SpyreView<'_>) -> Result<SpyreTensor, Failure> {
+    let tensor = view.tensor()?;
+    device_tensor(card, view, tensor.size, tensor.stride, 0)
 }
 
 /// Another view of a tensor's memory, whose first element is `offset` elements from the tensor's.
-///
-/// # Safety
-/// The view's pointers are good, and its layout is held.
-pub(crate) unsafe fn device_tensor(
+pub(crate) fn device_tensor(
     card: &Card,
-    view: &RawView,
+    view: &SpyreView<'_>,
     size: &[usize],
     stride: &[usize],
     offset: usize,
 ) -> Result<SpyreTensor, Failure> {
-    // SAFETY: as promised.
-    let shape = unsafe { view.shape()? };
-    let address = view.data as u64;
+    let tensor = view.tensor()?;
+    let address = view.address();
     if address == 0 && size.contains(&0) {
-        return Ok(SpyreTensor::empty(card.current_stream()?, size, shape.dtype)?);
+        return Ok(SpyreTensor::empty(card.current_stream()?, size, tensor.dtype)?);
     }
     let (memory, inside) = cards::memory_at(address)?;
-    let width = bytes_of(shape.dtype);
+    let width = bytes_of(tensor.dtype);
     if !inside.is_multiple_of(width as u64) {
         return Err(Failure::runtime("a storage that starts inside an element"));
     }
-    let offset = shape.offset + offset + inside as usize / width;
+    let offset = tensor.offset + offset + inside as usize / width;
     let elements = View::new(size, stride, offset)?;
-    // SAFETY: as promised.
-    let own = (!view.layout.is_null()).then(|| unsafe { shared(view.layout) });
+    let own = view.layout().shared();
     let layout = own.as_ref().unwrap_or_else(|| memory.layout());
-    if own.is_none() && layout.dtype() == shape.dtype {
-        return Ok(memory.tensor(elements, shape.dtype)?);
+    if own.is_none() && layout.dtype() == tensor.dtype {
+        return Ok(memory.tensor(elements, tensor.dtype)?);
     }
-    let Some(seen) = layout.seen_as(shape.dtype) else {
-        return Err(shown_otherwise(layout.dtype(), shape.dtype));
+    let Some(seen) = layout.seen_as(tensor.dtype) else {
+        return Err(shown_otherwise(layout.dtype(), tensor.dtype));
     };
     let device = memory.device();
     let handle = memory.range().handle;
-    Ok(SpyreTensor::at(device, handle, seen.clone(), shape.dtype, elements)?)
+    Ok(SpyreTensor::at(device, handle, seen.clone(), tensor.dtype, elements)?)
 }
 
 #[cold]
 fn shown_otherwise(stored: DType, seen_as: DType) -> Failure {
     Failure::new(
-        Kind::Unsupported,
+        SpyreStatus::Unsupported,
         format!(
             "the tensor shows {stored} elements as {seen_as}: a kernel cannot see them so. clone() it \
              first"

@@ -3,133 +3,146 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use spyre::layout::SpyreTensorLayout;
+use spyre::layout::{SpyreTensorLayout, TensorView};
 use spyre::numerics::{DType, Profile};
 use spyre::runtime::{
-    MemoryView, SharedLayout, StorageLayout, TensorMemory, copy_on_device, shared_custom_layout,
-    shared_layout,
+    MemoryView, SharedLayout, TensorMemory, copy_on_device, shared_custom_layout, shared_layout,
 };
 
-use super::entry;
-use super::memory::shared;
-use super::view::{RawView, Shape, bytes_of};
+use super::guarded;
+use super::view::{LayoutPointer, SpyreView, bytes_of};
 use crate::cards;
-use crate::failure::Failure;
+use crate::failure::{Failure, SpyreStatus};
 use crate::handed;
 
-entry! {
-    /// Takes a layout that Python handed over, for a tensor of this shape.
-    fn spyre_take_layout(number: i64, view: *const RawView, layout: *mut *const StorageLayout) {
+/// Dims of a tensor.
+#[repr(C)]
+pub struct SpyreDims {
+    first: *const i64,
+    count: i64,
+}
+
+impl SpyreDims {
+    fn list(&self) -> &[i64] {
+        if self.count <= 0 {
+            return &[];
+        }
+        // SAFETY: the shim alone makes these, of so many numbers that it holds for the call.
+        unsafe { std::slice::from_raw_parts(self.first, self.count as usize) }
+    }
+}
+
+/// Takes a layout that Python handed over, for a tensor of this shape.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_take_layout(
+    number: i64,
+    view: &SpyreView<'_>,
+    layout: &mut LayoutPointer,
+) -> SpyreStatus {
+    guarded(|| {
         let given = handed::take::<SpyreTensorLayout>(number)?;
-        // SAFETY: the shim gives a view that it filled.
-        let shape = unsafe { (*view).shape()? };
-        let found = for_shape(&given, &shape)?;
-        // SAFETY: the shim gives the address of a pointer.
-        unsafe { *layout = Arc::into_raw(found) };
+        *layout = LayoutPointer::of(for_tensor(&given, &view.tensor()?)?);
         Ok(())
-    }
+    })
+}
 
-    /// The layout of a tensor of this shape with these dimensions in sticks.
-    fn spyre_stick_layout(
-        view: *const RawView,
-        dims: *const i64,
-        count: i64,
-        layout: *mut *const StorageLayout,
-    ) {
-        // SAFETY: the shim gives a view that it filled.
-        let shape = unsafe { (*view).shape()? };
-        let count = count as usize;
-        // SAFETY: the shim gives so many numbers; of none, the address may be anything.
-        let dims = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(dims, count) } };
-        let rank = shape.size.len();
+/// The layout of a tensor of this shape with these dimensions in sticks.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_stick_layout(
+    view: &SpyreView<'_>,
+    dims: SpyreDims,
+    layout: &mut LayoutPointer,
+) -> SpyreStatus {
+    guarded(|| {
+        let tensor = view.tensor()?;
+        let rank = tensor.size.len();
         let place = |&dim: &i64| crate::layouts::own_dim(dim, rank);
-        let dims: Vec<usize> = dims.iter().map(place).collect::<Result<_, _>>()?;
-        let format = cards::profile()?.supported_format(shape.dtype)?;
-        let given = SpyreTensorLayout::with_stick_dims(shape.size, shape.stride, format, &dims)?;
-        let found = for_shape(&Arc::new(given), &shape)?;
-        // SAFETY: the shim gives the address of a pointer.
-        unsafe { *layout = Arc::into_raw(found) };
+        let dims: Vec<usize> = dims.list().iter().map(place).collect::<Result<_, _>>()?;
+        let format = cards::profile()?.supported_format(tensor.dtype)?;
+        let given = SpyreTensorLayout::with_stick_dims(tensor.size, tensor.stride, format, &dims)?;
+        *layout = LayoutPointer::of(for_tensor(&Arc::new(given), &tensor)?);
         Ok(())
-    }
+    })
+}
 
-    /// Hands the layout of a tensor over to Python: its own, its memory's, or what it would have.
-    fn spyre_hand_layout(view: *const RawView, number: *mut i64) {
-        // SAFETY: the shim gives a view that it filled, whose layout it holds.
-        let view = unsafe { &*view };
-        let layout = match (view.layout.is_null(), view.data as u64) {
-            // SAFETY: as above.
-            (false, _) => unsafe { shared(view.layout) },
-            (true, 0) => {
-                // SAFETY: as above.
-                let shape = unsafe { view.shape()? };
-                shared_layout(cards::profile()?, shape.size, shape.stride, shape.dtype)?
+/// Hands the layout of a tensor over to Python: its own, its memory's, or what it would have.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_hand_layout(view: &SpyreView<'_>, number: &mut i64) -> SpyreStatus {
+    guarded(|| {
+        let layout = match (view.layout().shared(), view.address()) {
+            (Some(own), _) => own,
+            (None, 0) => {
+                let tensor = view.tensor()?;
+                shared_layout(cards::profile()?, tensor.size, tensor.stride, tensor.dtype)?
             }
-            (true, address) => Arc::clone(cards::memory_at(address)?.0.layout()),
+            (None, address) => Arc::clone(cards::memory_at(address)?.0.layout()),
         };
-        // SAFETY: the shim gives the address of a number.
-        unsafe { *number = handed::hand(Arc::new(layout.layout().clone())) };
+        *number = handed::hand(Arc::new(layout.layout().clone()));
         Ok(())
-    }
+    })
+}
 
-    /// Checks that a tensor's memory can be seen through a layout: one that reaches further is refused.
-    fn spyre_check_reach(data: *const c_void, layout: *const StorageLayout) {
+/// Checks that a tensor's memory can be seen through a layout: one that reaches further is refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_check_reach(data: *const c_void, layout: LayoutPointer) -> SpyreStatus {
+    guarded(|| {
         let (memory, _) = cards::memory_at(data as u64)?;
-        // SAFETY: the shim holds a count of the layout.
-        let layout = unsafe { shared(layout) };
+        let Some(layout) = layout.shared() else { return Ok(()) };
         let needed = layout.layout().device_bytes() as u64;
         let held = memory.range().bytes;
         if needed <= held {
-            Ok(())
-        } else {
-            Err(Failure::runtime(format!(
-                "the layout {} needs {needed} bytes, and the tensor's memory holds {held}",
-                layout.layout()
-            )))
+            return Ok(());
         }
-    }
+        Err(Failure::runtime(format!(
+            "the layout {} needs {needed} bytes, and the tensor's memory holds {held}",
+            layout.layout()
+        )))
+    })
+}
 
-    /// Moves all of a storage, as a tensor shows it, into memory with another layout. Its address
-    /// stays, and so does everything that views it.
-    fn spyre_relayout(view: *const RawView, layout: *const StorageLayout) {
-        // SAFETY: the shim gives a view that it filled.
-        let view = unsafe { &*view };
-        // SAFETY: as above.
-        let shape = unsafe { view.shape()? };
-        let address = view.data as u64;
+/// Moves all of a storage, as a tensor shows it, into memory with another layout. Its address stays, and so does
+/// everything that views it.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_relayout(view: &SpyreView<'_>, layout: LayoutPointer) -> SpyreStatus {
+    guarded(|| {
+        let tensor = view.tensor()?;
+        let address = view.address();
         let (old, inside) = cards::memory_at(address)?;
         let card = cards::card(i32::from(old.device().index().0))?;
-        let reach = shape.reach_bytes() as u64;
-        if inside != 0 || shape.offset != 0 || reach != old.host_bytes() {
+        let reach = tensor.reach_bytes() as u64;
+        if inside != 0 || tensor.offset != 0 || reach != old.host_bytes() {
             return Err(Failure::runtime(format!(
                 "the tensor shows {reach} bytes of a storage of {}: only a tensor that is all of its \
                  storage can be laid out anew. restickify() makes a new one",
                 old.host_bytes()
             )));
         }
-        // SAFETY: the shim holds a count of the layout.
-        let layout = unsafe { shared(layout) };
+        let Some(layout) = layout.shared() else { return Ok(()) };
         let stream = card.current_stream()?;
         let new = Arc::new(TensorMemory::allocate(stream, layout, old.host_bytes())?);
-        let of = |memory| MemoryView { memory, layout: None, elements: shape.elements() };
+        let of = |memory| MemoryView { memory, layout: None, elements: tensor };
         copy_on_device(stream, &of(&old), &of(&new))?;
         card.statistics.free(old.device_bytes(), old.host_bytes());
         card.statistics.allocate(new.device_bytes(), new.host_bytes());
         card.memory.replace(address, new);
         Ok(())
-    }
+    })
 }
 
 /// A layout for a storage that holds a tensor of this shape.
-fn for_shape(layout: &Arc<SpyreTensorLayout>, shape: &Shape<'_>) -> Result<SharedLayout, Failure> {
+fn for_tensor(
+    layout: &Arc<SpyreTensorLayout>,
+    tensor: &TensorView<'_>,
+) -> Result<SharedLayout, Failure> {
     let profile = cards::profile()?;
-    check_format(layout, shape.dtype, profile)?;
-    SpyreTensorLayout::check_rank(profile, shape.size.len())?;
-    if shape.offset > 0 {
+    check_format(layout, tensor.dtype, profile)?;
+    SpyreTensorLayout::check_rank(profile, tensor.size.len())?;
+    if tensor.offset > 0 {
         // What comes before the view has to have a place, too.
-        let elements = shape.offset + shape.reach_bytes() / bytes_of(shape.dtype);
-        return Ok(shared_custom_layout(layout, &[elements], &[1], shape.dtype)?);
+        let elements = tensor.offset + tensor.reach();
+        return Ok(shared_custom_layout(layout, &[elements], &[1], tensor.dtype)?);
     }
-    Ok(shared_custom_layout(layout, shape.size, shape.stride, shape.dtype)?)
+    Ok(shared_custom_layout(layout, tensor.size, tensor.stride, tensor.dtype)?)
 }
 
 /// Refuses formats that hold something else than the dtype's values.

@@ -1,230 +1,177 @@
 //! Ops that the card carries out.
 
+use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::rc::Rc;
+use std::marker::PhantomData;
+use std::slice;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 use spyre::aten::{Call, Decline, Op, Recipe, ResultShape};
 use spyre::numerics::DType;
 
-use super::entry;
-use super::launches::list;
-use super::view::{RawView, dtype_of, number_of};
+use super::guarded;
+use super::memory::{NewMemory, SpyreMemory};
+use super::view::{dtype_of, number_of};
 use crate::cards;
-use crate::failure::{Failure, Kind};
-use crate::native::{self, CACHED_CALL, CachedCall, Key, Known, PENDING, Pending, RawArgument};
+use crate::failure::{Failure, SpyreStatus};
+use crate::native::{self, Key, Known, SpyreArgument};
 use crate::recording;
 
-/// `SpyreCall` in `csrc/spyre.h`.
+/// A call of an op, which the shim holds until it returns.
 #[repr(C)]
-pub(crate) struct RawCall {
+pub struct SpyreCall<'a> {
     op: i32,
     device: i32,
-    arguments: *const RawArgument,
+    default_dtype: i32,
+    arguments: *const SpyreArgument<'a>,
     count: i64,
+    /// Indices of the arguments that are written.
     written: *const i64,
     written_count: i64,
-    default_dtype: i32,
+    /// Room for the results that the shim takes; an op may make more, for itself.
+    results: *mut SpyreResult,
+    room: i64,
+    held: PhantomData<&'a ()>,
 }
 
-/// `SpyreResult` in `csrc/spyre.h`: a tensor to be made.
+/// A tensor that was made. Its numbers are good until the thread's next call.
 #[repr(C)]
-pub(crate) struct RawResult {
+pub struct SpyreResult {
     dtype: i32,
     dim: i64,
-    sizes: *const usize,
-    strides: *const usize,
+    sizes: *const i64,
+    strides: *const i64,
+    memory: SpyreMemory,
+    host_bytes: i64,
 }
 
-/// Results and temporaries of a call, at most: the shim has room for so many.
-const MOST_RESULTS: usize = 16;
+thread_local! {
+    /// Shapes of the calling thread's last results, which the shim reads.
+    static SHAPES: RefCell<SmallVec<[ResultShape; 1]>> = RefCell::default();
+}
 
 static NAMES: LazyLock<Vec<CString>> =
     LazyLock::new(|| Op::all().filter_map(|op| CString::new(op.name()).ok()).collect());
 
-/// The name of the op of this number; null past the last.
+/// The name of the op of this number, without its namespace; null past the last.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_op_name(op: i32) -> *const c_char {
+pub extern "C" fn spyre_op_name(op: i32) -> *const c_char {
     NAMES.get(op as usize).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
-entry! {
-    /// Carries a call out, or says which results are to be made first.
-    fn spyre_call(call: *const RawCall, results: *mut RawResult, count: *mut i64) {
-        // SAFETY: the shim fills what it gives.
-        let call = unsafe { &*call };
-        // SAFETY: as above.
-        let raw = unsafe { list(call.arguments, call.count) };
+/// Carries a call out: makes its results, and queues its launches. Says how many results there are.
+///
+/// If tensors that are written have another shape than the result, the status is `Resize`, and the first result says
+/// which shape they are to have.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_call(call: &SpyreCall<'_>, made: &mut i64) -> SpyreStatus {
+    guarded(|| {
         if !native::is_on() {
             return Err(unsupported("EAGER_MODE is 0"));
         }
+        let arguments = call.arguments();
         let mut key = Key::new();
         key.extend([call.op as u64, call.device as u64, call.default_dtype as u64]);
-        // SAFETY: as above.
-        let is_key = unsafe { native::add_to_key(raw, &mut key) };
+        let is_key = native::add_to_key(arguments, &mut key);
         // A recording notes the tensors of every call.
         let may_be_known = is_key && !recording::is_on();
         let known = if may_be_known { native::known(&key) } else { Known::New };
         // One that was kept with memory that lies otherwise is kept anew.
         let is_seen = !matches!(known, Known::New);
-        if let Known::Cached(cached) = known {
-            // SAFETY: the shim gives room for as many results as an op has.
-            if unsafe { again(call, cached, results, count)? } {
-                return Ok(());
-            }
+        let card = cards::card(call.device)?;
+        if let Known::Cached(cached) = known
+            && let Some(memories) = cached.launch(card, arguments)?
+        {
+            *made = call.give(cached.results.iter().map(|result| &result.shape), memories);
+            return Ok(());
         }
-        // SAFETY: as above.
-        let recipe = match unsafe { recipe_of(call)? } {
+        let recipe = match call.recipe()? {
             Ok(recipe) => recipe,
-            Err(Decline::ResultShape { size, stride }) => {
-                // SAFETY: as above.
-                return unsafe { resize(&size, &stride, results) };
-            }
+            Err(Decline::ResultShape { size, stride }) => return Err(call.resize(&size, &stride)),
             Err(decline) => return Err(unsupported(decline)),
         };
-        if recipe.results.len() > MOST_RESULTS {
-            let results = recipe.results.len();
-            return Err(unsupported(format!("{results} results are more than {MOST_RESULTS}")));
-        }
-        let key = is_seen.then_some(key);
-        // SAFETY: the shim gives room for as many results as an op has.
-        unsafe { *count = recipe.results.len() as i64 };
-        if recipe.results.is_empty() {
-            // SAFETY: as above.
-            return unsafe { carry_out(call, recipe, key, &[]) };
-        }
-        PENDING.with_borrow_mut(|pending| {
-            *pending = Pending { recipe, key };
-            // SAFETY: as above.
-            unsafe { ask_for(&pending.recipe.results, results) };
+        let new = native::carry_out(card, recipe, arguments, is_seen.then_some(key))?;
+        SHAPES.with_borrow_mut(|shapes| {
+            *shapes = new.shapes;
+            *made = call.give(shapes.iter(), new.memories);
         });
         Ok(())
-    }
+    })
+}
 
-    /// Carries out what the thread's last call said, with the results that were made.
-    fn spyre_call_with(call: *const RawCall, results: *const RawView, count: i64) {
-        // SAFETY: the shim fills what it gives.
-        let (call, results) = unsafe { (&*call, list(results, count)) };
-        if let Some(cached) = CACHED_CALL.take() {
-            // SAFETY: as above.
-            let raw = unsafe { list(call.arguments, call.count) };
-            // SAFETY: as above.
-            if unsafe { cached.launch(cards::card(call.device)?, raw, results)? } {
-                return Ok(());
-            }
-            // SAFETY: as above.
-            let recipe = unsafe { recipe_of(call)? }.map_err(unsupported)?;
-            // SAFETY: as above.
-            return unsafe { carry_out(call, recipe, None, results) };
+impl<'a> SpyreCall<'a> {
+    fn arguments(&self) -> &[SpyreArgument<'a>] {
+        if self.count <= 0 {
+            return &[];
         }
-        let Pending { recipe, key } = PENDING.take();
-        // SAFETY: as above.
-        unsafe { carry_out(call, recipe, key, results) }
+        // SAFETY: the shim alone makes calls, of so many arguments that it holds until the call returns.
+        unsafe { slice::from_raw_parts(self.arguments, self.count as usize) }
     }
-}
 
-/// Recipe for a call: the launches that carry it out.
-///
-/// # Safety
-/// The call's pointers are good.
-unsafe fn recipe_of(call: &RawCall) -> Result<Result<Recipe, Decline>, Failure> {
-    // SAFETY: as promised.
-    let raw = unsafe { list(call.arguments, call.count) };
-    // SAFETY: as promised.
-    let written = unsafe { list(call.written.cast::<usize>(), call.written_count) };
-    let op = Op::numbered(call.op as usize);
-    let op = op.ok_or_else(|| Failure::runtime(format!("there is no op {}", call.op)))?;
-    // SAFETY: as promised.
-    let lists = unsafe { native::lists_of(raw)? };
-    // SAFETY: as promised.
-    let arguments = unsafe { native::arguments_of(raw, &lists)? };
-    let default = dtype_of(call.default_dtype)?;
-    Ok(op.recipe(&Call { arguments: &arguments, written, default }))
-}
-
-/// Carries a call out as one before it was, or says which results are to be made for that. `false` if the
-/// memory does not lie as it did.
-///
-/// # Safety
-/// The call's pointers are good, and there is room for as many results as an op has.
-unsafe fn again(
-    call: &RawCall,
-    cached: Rc<CachedCall>,
-    results: *mut RawResult,
-    count: *mut i64,
-) -> Result<bool, Failure> {
-    // SAFETY: as promised.
-    unsafe { *count = cached.results.len() as i64 };
-    if cached.results.is_empty() {
-        // SAFETY: as promised.
-        let raw = unsafe { list(call.arguments, call.count) };
-        // SAFETY: as promised.
-        return unsafe { cached.launch(cards::card(call.device)?, raw, &[]) };
-    }
-    // SAFETY: as promised; what is pointed to is kept until the thread's next call.
-    unsafe { ask_for(&cached.results, results) };
-    CACHED_CALL.set(Some(cached));
-    Ok(true)
-}
-
-/// Launches a recipe, and keeps the call if there is a key.
-///
-/// # Safety
-/// The pointers are good.
-unsafe fn carry_out(
-    call: &RawCall,
-    recipe: Recipe,
-    key: Option<Key>,
-    results: &[RawView],
-) -> Result<(), Failure> {
-    // SAFETY: as promised.
-    let raw = unsafe { list(call.arguments, call.count) };
-    let card = cards::card(call.device)?;
-    // SAFETY: as promised.
-    let launches = unsafe { native::launch(card, &recipe, raw, results, key.is_some())? };
-    if let (Some(key), Some(launches)) = (key, launches) {
-        native::keep(&key, recipe.results, launches);
-    }
-    Ok(())
-}
-
-/// # Safety
-/// There is room for them; they stay where they are until they are read.
-unsafe fn ask_for(shapes: &[ResultShape], results: *mut RawResult) {
-    for (at, result) in shapes.iter().enumerate() {
-        // SAFETY: as promised.
-        unsafe { *results.add(at) = RawResult::of(result) };
-    }
-}
-
-impl RawResult {
-    fn of(result: &ResultShape) -> Self {
-        Self {
-            dtype: number_of(result.dtype),
-            dim: result.size.len() as i64,
-            sizes: result.size.as_ptr(),
-            strides: result.stride.as_ptr(),
+    fn written(&self) -> &[usize] {
+        if self.written_count <= 0 {
+            return &[];
         }
+        // SAFETY: the shim alone makes calls, of so many indices, none of them negative.
+        unsafe { slice::from_raw_parts(self.written.cast(), self.written_count as usize) }
     }
-}
 
-/// Says what shape the op's result is to have before it is called again.
-///
-/// # Safety
-/// There is room for a result.
-unsafe fn resize(size: &[usize], stride: &[usize], results: *mut RawResult) -> Result<(), Failure> {
-    PENDING.with_borrow_mut(|pending| {
+    /// Recipe for the call: the launches that carry it out.
+    fn recipe(&self) -> Result<Result<Recipe, Decline>, Failure> {
+        let op = Op::numbered(self.op as usize);
+        let op = op.ok_or_else(|| Failure::runtime(format!("there is no op {}", self.op)))?;
+        let lists = native::lists_of(self.arguments())?;
+        let arguments = native::arguments_of(self.arguments(), &lists)?;
+        let default = dtype_of(self.default_dtype)?;
+        let call = Call { arguments: &arguments, written: self.written(), default };
+        Ok(op.recipe(&call))
+    }
+
+    /// Gives the results to the shim, as far as it has room; the rest were for the launches, and are freed.
+    #[inline]
+    fn give<'s>(
+        &self,
+        shapes: impl Iterator<Item = &'s ResultShape>,
+        memories: impl IntoIterator<Item = NewMemory>,
+    ) -> i64 {
+        let results = shapes.zip(memories).take(self.room.max(0) as usize);
+        let mut given = 0;
+        for (shape, memory) in results {
+            let result = SpyreResult::of(shape, memory);
+            // SAFETY: the shim has room for so many results.
+            unsafe { self.results.add(given).write(result) };
+            given += 1;
+        }
+        given as i64
+    }
+
+    /// Says which shape the result is to have before the call is made again.
+    fn resize(&self, size: &[usize], stride: &[usize]) -> Failure {
         let size = SmallVec::from(size);
         let stride = SmallVec::from(stride);
-        let shape = ResultShape { dtype: DType::Bool, size, stride };
-        pending.recipe.results = SmallVec::from_iter([shape]);
-        // SAFETY: as promised.
-        unsafe { ask_for(&pending.recipe.results, results) };
-    });
-    Err(Failure::new(Kind::Resize, "a result has another shape"))
+        SHAPES.with_borrow_mut(|shapes| {
+            *shapes = SmallVec::from_iter([ResultShape { dtype: DType::Bool, size, stride }]);
+            self.give(shapes.iter(), [NewMemory::NONE]);
+        });
+        Failure::new(SpyreStatus::Resize, "a result has another shape")
+    }
+}
+
+impl SpyreResult {
+    fn of(shape: &ResultShape, memory: NewMemory) -> Self {
+        let host_bytes = memory.memory().map_or(0, |memory| memory.host_bytes() as i64);
+        Self {
+            dtype: number_of(shape.dtype),
+            dim: shape.size.len() as i64,
+            sizes: shape.size.as_ptr().cast(),
+            strides: shape.stride.as_ptr().cast(),
+            memory: memory.into_memory(),
+            host_bytes,
+        }
+    }
 }
 
 fn unsupported(why: impl std::fmt::Display) -> Failure {
-    Failure::new(Kind::Unsupported, why)
+    Failure::new(SpyreStatus::Unsupported, why)
 }

@@ -4,14 +4,24 @@ use std::ffi::{CStr, CString, c_char};
 
 use spyre::hal::BlockKind;
 
-use super::entry;
-use crate::failure::Failure;
+use super::guarded;
+use crate::failure::{Failure, SpyreStatus};
 use crate::recording::{self, RecordedBlock};
 
-/// `SpyreBlock` in `csrc/profiler.h`.
+/// Kind of a block, as the profiler tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum SpyreBlockKind {
+    Kernel,
+    Copy,
+    Fill,
+}
+
+/// A block that ran. Times are nanoseconds since 1970; `modelled` is how long a real card would take. Its texts are
+/// good until the recording is dropped.
 #[repr(C)]
-pub(crate) struct RawBlock {
-    kind: i32,
+pub struct SpyreBlock {
+    kind: SpyreBlockKind,
     device: i32,
     stream: i64,
     sequence: i64,
@@ -25,68 +35,67 @@ pub(crate) struct RawBlock {
 }
 
 /// Recorded blocks that the profiler is given, and iterates over.
-pub(crate) struct Recorded {
+pub struct SpyreRecorded {
     blocks: Vec<RecordedBlock>,
     /// A name and shapes for each.
     texts: Vec<[CString; 2]>,
 }
 
-const KERNEL: i32 = 0;
-const COPY: i32 = 1;
-const FILL: i32 = 2;
-
-entry! {
-    /// Begins a recording.
-    fn spyre_recording_start(number: *mut u64) {
-        // SAFETY: the shim gives the address of a number.
-        unsafe { *number = recording::start() };
+/// Begins a recording.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_recording_start(number: &mut u64) -> SpyreStatus {
+    guarded(|| {
+        *number = recording::start();
         Ok(())
-    }
+    })
+}
 
-    /// Ends a recording; what it gives is the caller's, to give back to `spyre_recording_drop`.
-    fn spyre_recording_stop(number: u64, recorded: *mut *const Recorded) {
+/// Ends a recording; what it gives is the caller's, to give back to `spyre_recording_drop`.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_recording_stop(
+    number: u64,
+    recorded: &mut Option<Box<SpyreRecorded>>,
+) -> SpyreStatus {
+    guarded(|| {
         let ended = recording::stop(number);
-        let ended = ended.ok_or_else(|| Failure::runtime(format!("there is no recording {number}")))?;
-        // SAFETY: the shim gives the address of a pointer.
-        unsafe { *recorded = Box::into_raw(Box::new(Recorded::of(ended.blocks))) };
+        let ended =
+            ended.ok_or_else(|| Failure::runtime(format!("there is no recording {number}")))?;
+        *recorded = Some(Box::new(SpyreRecorded::of(ended.blocks)));
         Ok(())
-    }
+    })
 }
 
-/// The block of this place; 0 past the last. Its texts are good until the recording is dropped.
+/// The block of this place; `false` past the last.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_recording_block(
-    recorded: *const Recorded,
+pub extern "C" fn spyre_recording_block(
+    recorded: &SpyreRecorded,
     at: i64,
-    block: *mut RawBlock,
-) -> i32 {
-    // SAFETY: the caller has not given it back yet.
-    let recorded = unsafe { &*recorded };
-    let Some(found) = recorded.blocks.get(at as usize) else { return 0 };
-    // SAFETY: the shim gives room for a block.
-    unsafe { *block = RawBlock::of(found, &recorded.texts[at as usize]) };
-    1
+    block: &mut SpyreBlock,
+) -> bool {
+    let Some(found) = recorded.blocks.get(at as usize) else { return false };
+    *block = SpyreBlock::of(found, &recorded.texts[at as usize]);
+    true
 }
 
+/// Drops a recording.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn spyre_recording_drop(recorded: *mut Recorded) {
-    // SAFETY: it came from `into_raw`, and the caller gives it up.
-    drop(unsafe { Box::from_raw(recorded) });
+pub extern "C" fn spyre_recording_drop(recorded: Box<SpyreRecorded>) {
+    drop(recorded);
 }
 
 /// The calling thread enters an op that the profiler gave this number.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_push_correlation(id: u64) {
+pub extern "C" fn spyre_push_correlation(id: u64) {
     recording::push_correlation(id);
 }
 
 /// The calling thread leaves it.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_pop_correlation() {
+pub extern "C" fn spyre_pop_correlation() {
     recording::pop_correlation();
 }
 
-impl Recorded {
+impl SpyreRecorded {
     /// Keeps the blocks that ran: kernels, copies and fills, without program corrections.
     fn of(mut blocks: Vec<RecordedBlock>) -> Self {
         blocks.retain(|block| {
@@ -101,14 +110,14 @@ impl Recorded {
     }
 }
 
-fn kind(block: &RecordedBlock) -> Option<i32> {
+fn kind(block: &RecordedBlock) -> Option<SpyreBlockKind> {
     match block.record.kind {
-        BlockKind::Launch => Some(KERNEL),
-        BlockKind::Fill => Some(FILL),
+        BlockKind::Launch => Some(SpyreBlockKind::Kernel),
+        BlockKind::Fill => Some(SpyreBlockKind::Fill),
         BlockKind::CopyToDevice
         | BlockKind::CopyFromDevice
         | BlockKind::CopyDevice
-        | BlockKind::CopyPeer => Some(COPY),
+        | BlockKind::CopyPeer => Some(SpyreBlockKind::Copy),
         _ => None,
     }
 }
@@ -126,12 +135,12 @@ fn name(block: &RecordedBlock) -> String {
     given.to_owned()
 }
 
-impl RawBlock {
+impl SpyreBlock {
     fn of(block: &RecordedBlock, texts: &[CString; 2]) -> Self {
         let record = &block.record;
         let [name, shapes] = texts.each_ref().map(|text| CStr::as_ptr(text));
         Self {
-            kind: kind(block).unwrap_or(KERNEL),
+            kind: kind(block).unwrap_or(SpyreBlockKind::Kernel),
             device: i32::from(block.device.0),
             stream: i64::from(record.stream.0),
             sequence: record.sequence as i64,

@@ -1,48 +1,117 @@
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::slice;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
+use spyre::layout::TensorView;
 use spyre::numerics::DType;
-use spyre::runtime::{ElementsView, StorageLayout};
+use spyre::runtime::{SharedLayout, StorageLayout};
 
 use crate::failure::Failure;
 
-/// `SpyreView` in `csrc/spyre.h`.
+/// Memory that a tensor is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(dead_code, reason = "the shim makes them")]
+pub enum SpyreMemoryKind {
+    /// The host's.
+    Host,
+    /// The host's, in a block that copies read and write in place.
+    Pinned,
+    /// A device's.
+    Device,
+}
+
+/// A tensor that the shim holds until the call returns.
+///
+/// On the host `data` is its first element and `offset` zero; on the device `data` is the storage's address and
+/// `offset` counts elements from there. A negative `dim` stands for a tensor that is undefined.
 #[repr(C)]
-pub(crate) struct RawView {
-    pub(crate) data: *mut c_void,
+pub struct SpyreView<'a> {
+    data: *mut c_void,
     sizes: *const i64,
     strides: *const i64,
     dim: i64,
     offset: i64,
-    pub(crate) layout: *const StorageLayout,
+    layout: LayoutPointer,
     dtype: i32,
-    pub(crate) place: i32,
+    place: SpyreMemoryKind,
+    numbers: PhantomData<&'a [i64]>,
 }
 
-/// Memory that a tensor is in; the numbers are `SpyreMemoryKind` in `csrc/spyre.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryKind {
-    Host,
-    Pinned,
-    Device,
-}
+/// A layout that the shim holds a count of, or null.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct LayoutPointer(*const StorageLayout);
 
-/// A tensor's shape, with numbers that cannot be negative.
-pub(crate) struct Shape<'a> {
-    pub(crate) dtype: DType,
-    pub(crate) size: &'a [usize],
-    pub(crate) stride: &'a [usize],
-    pub(crate) offset: usize,
-}
+impl LayoutPointer {
+    /// No layout.
+    pub(crate) const NULL: Self = Self(std::ptr::null());
 
-impl RawView {
-    pub(crate) fn place(&self) -> MemoryKind {
-        match self.place {
-            0 => MemoryKind::Host,
-            1 => MemoryKind::Pinned,
-            _ => MemoryKind::Device,
+    /// Hands a count over to the shim.
+    pub(crate) fn of(layout: SharedLayout) -> Self {
+        Self(Arc::into_raw(layout))
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// One more count of it.
+    pub(crate) fn shared(self) -> Option<SharedLayout> {
+        if self.is_null() {
+            return None;
         }
+        // SAFETY: the pointer came from `of`, and the shim holds a count for the call: one more is made here, which
+        // is the result's.
+        unsafe {
+            Arc::increment_strong_count(self.0);
+            Some(Arc::from_raw(self.0))
+        }
+    }
+
+    /// The count that the shim gives up.
+    pub(crate) fn into_shared(self) -> Option<SharedLayout> {
+        // SAFETY: the pointer came from `of`, and the shim does not use it any more.
+        (!self.is_null()).then(|| unsafe { Arc::from_raw(self.0) })
+    }
+}
+
+impl<'a> SpyreView<'a> {
+    /// A tensor of a device whose storage is at an address.
+    pub(crate) fn of(tensor: &TensorView<'a>, address: u64) -> Self {
+        Self {
+            data: address as *mut c_void,
+            sizes: tensor.size.as_ptr().cast(),
+            strides: tensor.stride.as_ptr().cast(),
+            dim: tensor.size.len() as i64,
+            offset: tensor.offset as i64,
+            layout: LayoutPointer::NULL,
+            dtype: number_of(tensor.dtype),
+            place: SpyreMemoryKind::Device,
+            numbers: PhantomData,
+        }
+    }
+
+    /// Address of the storage, or of the first element on the host.
+    #[inline]
+    pub(crate) fn address(&self) -> u64 {
+        self.data as u64
+    }
+
+    /// First byte, on the host.
+    pub(crate) fn bytes(&self) -> *mut u8 {
+        self.data.cast()
+    }
+
+    pub(crate) fn place(&self) -> SpyreMemoryKind {
+        self.place
+    }
+
+    /// Layout of its own, in place of its memory's.
+    pub(crate) fn layout(&self) -> LayoutPointer {
+        self.layout
     }
 
     /// Returns true if it stands for an undefined tensor.
@@ -50,76 +119,56 @@ impl RawView {
         self.dim < 0
     }
 
-    /// Adds all but the memory to what a call is known by; `false` if it has a layout of its own.
-    ///
-    /// # Safety
-    /// As for [`shape`](Self::shape).
     #[inline]
-    pub(crate) unsafe fn add_to_key(&self, key: &mut SmallVec<[u64; 64]>) -> bool {
-        key.push(self.dtype as u64 | (self.dim as u64) << 8);
-        if self.dim > 0 {
-            // SAFETY: as promised.
-            unsafe {
-                key.extend_from_slice(slice::from_raw_parts(self.sizes.cast(), self.dim as usize));
-                key.extend_from_slice(slice::from_raw_parts(
-                    self.strides.cast(),
-                    self.dim as usize,
-                ));
-            }
+    fn numbers(&self, first: *const i64) -> &'a [i64] {
+        if self.dim <= 0 {
+            return &[];
         }
+        // SAFETY: the shim or `of` makes views, whose numbers are as many as the tensor has dims, and live for `'a`.
+        unsafe { slice::from_raw_parts(first, self.dim as usize) }
+    }
+
+    /// Adds all but the memory to what a call is known by; `false` if it has a layout of its own.
+    #[inline]
+    pub(crate) fn add_to_key(&self, key: &mut SmallVec<[u64; 64]>) -> bool {
+        key.push(self.dtype as u64 | (self.dim as u64) << 8);
+        key.extend_from_slice(unsigned_words(self.numbers(self.sizes)));
+        key.extend_from_slice(unsigned_words(self.numbers(self.strides)));
         key.push(self.offset as u64);
         self.layout.is_null()
     }
 
-    /// # Safety
-    /// The pointers are good for as many numbers as it says, for as long as `self` is borrowed.
+    /// The tensor; refused if it has numbers that are negative.
     #[inline]
-    pub(crate) unsafe fn shape(&self) -> Result<Shape<'_>, Failure> {
-        let dim = self.dim as usize;
-        // SAFETY: as promised; a signed and an unsigned number have one size, and are compared with
-        // zero before anybody uses them.
-        let (size, stride) = unsafe {
-            if dim == 0 {
-                (&[][..], &[][..])
-            } else {
-                (
-                    slice::from_raw_parts(self.sizes.cast::<usize>(), dim),
-                    slice::from_raw_parts(self.strides.cast::<usize>(), dim),
-                )
-            }
-        };
-        let is_negative = |numbers: &[usize]| numbers.iter().any(|&number| (number as isize) < 0);
-        if is_negative(size) || is_negative(stride) || self.offset < 0 {
+    pub(crate) fn tensor(&self) -> Result<TensorView<'a>, Failure> {
+        let sizes = self.numbers(self.sizes);
+        let strides = self.numbers(self.strides);
+        let (Some(size), Some(stride), 0..) = (unsigned(sizes), unsigned(strides), self.offset)
+        else {
             return Err(Failure::runtime(format!(
-                "negative sizes, strides or offsets are not supported: {:?}, {:?}, {}",
-                signed(size),
-                signed(stride),
+                "negative sizes, strides or offsets are not supported: {sizes:?}, {strides:?}, {}",
                 self.offset
             )));
-        }
-        Ok(Shape { dtype: dtype_of(self.dtype)?, size, stride, offset: self.offset as usize })
+        };
+        Ok(TensorView { dtype: dtype_of(self.dtype)?, size, stride, offset: self.offset as usize })
     }
 }
 
-impl<'a> Shape<'a> {
-    pub(crate) fn elements(&self) -> ElementsView<'a> {
-        let Self { dtype, size, stride, offset } = *self;
-        ElementsView { dtype, size, stride, offset }
+/// Numbers that are not negative; `None` if one is.
+#[inline]
+fn unsigned(numbers: &[i64]) -> Option<&[usize]> {
+    if numbers.iter().any(|&number| number < 0) {
+        return None;
     }
-
-    /// Bytes from the first element to the end of the last.
-    pub(crate) fn reach_bytes(&self) -> usize {
-        if self.size.contains(&0) {
-            return 0;
-        }
-        let steps = self.size.iter().zip(self.stride);
-        let last: usize = steps.map(|(size, stride)| (size - 1) * stride).sum();
-        (last + 1) * bytes_of(self.dtype)
-    }
+    // SAFETY: a signed and an unsigned number of 64 bits have one size, and all of these mean the same in both.
+    Some(unsafe { slice::from_raw_parts(numbers.as_ptr().cast(), numbers.len()) })
 }
 
-fn signed(numbers: &[usize]) -> SmallVec<[isize; 8]> {
-    numbers.iter().map(|&number| number as isize).collect()
+/// Bits of signed numbers as unsigned ones.
+#[inline]
+fn unsigned_words(numbers: &[i64]) -> &[u64] {
+    // SAFETY: a signed and an unsigned number of 64 bits have one size, and every bit pattern is one of either.
+    unsafe { slice::from_raw_parts(numbers.as_ptr().cast(), numbers.len()) }
 }
 
 /// Bytes of one element on the host.

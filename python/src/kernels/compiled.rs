@@ -9,7 +9,7 @@ use spyre::plans::PlanError;
 
 use super::PreparedPlan;
 use crate::cards;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 use crate::plan_cache::plan_cache;
 
 /// A kernel that was compiled from its text: a plan for any card, and what a launch is given.
@@ -102,7 +102,7 @@ pub(super) fn _compile_kernel(
     let no_tile = |_| {
         let given = max_tile.unwrap_or_default();
         let message = format!("max_tile is {given}: give the most elements of a dim, or None");
-        Failure::new(Kind::Value, message)
+        Failure::new(SpyreStatus::Value, message)
     };
     let max_tile = max_tile.map(u32::try_from).transpose().map_err(no_tile)?;
     let max_tile = max_tile.map(NonZeroU32::try_from).transpose().map_err(no_tile)?;
@@ -110,8 +110,9 @@ pub(super) fn _compile_kernel(
         let kernel: compiler::Kernel = text.parse().map_err(|why| unreadable(text, &why))?;
         let options = cards::settings()?.compile_options();
         let options = CompileOptions { max_tile: max_tile.or(options.max_tile), ..options };
-        let refused =
-            |why: PlanError| Failure::new(Kind::Value, format!("kernel {}: {why}", kernel.name()));
+        let refused = |why: PlanError| {
+            Failure::new(SpyreStatus::Value, format!("kernel {}: {why}", kernel.name()))
+        };
         let output = plan_cache()?.plan(&kernel, &options).map_err(refused)?;
         Ok(CompiledKernel { kernel, output, plans: Mutex::default() })
     })
@@ -122,5 +123,5 @@ fn unreadable(text: &str, why: &ParseError) -> Failure {
     let place = why.place;
     let line = text.lines().nth(place.line - 1).unwrap_or_default();
     let mark = " ".repeat(place.column - 1);
-    Failure::new(Kind::Value, format!("{why}\n    {line}\n    {mark}^"))
+    Failure::new(SpyreStatus::Value, format!("{why}\n    {line}\n    {mark}^"))
 }

@@ -1,5 +1,4 @@
 //! Calls that a thread has made before: what they launch is kept, and only the memory is looked up.
-#![allow(unsafe_code, reason = "pointers of a framework that is written in C++")]
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,10 +6,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use spyre::aten::{ResultShape, TensorRef};
-use spyre::runtime::{CachedLaunch, TensorMemory};
+use spyre::runtime::{CachedLaunch, SharedLayout, TensorMemory};
 
-use super::RawArgument;
-use crate::abi::RawView;
+use super::{NewTensors, SpyreArgument};
+use crate::abi::{NewMemory, SpyreView};
 use crate::cards::{self, Card};
 use crate::failure::Failure;
 use crate::recording;
@@ -25,8 +24,16 @@ pub(crate) type Key = SmallVec<[u64; 64]>;
 /// A call that was made before.
 #[derive(Debug)]
 pub(crate) struct CachedCall {
-    pub(crate) results: SmallVec<[ResultShape; 1]>,
+    pub(crate) results: SmallVec<[CachedResult; 1]>,
     launches: SmallVec<[CallLaunch; 1]>,
+}
+
+/// A result, and the memory that it takes.
+#[derive(Debug)]
+pub(crate) struct CachedResult {
+    pub(crate) shape: ResultShape,
+    layout: SharedLayout,
+    host_bytes: u64,
 }
 
 /// One of its launches.
@@ -78,39 +85,42 @@ pub(crate) fn known(key: &Key) -> Known {
     })
 }
 
-/// Keeps a call.
-pub(crate) fn keep(
-    key: &Key,
-    results: SmallVec<[ResultShape; 1]>,
-    launches: SmallVec<[CallLaunch; 1]>,
-) {
-    let kept = Known::Cached(Rc::new(CachedCall { results, launches }));
-    CALLS.with_borrow_mut(|calls| calls[place(key)] = Some((key.clone(), kept)));
+/// Keeps a call whose results were made. One with a result of no elements is not kept.
+pub(crate) fn keep(key: &Key, made: &NewTensors, launches: SmallVec<[CallLaunch; 1]>) {
+    let result = |(shape, memory): (&ResultShape, &NewMemory)| {
+        let memory = memory.memory()?;
+        let layout = SharedLayout::clone(memory.layout());
+        Some(CachedResult { shape: shape.clone(), layout, host_bytes: memory.host_bytes() })
+    };
+    let results = made.shapes.iter().zip(&made.memories).map(result).collect::<Option<_>>();
+    if let Some(results) = results {
+        let kept = Known::Cached(Rc::new(CachedCall { results, launches }));
+        CALLS.with_borrow_mut(|calls| calls[place(key)] = Some((key.clone(), kept)));
+    }
 }
 
 impl CachedCall {
-    /// Queues all its launches on the calling thread's stream. `false` if they cannot be made again, and
-    /// then nothing was queued.
-    ///
-    /// # Safety
-    /// The views' pointers are good.
+    /// Allocates its results and queues all its launches on the calling thread's stream. `None` if they cannot be
+    /// made again, and then nothing was queued.
     #[inline]
-    pub(crate) unsafe fn launch(
+    pub(crate) fn launch(
         &self,
-        card: &Card,
-        arguments: &[RawArgument],
-        results: &[RawView],
-    ) -> Result<bool, Failure> {
+        card: &'static Card,
+        arguments: &[SpyreArgument<'_>],
+    ) -> Result<Option<SmallVec<[NewMemory; 1]>>, Failure> {
         let stream = card.current_stream()?;
+        let mut made = SmallVec::<[NewMemory; 1]>::new();
+        for CachedResult { layout, host_bytes, .. } in &self.results {
+            made.push(NewMemory::allocate(card, SharedLayout::clone(layout), *host_bytes)?);
+        }
         let mut memories = Memories::new();
         for launch in &self.launches {
             let first = memories.len();
-            // SAFETY: as promised.
-            let is_there = unsafe { launch.find(arguments, results, &mut memories)? };
+            let is_there = launch.find(arguments, &made, &mut memories)?;
             // All or none: what comes after the first is looked at before the first is queued.
             let is_checked = self.launches.len() == 1;
             if !is_there || !is_checked && !launch.cached.is_alike(stream, &memories[first..]) {
-                return Ok(false);
+                return Ok(None);
             }
         }
         let mut rest = &memories[..];
@@ -120,11 +130,11 @@ impl CachedCall {
             traffic::LAUNCHES.note();
             match launch.cached.launch(stream, own)? {
                 Some(_) => {}
-                None if nth == 0 => return Ok(false),
+                None if nth == 0 => return Ok(None),
                 None => return Err(Failure::runtime("the card was reset while an op was queued")),
             }
         }
-        Ok(true)
+        Ok(Some(made))
     }
 }
 
@@ -132,21 +142,22 @@ type Memories = SmallVec<[Arc<TensorMemory>; 4]>;
 
 impl CallLaunch {
     /// Adds the memory of its tensors; `false` if a tensor is not where it was in its memory.
-    ///
-    /// # Safety
-    /// The views' pointers are good.
     #[inline]
-    unsafe fn find(
+    fn find(
         &self,
-        arguments: &[RawArgument],
-        results: &[RawView],
+        arguments: &[SpyreArgument<'_>],
+        made: &[NewMemory],
         memories: &mut Memories,
     ) -> Result<bool, Failure> {
         for tensor in &self.tensors {
-            // SAFETY: as promised.
-            let view = unsafe { view_at(tensor.place, arguments, results) };
-            let Some(view) = view.filter(|view| !view.data.is_null()) else { return Ok(false) };
-            let (memory, inside) = cards::memory_at(view.data as u64)?;
+            if let TensorRef::Result(at) = tensor.place {
+                let Some(memory) = made[at].memory() else { return Ok(false) };
+                memories.push(Arc::clone(memory));
+                continue;
+            }
+            let view = view_at(tensor.place, arguments, &[]);
+            let Some(view) = view.filter(|view| view.address() != 0) else { return Ok(false) };
+            let (memory, inside) = cards::memory_at(view.address())?;
             if inside != tensor.inside {
                 return Ok(false);
             }
@@ -157,19 +168,14 @@ impl CallLaunch {
 }
 
 /// The view of a tensor of a call.
-///
-/// # Safety
-/// The arguments' pointers are good.
-pub(crate) unsafe fn view_at<'a>(
+pub(crate) fn view_at<'a>(
     place: TensorRef,
-    arguments: &'a [RawArgument],
-    results: &'a [RawView],
-) -> Option<&'a RawView> {
+    arguments: &'a [SpyreArgument<'a>],
+    results: &'a [SpyreView<'a>],
+) -> Option<&'a SpyreView<'a>> {
     match place {
-        // SAFETY: as promised.
-        TensorRef::Argument(at) => unsafe { arguments.get(at)?.view(0) },
-        // SAFETY: as promised.
-        TensorRef::Item(at, item) => unsafe { arguments.get(at)?.view(item) },
+        TensorRef::Argument(at) => arguments.get(at)?.views().first(),
+        TensorRef::Item(at, item) => arguments.get(at)?.views().get(item),
         TensorRef::Result(at) => results.get(at),
     }
 }

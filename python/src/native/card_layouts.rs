@@ -1,6 +1,5 @@
 //! Layouts as a real card has them: what a kernel needs otherwise is restickified before its launch, and results
 //! lie as the kernel leaves them.
-#![allow(unsafe_code, reason = "views point to a tensor's own numbers")]
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,16 +11,15 @@ use spyre::aten::{KernelSource, Launch, OperandView};
 use spyre::compiler::{
     CardNote, Kernel, Layouts, OperandId, Restickified, Restickify, Role, Stick,
 };
-use spyre::layout::{SpyreTensorLayout, View, ViewStick};
+use spyre::layout::{SpyreTensorLayout, TensorView, View, ViewStick};
 use spyre::numerics::{DType, Profile};
 use spyre::runtime::{
-    ElementsView, MemoryView, SharedLayout, TensorMemory, copy_on_device, shared_custom_layout,
-    shared_layout,
+    MemoryView, SharedLayout, TensorMemory, copy_on_device, shared_custom_layout, shared_layout,
 };
 
 use super::cached_calls::view_at;
-use super::{RawArgument, Tensors, reports};
-use crate::abi::{RawView, bytes_of, shared};
+use super::{SpyreArgument, Tensors, reports};
+use crate::abi::{SpyreView, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::Failure;
 use crate::{recording, traffic};
@@ -32,8 +30,8 @@ const MOST_KEPT: usize = 4096;
 /// The tensors of a call, and what was made for its launches.
 pub(super) struct CardLayouts<'a> {
     card: &'a Card,
-    arguments: &'a [RawArgument],
-    results: &'a [RawView],
+    arguments: &'a [SpyreArgument<'a>],
+    results: &'a [SpyreView<'a>],
     /// Tensors that were restickified for a launch.
     turned: Vec<Arc<TensorMemory>>,
     /// New memory of a launch's results, by address: it takes effect when the launch is queued.
@@ -63,12 +61,10 @@ static ANALYSES: Kept<(KernelSource, Given), Option<Arc<Analysis>>> = LazyLock::
 static MEASURED: Kept<(KernelSource, SmallVec<[usize; 12]>), ()> = LazyLock::new(Mutex::default);
 
 impl<'a> CardLayouts<'a> {
-    /// # Safety
-    /// The views' pointers are good for as long as it lives.
-    pub(super) unsafe fn new(
+    pub(super) fn new(
         card: &'a Card,
-        arguments: &'a [RawArgument],
-        results: &'a [RawView],
+        arguments: &'a [SpyreArgument<'a>],
+        results: &'a [SpyreView<'a>],
     ) -> Self {
         Self { card, arguments, results, turned: Vec::new(), laid_out: smallvec![] }
     }
@@ -152,27 +148,25 @@ impl<'a> CardLayouts<'a> {
         let handle = tensors[at].device_handle();
         let is_alone =
             tensors.iter().filter(|tensor| tensor.device_handle() == handle).count() == 1;
-        let Some(view) = self.view(operand).filter(|view| view.layout.is_null()) else {
+        let Some(view) = self.view(operand).filter(|view| view.layout().is_null()) else {
             return false;
         };
-        // SAFETY: as promised to `new`.
-        let Ok(shape) = (unsafe { view.shape() }) else { return false };
-        let Ok((memory, 0)) = cards::memory_at(view.data as u64) else { return false };
-        let usual = shared_layout(Profile::Card, shape.size, shape.stride, shape.dtype);
-        let bytes = operand.size.iter().product::<usize>() * bytes_of(shape.dtype);
+        let Ok(tensor) = view.tensor() else { return false };
+        let Ok((memory, 0)) = cards::memory_at(view.address()) else { return false };
+        let usual = shared_layout(Profile::Card, tensor.size, tensor.stride, tensor.dtype);
+        let bytes = operand.size.iter().product::<usize>() * bytes_of(tensor.dtype);
         is_alone
-            && shape.offset == 0
+            && tensor.offset == 0
             && memory.host_bytes() == bytes as u64
-            && shape.reach_bytes() == bytes
+            && tensor.reach_bytes() == bytes
             && usual.is_ok_and(|usual| {
                 usual.layout().stride_map() == memory.layout().layout().stride_map()
             })
     }
 
-    fn view(&self, operand: &OperandView) -> Option<&'a RawView> {
-        // SAFETY: as promised to `new`.
-        let view = unsafe { view_at(operand.place, self.arguments, self.results) };
-        view.filter(|view| !view.data.is_null())
+    fn view(&self, operand: &OperandView) -> Option<&'a SpyreView<'a>> {
+        let view = view_at(operand.place, self.arguments, self.results);
+        view.filter(|view| view.address() != 0)
     }
 
     /// Restickifies what a launch reads; the rest is done by the kernel, and reported.
@@ -222,12 +216,10 @@ impl<'a> CardLayouts<'a> {
         to: Lies,
     ) -> Result<Option<Arc<TensorMemory>>, Failure> {
         let Some(view) = self.view(operand) else { return Ok(None) };
-        // SAFETY: as promised to `new`.
-        let shape = unsafe { view.shape()? };
-        let (memory, inside) = cards::memory_at(view.data as u64)?;
-        // SAFETY: as promised to `new`.
-        let own = (!view.layout.is_null()).then(|| unsafe { shared(view.layout) });
-        if own.as_ref().unwrap_or_else(|| memory.layout()).dtype() != shape.dtype {
+        let tensor = view.tensor()?;
+        let (memory, inside) = cards::memory_at(view.address())?;
+        let own = view.layout().shared();
+        if own.as_ref().unwrap_or_else(|| memory.layout()).dtype() != tensor.dtype {
             return Ok(None);
         }
         // What is the same all along a dim is copied once.
@@ -241,16 +233,16 @@ impl<'a> CardLayouts<'a> {
             Lies::Sparse => Some(Lies::Sparse),
         };
         let strides = rows(&size, &stride);
-        let Some(layout) = to.and_then(|to| layout(&size, &strides, shape.dtype, to)) else {
+        let Some(layout) = to.and_then(|to| layout(&size, &strides, tensor.dtype, to)) else {
             return Ok(None);
         };
-        let width = bytes_of(shape.dtype);
+        let width = bytes_of(tensor.dtype);
         let bytes = size.iter().product::<usize>() * width;
         let stream = self.card.current_stream()?;
         let turned = Arc::new(TensorMemory::allocate(stream, layout, bytes as u64)?);
-        let offset = shape.offset + operand.offset + inside as usize / width;
+        let offset = tensor.offset + operand.offset + inside as usize / width;
         let elements =
-            |stride, offset| ElementsView { dtype: shape.dtype, size: &size, stride, offset };
+            |stride, offset| TensorView { dtype: tensor.dtype, size: &size, stride, offset };
         let from = MemoryView {
             memory: &memory,
             layout: own.as_ref(),
@@ -258,7 +250,7 @@ impl<'a> CardLayouts<'a> {
         };
         let target = MemoryView { memory: &turned, layout: None, elements: elements(&strides, 0) };
         traffic::RESTICKIFIES.note();
-        let shown = || format!("restickify {}{size:?}", shape.dtype);
+        let shown = || format!("restickify {}{size:?}", tensor.dtype);
         recording::noted(stream, false, shown, || Ok(copy_on_device(stream, &from, &target)?))?;
         Ok(Some(turned))
     }
@@ -270,22 +262,21 @@ impl<'a> CardLayouts<'a> {
         operand: &OperandView,
     ) -> Result<Option<(u64, Arc<TensorMemory>)>, Failure> {
         let (Some(lies), Some(view)) = (lies, self.view(operand)) else { return Ok(None) };
-        // SAFETY: as promised to `new`.
-        let shape = unsafe { view.shape()? };
-        if shape.size.iter().all(|&size| size == 1) {
+        let tensor = view.tensor()?;
+        if tensor.size.iter().all(|&size| size == 1) {
             return Ok(None);
         }
         let along = |dim: usize| {
-            let mut dims = shape.size.iter().zip(shape.stride);
+            let mut dims = tensor.size.iter().zip(tensor.stride);
             dims.position(|(&size, &stride)| size > 1 && stride == operand.stride[dim])
         };
         let own = match lies {
             Lies::Along(dim) => along(dim).map(Lies::Along),
             Lies::Sparse => Some(Lies::Sparse),
         };
-        let address = view.data as u64;
+        let address = view.address();
         let (old, _) = cards::memory_at(address)?;
-        let found = own.and_then(|own| layout(shape.size, shape.stride, shape.dtype, own));
+        let found = own.and_then(|own| layout(tensor.size, tensor.stride, tensor.dtype, own));
         let is_new =
             |new: &SharedLayout| new.layout().stride_map() != old.layout().layout().stride_map();
         let Some(layout) = found.filter(is_new) else { return Ok(None) };

@@ -2,7 +2,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use spyre::runtime::CPUTensor;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, SpyreStatus};
 use crate::layouts::TorchDType;
 
 /// A tensor in host memory, row by row, that copies borrow while they are queued.
@@ -18,7 +18,7 @@ impl HostTensor {
     #[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
     fn new(shape: Vec<usize>, dtype: TorchDType, bytes: Option<Vec<u8>>) -> Result<Self, Failure> {
         let TorchDType::Known(dtype) = dtype else {
-            return Err(Failure::new(Kind::Type, "the stack does not know this dtype"));
+            return Err(Failure::new(SpyreStatus::Type, "the stack does not know this dtype"));
         };
         let tensor = match bytes {
             Some(bytes) => CPUTensor::from_bytes(&shape, dtype, bytes)?,

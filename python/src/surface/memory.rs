@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::statistics::Stat;
+use crate::statistics::SpyreStat;
 use crate::{cards, history, pinned};
 
 static OBSERVERS: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
@@ -49,7 +49,7 @@ pub(crate) fn tell_observers(device: u16, bytes: u64, total_bytes: u64, free_byt
 #[pyfunction]
 fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let counts = pinned::counts();
-    let stat = |stat: Stat| {
+    let stat = |stat: SpyreStat| {
         let entry = PyDict::new(py);
         entry.set_item("current", stat.current)?;
         entry.set_item("peak", stat.peak)?;

@@ -6,6 +6,7 @@ use spyre_hal::StreamPoint;
 use super::{Arguments, Checked, Mode, Round, check_group, plain_block};
 use crate::instance::{Instance, Scratch};
 use crate::loaded::Loaded;
+use crate::words::intermediate_sizes;
 use crate::{Error, Operation, SpyreStream, SpyreTensor};
 
 /// Launches that are put together once and queued as often as one likes, as one reservation: a
@@ -147,7 +148,8 @@ impl Composition {
         let instance = loaded.new_instance(stream)?;
         let made = {
             let Scratch { words, batch, .. } = &mut *instance.scratch();
-            words.hold_intermediates(definition, &fit, stream, None)?;
+            let sizes = intermediate_sizes(definition, &fit);
+            words.hold_intermediates(definition, &sizes, stream, None)?;
             batch.begin_to_take();
             let step = &instance.steps()[compute.step()];
             let round = Round { stream, operation, compute, step };
