@@ -14,6 +14,7 @@ mod scans;
 mod scope;
 mod shared_loops;
 mod short_scalars;
+mod tile_order;
 mod tileable;
 mod tiles;
 

@@ -14,8 +14,9 @@ use spyre_artifact::{
     UnaryOp,
 };
 
-use super::nest::{Blocked, Goal, Nest, TileOrder};
+use super::nest::{Blocked, Goal, Nest};
 use super::product::Product;
+use super::tile_order::TileOrder;
 use crate::{DimSet, Expression, ValueId};
 
 /// A largest value, and what is summed up below it over the same dims.

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use spyre_artifact::{Constant, Lane, OrderOp, ProgramBuilder, Register, ScanOp};
 
-use super::nest::{Blocked, Goal, Nest, TileOrder};
+use super::nest::{Blocked, Goal, Nest};
+use super::tile_order::TileOrder;
 use crate::{DimId, DimSet, Expression, Seek, ValueId};
 
 /// Returns true if a value is computed once, at its place among the loops, for all of its uses.

@@ -10,8 +10,9 @@
 use spyre_artifact::{BinaryOp, CompareOp, Lane, ProgramBuilder, Span};
 
 use super::access::is_scatter;
-use super::nest::{Blocked, Goal, Nest, Opening, TileOrder};
+use super::nest::{Blocked, Goal, Nest, Opening};
 use super::product::Product;
+use super::tile_order::TileOrder;
 use crate::{DimSet, Expression};
 
 /// Goals that are reached in the loops of the widest one of them.
