@@ -95,7 +95,7 @@ def masked(text: str, suffix: str, keeps_directives: bool = False) -> str:
 
 
 def _stand_in(text: str, kind: str, keeps_directives: bool) -> str:
-    """What stands where a comment or a literal was, of as many lines."""
+    """The text in place of a comment or a literal, of as many lines."""
     if kind == "separator" or (kind == "directive" and keeps_directives):
         return text
     is_code = kind in ("string", "raw", "char")
