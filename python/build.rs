@@ -13,6 +13,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
     println!("cargo:rerun-if-env-changed=VIRTUAL_ENV");
     println!("cargo:rerun-if-env-changed=TORCH_SPYRE_LINT");
+    println!("cargo:rerun-if-env-changed=TORCH_SPYRE_LINES");
     // Lints look at the Rust side only.
     if std::env::var_os("TORCH_SPYRE_LINT").is_some() {
         return;
@@ -50,19 +51,28 @@ fn compile_all(torch: &Path, folder: &Path, sources: &[PathBuf]) {
     std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(compile_next))));
 }
 
+/// Name of a source's archive. Those with line tables are beside the others, so that neither is compiled anew.
 fn archive_name(source: &Path) -> String {
-    format!("spyre_{}", source.file_stem().expect("a name").to_string_lossy())
+    let kind = if has_lines() { "spyre_lines" } else { "spyre" };
+    format!("{kind}_{}", source.file_stem().expect("a name").to_string_lossy())
+}
+
+/// Returns true if `tools/launch-files` asks for line tables, which the wheel does without.
+fn has_lines() -> bool {
+    std::env::var_os("TORCH_SPYRE_LINES").is_some()
 }
 
 fn compile(torch: &Path, source: &Path, name: &str) {
     let include = torch.join("include");
     let headers = python_headers();
+    let lines = has_lines().then_some("-g1");
     cc::Build::new()
         .cpp(true)
         .std("c++20")
         .opt_level(2)
         .debug(false)
         .include(SOURCES)
+        .flags(lines)
         .flag("-fvisibility=hidden")
         .flag("-Wno-unused-parameter")
         // As a system's, so that warnings are about our own lines.
