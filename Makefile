@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel integrations bench bench-torch bench-peers simulate faults interrupts soak fuzz report
+.PHONY: run test wheel integrations bench bench-torch bench-peers simulate faults interrupts soak fuzz report launch-files
 
 # The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
 # on it, and a tiled launch. All of it is compiled once, optimised.
@@ -68,6 +68,11 @@ soak:
 fuzz:
 	cargo run --quiet --profile test -p spyre-fuzz -- --inputs 10000000
 
-# Sizes and unsafe blocks, per crate.
+# Sizes, circles, unsafe blocks and budgets, beside those of the last review.
 report:
 	tools/report
+
+# Files that a warm launch passes, from the op to the card's loop and back; rewrites them in the documents.
+launch-files:
+	tools/python-env
+	tools/launch-files --write

@@ -106,6 +106,18 @@ fn every_file_that_a_page_names_is_there() {
     assert!(count > 20, "only {count} files");
 }
 
+#[test]
+fn every_file_that_a_launch_passes_is_there() {
+    let page = read("docs/life-of-a-launch.md");
+    let list = page.split("<!-- launch-files: ").nth(1).expect("a list between two markers");
+    let files: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+    assert!(files.len() > 20, "only {} files", files.len());
+    assert!(list.contains(&format!("\n{} files, ", files.len())), "not {} files", files.len());
+    for file in files {
+        assert!(root().join(file).exists(), "{file} is gone: run make launch-files");
+    }
+}
+
 /// The blocks of a document that are kernels.
 fn kernels(document: &str) -> Vec<String> {
     let blocks = document.split("```text\n").skip(1);
