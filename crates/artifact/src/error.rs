@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::isa::Refusal;
-use crate::spyrecode::SpyreCodeFlaw;
+use crate::plan::SpyreCodeFlaw;
 
 /// Reason why bytes, a program or a plan is refused. An `Err` means that nothing was kept.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

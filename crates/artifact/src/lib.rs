@@ -1,9 +1,9 @@
 //! Output of a compiler for the runtime, and images of programs in device memory.
 //!
-//! Above [`spyre_layout`] and [`spyre_numerics`]; it knows no device. Three floors:
-//! a [`Program`] is code of the tile instruction set, an image is how code and its patched words lie
-//! in device memory ([`CodeImage`], [`EntryImage`], [`CorrectionImage`]), and a [`CompilerOutput`] is
-//! a whole plan as files.
+//! Above [`spyre_layout`] and [`spyre_numerics`]; it knows no device. Three modules: [`isa`] has the
+//! tile instruction set, its [`Program`]s, and the images in which code and its patched words lie in
+//! device memory; [`plan`] has a whole plan, the [`CompilerOutput`], and its form as files; [`cost`]
+//! has the time that work takes on a real card.
 //!
 //! Every `decode` takes hostile bytes: it never panics, and takes memory only for what is there.
 //!
@@ -34,32 +34,24 @@
 
 pub mod cost;
 mod error;
-mod image;
-mod isa;
-mod output;
+pub mod isa;
+pub mod plan;
 pub mod samples;
-mod spyrecode;
-mod wire;
 
 pub use error::{Error, Expected, OperandFlaw};
-pub use image::{
-    Code, CodeImage, CorrectionImage, EntryHeader, EntryImage, HEADER_BYTES, HandleWords,
-    IMAGE_VERSION, Image, MAX_IMAGE_BYTES, MAX_TABLE_WORDS, OPERAND_WORDS, OperandField,
-    OperandWords, TableShape,
-};
 pub use isa::{
-    Access, BinaryOp, CompareOp, Constant, Coordinate, Coordinates, CorrectionProgram, Dim, Draft,
-    INSTRUCTION_BYTES, Instruction, Lane, MAX_COORDINATES, MAX_DIMS, MAX_INSTRUCTIONS,
-    MAX_OPERAND_DIMS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand,
-    OperandType, OrderOp, Patch, Program, ProgramBuilder, ReduceOp, Refusal, Register,
-    RegisterType, ScalarWord, ScanOp, ScatterOp, SeekOp, Span, Tile, Touch, UnaryOp,
+    Access, BinaryOp, Code, CodeImage, CompareOp, Constant, Coordinate, Coordinates,
+    CorrectionImage, CorrectionProgram, Dim, Draft, EntryHeader, EntryImage, HEADER_BYTES,
+    HandleWords, IMAGE_VERSION, INSTRUCTION_BYTES, Image, Instruction, Lane, MAX_COORDINATES,
+    MAX_DIMS, MAX_IMAGE_BYTES, MAX_INSTRUCTIONS, MAX_OPERAND_DIMS, MAX_OPERANDS, MAX_REGISTERS,
+    MAX_SCALARS, MAX_SKIP_DEPTH, MAX_TABLE_WORDS, OPERAND_WORDS, Operand, OperandField,
+    OperandType, OperandWords, OrderOp, Patch, Program, ProgramBuilder, ReduceOp, Refusal,
+    Register, RegisterType, ScalarWord, ScanOp, ScatterOp, SeekOp, Span, TableShape, Tile, Touch,
+    UnaryOp,
 };
-pub use output::{
-    Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedDim,
-    ExpectedSize, FORMAT_VERSION, ImageId, InitPacket, InitTarget, Intermediate, IntermediateDim,
-    MAX_PLAN_BYTES, Role, Step, TensorMetadata, TileFlag,
-};
-pub use spyrecode::{
-    Direction, HostCompute, InitTransfer, JOB_BASE, JOB_LIMIT, JobStep, SpyreCode, SpyreCodeFlaw,
-    StepType,
+pub use plan::{
+    Binding, CompilerOptions, CompilerOutput, CorrectionMetadata, CorrectionWord, Direction,
+    ExpectedDim, ExpectedSize, FORMAT_VERSION, HostCompute, ImageId, InitPacket, InitTarget,
+    InitTransfer, Intermediate, IntermediateDim, JOB_BASE, JOB_LIMIT, JobStep, MAX_PLAN_BYTES,
+    Role, SpyreCode, SpyreCodeFlaw, Step, StepType, TensorMetadata, TileFlag,
 };

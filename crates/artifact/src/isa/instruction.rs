@@ -1,12 +1,28 @@
+//! An instruction, and the names, lanes and spans that it is made of.
+
+mod blocks;
+mod constant;
+mod coordinates;
+mod encoding;
+mod ids;
+mod lane;
+mod ops;
+mod span;
+mod touch;
+
 use std::fmt;
 use std::num::NonZeroU32;
 
 use spyre_numerics::DataFormat;
 
-use super::{
-    BinaryOp, CompareOp, Constant, Coordinates, Dim, Operand, OrderOp, ReduceOp, Register,
-    ScalarWord, ScanOp, ScatterOp, SeekOp, UnaryOp,
-};
+pub use constant::Constant;
+pub use coordinates::{Coordinate, Coordinates, MAX_COORDINATES};
+pub(in crate::isa) use encoding::format_from_code;
+pub use ids::{Dim, Operand, Register, ScalarWord};
+pub use lane::Lane;
+pub use ops::{BinaryOp, CompareOp, OrderOp, ReduceOp, ScanOp, ScatterOp, SeekOp, UnaryOp};
+pub use span::Span;
+pub use touch::Touch;
 
 /// Bytes of one encoded instruction.
 pub const INSTRUCTION_BYTES: usize = 16;

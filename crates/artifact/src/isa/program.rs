@@ -1,14 +1,26 @@
+//! A program: its rules, its builder, its verifier and its text.
+
+mod builder;
+mod correction;
+mod disassembly;
+mod refusal;
+mod verify;
+
 use std::fmt;
 
 use spyre_numerics::DataFormat;
 
-use super::encoding::format_from_code;
+pub use builder::ProgramBuilder;
+pub use correction::{CorrectionProgram, Patch};
+pub use refusal::Refusal;
+
+use super::instruction::format_from_code;
+use super::wire::{Reader, pad};
 use super::{
     INSTRUCTION_BYTES, Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS, MAX_OPERANDS, MAX_REGISTERS,
-    MAX_SCALARS, Operand, Register, Span, disassembly, verify,
+    MAX_SCALARS, Operand, Register, Span, TableShape,
 };
-use crate::wire::{Reader, pad};
-use crate::{Error, Expected, TableShape};
+use crate::{Error, Expected};
 
 /// A verified program. Where one exists, these rules hold:
 ///
@@ -262,7 +274,7 @@ impl Draft {
     }
 
     /// `base` is where the bytes begin in the image around them, for errors.
-    pub(crate) fn decode(bytes: &[u8], base: usize) -> Result<Self, Error> {
+    pub(super) fn decode(bytes: &[u8], base: usize) -> Result<Self, Error> {
         let mut reader = Reader::new("program", bytes, base);
         let dims = count(&mut reader, "dims", MAX_DIMS)?;
         let registers = count(&mut reader, "registers", MAX_REGISTERS)?;
@@ -324,7 +336,7 @@ fn known<T>(
 }
 
 /// `count` instructions; memory is taken only for those that are there.
-pub(crate) fn decode_instructions(
+fn decode_instructions(
     reader: &mut Reader<'_>,
     count: usize,
     base: usize,

@@ -1,6 +1,9 @@
-use super::{HEADER_BYTES, HandleWords, OPERAND_WORDS, OperandWords, TableShape, header};
-use crate::isa::{Dim, MAX_OPERANDS, MAX_SCALARS, Operand, Program};
-use crate::wire::{ALIGN_BYTES, Reader, pad, put_words, words};
+use super::{HEADER_BYTES, header};
+use crate::isa::wire::{ALIGN_BYTES, Reader, pad, put_words, words};
+use crate::isa::{
+    Dim, HandleWords, MAX_DIMS, MAX_OPERANDS, MAX_SCALARS, OPERAND_WORDS, Operand, OperandWords,
+    Program, TableShape,
+};
 use crate::{Error, Expected};
 
 const PART: &str = "entry image";
@@ -177,11 +180,7 @@ impl EntryImage {
 
     /// The extent of a dim; 0 for dims that no program can have.
     pub fn extent(&self, dim: Dim) -> u64 {
-        if dim.index() < crate::isa::MAX_DIMS {
-            self.table[self.header.shape.extent_word(dim)]
-        } else {
-            0
-        }
+        if dim.index() < MAX_DIMS { self.table[self.header.shape.extent_word(dim)] } else { 0 }
     }
 
     /// Its bytes in device memory; scratch is not among them.

@@ -5,12 +5,13 @@ mod scans;
 
 use spyre_numerics::DataFormat;
 
-use super::{
-    BinaryOp, CompareOp, Constant, Dim, Draft, Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS,
-    MAX_OPERAND_DIMS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand,
-    OperandType, ReduceOp, Refusal, Register, RegisterType, ScalarWord, Span, Tile, UnaryOp,
-};
+use super::{Draft, OperandType, Refusal, RegisterType};
 use crate::Error;
+use crate::isa::{
+    BinaryOp, CompareOp, Constant, Dim, Instruction, Lane, MAX_DIMS, MAX_INSTRUCTIONS,
+    MAX_OPERAND_DIMS, MAX_OPERANDS, MAX_REGISTERS, MAX_SCALARS, MAX_SKIP_DEPTH, Operand, ReduceOp,
+    Register, ScalarWord, Span, Tile, UnaryOp,
+};
 use access::Traces;
 
 /// Refuses a draft that breaks a rule, naming the first instruction that does.

@@ -1,7 +1,8 @@
 //! Fields that the headers of all images have in common.
 
-use crate::wire::{ALIGN_BYTES, Reader};
-use crate::{Error, Expected, MAX_IMAGE_BYTES};
+use super::MAX_IMAGE_BYTES;
+use crate::isa::wire::{ALIGN_BYTES, Reader};
+use crate::{Error, Expected};
 
 /// Bytes of a header: one stick.
 pub const HEADER_BYTES: usize = ALIGN_BYTES;

@@ -7,9 +7,11 @@ use super::{
     Binding, CompilerOutput, CorrectionMetadata, CorrectionWord, ExpectedSize, InitPacket,
     InitTarget, IntermediateDim, Step,
 };
-use crate::image::{EntryImage, HEADER_BYTES, HandleWords, MAX_TABLE_WORDS, TableShape};
-use crate::isa::{CorrectionProgram, Dim, Operand, OperandType, Program, ScalarWord};
-use crate::{Error, OperandField};
+use crate::Error;
+use crate::isa::{
+    CorrectionProgram, Dim, EntryImage, HEADER_BYTES, HandleWords, MAX_TABLE_WORDS, Operand,
+    OperandField, OperandType, Program, ScalarWord, TableShape,
+};
 
 /// Names are for people: long enough for any, short enough for a line.
 const MAX_NAME_BYTES: usize = 256;

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use super::program::decode_instructions;
-use super::{INSTRUCTION_BYTES, Instruction, Refusal};
-use crate::wire::Reader;
-use crate::{Error, MAX_TABLE_WORDS};
+use super::{Refusal, decode_instructions};
+use crate::Error;
+use crate::isa::wire::Reader;
+use crate::isa::{INSTRUCTION_BYTES, Instruction, MAX_TABLE_WORDS};
 
 /// More patches than table words would write some word twice.
 const MAX_PATCHES: usize = MAX_TABLE_WORDS;
@@ -108,7 +108,7 @@ impl CorrectionProgram {
     }
 
     /// `base` is where the bytes begin in the image around them, for errors.
-    pub(crate) fn decode_at(bytes: &[u8], base: usize) -> Result<Self, Error> {
+    pub(in crate::isa) fn decode_at(bytes: &[u8], base: usize) -> Result<Self, Error> {
         let mut reader = Reader::new("correction program", bytes, base);
         let input_words = reader.u32("input words")?;
         let table_words = reader.u32("table words")?;

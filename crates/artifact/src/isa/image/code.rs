@@ -1,6 +1,6 @@
 use super::{HEADER_BYTES, MAX_IMAGE_BYTES, header};
+use crate::isa::wire::{ALIGN_BYTES, Reader, pad};
 use crate::isa::{CorrectionProgram, Draft, MAX_INSTRUCTIONS, Program};
-use crate::wire::{ALIGN_BYTES, Reader, pad};
 use crate::{Error, Expected};
 
 const PART: &str = "code image";

@@ -8,11 +8,11 @@ use super::{
     CompilerOptions, CompilerOutput, CorrectionMetadata, FORMAT_VERSION, InitPacket, Intermediate,
     Step, TensorMetadata,
 };
-use crate::image::HEADER_BYTES;
-use crate::{CodeImage, Error, MAX_IMAGE_BYTES};
+use crate::Error;
+use crate::isa::{CodeImage, HEADER_BYTES, MAX_IMAGE_BYTES};
 
 /// The file that a plan is read from.
-pub(crate) const PLAN_FILE: &str = "plan.json";
+pub(super) const PLAN_FILE: &str = "plan.json";
 /// The most bytes of `plan.json`.
 pub const MAX_PLAN_BYTES: u64 = 8 << 20;
 

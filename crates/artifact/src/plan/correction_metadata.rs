@@ -3,8 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::{OperandField, TableShape};
-use crate::isa::{Dim, MAX_DIMS, MAX_OPERANDS, Operand, ScalarWord};
+use crate::isa::{Dim, MAX_DIMS, MAX_OPERANDS, Operand, OperandField, ScalarWord, TableShape};
 
 /// Words that the host writes into a correction's input area at each launch of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +20,7 @@ pub struct CorrectionMetadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum CorrectionWord {
-    /// A word of an operand, as [`OperandWords`](crate::OperandWords) lays it out.
+    /// A word of an operand, as [`OperandWords`](crate::isa::OperandWords) lays it out.
     Operand(Operand, OperandField),
     /// The length of a dim, in elements.
     Extent(Dim),

@@ -4,7 +4,8 @@ use super::{
     Binding, CompilerOptions, CorrectionMetadata, ExpectedSize, ImageId, InitPacket, Intermediate,
     Step, TensorMetadata, check, files, folder,
 };
-use crate::{Code, CodeImage, CorrectionProgram, Error, Program};
+use crate::Error;
+use crate::isa::{Code, CodeImage, CorrectionProgram, Program};
 
 /// The version of the plan's form.
 pub const FORMAT_VERSION: u32 = 1;
@@ -162,7 +163,7 @@ impl CompilerOutput {
         let shape = program.table_shape();
         let metadata = CorrectionMetadata::full(shape);
         let words = shape.words() as u32;
-        let patch = crate::Patch { source_word: 0, target_word: 0, words };
+        let patch = crate::isa::Patch { source_word: 0, target_word: 0, words };
         Ok((CorrectionProgram::new(words, words, vec![patch])?, metadata))
     }
 }

@@ -10,8 +10,8 @@ use std::path::{Component, Path};
 pub use flaw::SpyreCodeFlaw;
 pub use step::{Direction, HostCompute, JOB_BASE, JOB_LIMIT, JobStep, StepType};
 
-use crate::output::folder;
-use crate::{CompilerOutput, Error};
+use super::{CompilerOutput, folder};
+use crate::Error;
 
 /// The file that a job is read from.
 const JOB_FILE: &str = "spyrecode.json";

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::Error;
-use crate::wire::Reader;
+use crate::isa::wire::Reader;
 
 /// A device handle as three words, opaque here: the layer that makes handles defines them.
 ///
@@ -13,7 +13,10 @@ impl HandleWords {
     /// Names nothing.
     pub const NONE: Self = Self([0; 3]);
 
-    pub(super) fn read(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, Error> {
+    pub(in crate::isa) fn read(
+        reader: &mut Reader<'_>,
+        field: &'static str,
+    ) -> Result<Self, Error> {
         Ok(Self([reader.u64(field)?, reader.u64(field)?, reader.u64(field)?]))
     }
 }

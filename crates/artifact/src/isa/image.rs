@@ -7,21 +7,15 @@
 mod code;
 mod correction;
 mod entry;
-mod handle_words;
 mod header;
-mod operand_words;
-mod table;
 
 pub use code::{Code, CodeImage};
 pub use correction::CorrectionImage;
 pub use entry::{EntryHeader, EntryImage};
-pub use handle_words::HandleWords;
 pub use header::{HEADER_BYTES, IMAGE_VERSION};
-pub use operand_words::{OPERAND_WORDS, OperandField, OperandWords};
-pub use table::{MAX_TABLE_WORDS, TableShape};
 
+use super::wire::Reader;
 use crate::Error;
-use crate::wire::Reader;
 
 /// The most bytes of one image.
 pub const MAX_IMAGE_BYTES: usize = 64 << 20;

@@ -10,7 +10,7 @@ use super::{
     BinaryOp, CompareOp, Constant, Coordinates, Dim, INSTRUCTION_BYTES, Instruction, Operand,
     OrderOp, ReduceOp, Register, ScalarWord, ScanOp, ScatterOp, SeekOp, Tile, UnaryOp,
 };
-use crate::wire::Reader;
+use crate::isa::wire::Reader;
 use crate::{Error, Expected};
 
 const BEGIN: u8 = 0x01;
@@ -390,6 +390,6 @@ fn refuse(field: &'static str, offset: usize, found: u64, expected: &'static str
 }
 
 /// The format of this code.
-pub(crate) fn format_from_code(code: u8) -> Option<DataFormat> {
+pub(in crate::isa) fn format_from_code(code: u8) -> Option<DataFormat> {
     DataFormat::ALL.into_iter().find(|&format| format as u8 == code)
 }

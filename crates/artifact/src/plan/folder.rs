@@ -24,7 +24,7 @@ pub(super) fn load(folder: &Path) -> Result<CompilerOutput, Error> {
 }
 
 /// Writes files to a folder that is not there yet: all of them, or none.
-pub(crate) fn write(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<(), Error> {
+pub(super) fn write(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<(), Error> {
     if fs::symlink_metadata(folder).is_ok() {
         return Err(refuse(folder, "is already there; remove it or choose another name"));
     }
@@ -79,7 +79,7 @@ impl Drop for DraftFolder {
 }
 
 /// The bytes of a plain file, if they are not more than announced.
-pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Error> {
+pub(super) fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Error> {
     let io = |error: std::io::Error| refuse(path, error.to_string());
     let named = fs::symlink_metadata(path).map_err(io)?;
     if !named.is_file() {

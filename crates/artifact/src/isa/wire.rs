@@ -3,11 +3,11 @@
 use crate::{Error, Expected};
 
 /// Device memory is laid out in units of this many bytes: one stick.
-pub(crate) const ALIGN_BYTES: usize = spyre_numerics::STICK_BYTES;
+pub(super) const ALIGN_BYTES: usize = spyre_numerics::STICK_BYTES;
 
 /// Reads fields in order. It never allocates: lists are cut from what is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader<'a> {
+pub(super) struct Reader<'a> {
     part: &'static str,
     bytes: &'a [u8],
     at: usize,
@@ -16,16 +16,16 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(part: &'static str, bytes: &'a [u8], base: usize) -> Self {
+    pub(super) fn new(part: &'static str, bytes: &'a [u8], base: usize) -> Self {
         Self { part, bytes, at: 0, base }
     }
 
     /// Bytes that were read so far.
-    pub(crate) fn position(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    pub(crate) fn take(&mut self, field: &'static str, bytes: usize) -> Result<&'a [u8], Error> {
+    pub(super) fn take(&mut self, field: &'static str, bytes: usize) -> Result<&'a [u8], Error> {
         let rest = &self.bytes[self.at..];
         let Some(taken) = rest.get(..bytes) else {
             let part = self.part;
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `count` items of `bytes` each, cut from what is there.
-    pub(crate) fn items(
+    pub(super) fn items(
         &mut self,
         field: &'static str,
         count: usize,
@@ -48,24 +48,24 @@ impl<'a> Reader<'a> {
         Ok(self.take(field, total)?.chunks_exact(bytes))
     }
 
-    pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, Error> {
+    pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, Error> {
         self.array::<1>(field).map(u8::from_le_bytes)
     }
 
-    pub(crate) fn u16(&mut self, field: &'static str) -> Result<u16, Error> {
+    pub(super) fn u16(&mut self, field: &'static str) -> Result<u16, Error> {
         self.array(field).map(u16::from_le_bytes)
     }
 
-    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, Error> {
+    pub(super) fn u32(&mut self, field: &'static str) -> Result<u32, Error> {
         self.array(field).map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, Error> {
+    pub(super) fn u64(&mut self, field: &'static str) -> Result<u64, Error> {
         self.array(field).map(u64::from_le_bytes)
     }
 
     /// Refuses bytes that are not zero: they are for later versions.
-    pub(crate) fn zeros(&mut self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn zeros(&mut self, bytes: usize) -> Result<(), Error> {
         let taken = self.take("reserved", bytes)?;
         match taken.iter().position(|&byte| byte != 0) {
             None => Ok(()),
@@ -77,12 +77,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips zeros up to the next unit of `unit` bytes.
-    pub(crate) fn pad_to(&mut self, unit: usize) -> Result<(), Error> {
+    pub(super) fn pad_to(&mut self, unit: usize) -> Result<(), Error> {
         self.zeros(self.at.next_multiple_of(unit) - self.at)
     }
 
     /// An error about the field of `bytes` that was just read.
-    pub(crate) fn unexpected(
+    pub(super) fn unexpected(
         &self,
         field: &'static str,
         bytes: usize,
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A `u32` that must be this.
-    pub(crate) fn expect_u32(&mut self, field: &'static str, expected: u32) -> Result<(), Error> {
+    pub(super) fn expect_u32(&mut self, field: &'static str, expected: u32) -> Result<(), Error> {
         match self.u32(field)? {
             found if found == expected => Ok(()),
             found => Err(self.unexpected(field, 4, found.into(), exactly(expected))),
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A `u64` that must be this.
-    pub(crate) fn expect_u64(&mut self, field: &'static str, expected: u64) -> Result<(), Error> {
+    pub(super) fn expect_u64(&mut self, field: &'static str, expected: u64) -> Result<(), Error> {
         match self.u64(field)? {
             found if found == expected => Ok(()),
             found => Err(self.unexpected(field, 8, found, Expected::Exactly(expected))),
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A `u32` of at most this.
-    pub(crate) fn u32_up_to(&mut self, field: &'static str, most: usize) -> Result<usize, Error> {
+    pub(super) fn u32_up_to(&mut self, field: &'static str, most: usize) -> Result<usize, Error> {
         match self.u32(field)? as usize {
             found if found <= most => Ok(found),
             found => Err(self.unexpected(field, 4, found as u64, Expected::AtMost(most as u64))),
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses bytes behind the last field.
-    pub(crate) fn finish(&self) -> Result<(), Error> {
+    pub(super) fn finish(&self) -> Result<(), Error> {
         let left = self.bytes.len() - self.at;
         match left {
             0 => Ok(()),
@@ -139,16 +139,16 @@ fn exactly(value: u32) -> Expected {
 }
 
 /// Fills up to the next unit of `unit` bytes with zeros.
-pub(crate) fn pad(bytes: &mut Vec<u8>, unit: usize) {
+pub(super) fn pad(bytes: &mut Vec<u8>, unit: usize) {
     bytes.resize(bytes.len().next_multiple_of(unit), 0);
 }
 
 /// Words as bytes.
-pub(crate) fn put_words(bytes: &mut Vec<u8>, words: &[u64]) {
+pub(super) fn put_words(bytes: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
 }
 
 /// Bytes as words; a rest of less than a word is left out.
-pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))
 }

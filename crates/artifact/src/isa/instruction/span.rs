@@ -1,6 +1,7 @@
 use std::fmt;
 
-use super::{Dim, MAX_DIMS};
+use super::Dim;
+use crate::isa::MAX_DIMS;
 
 /// A set of dims: those along which a register or an operand holds more than one value.
 ///

@@ -1,6 +1,6 @@
-use super::{HEADER_BYTES, HandleWords, MAX_TABLE_WORDS, header};
-use crate::isa::{CorrectionProgram, INSTRUCTION_BYTES};
-use crate::wire::{ALIGN_BYTES, Reader, pad, put_words, words};
+use super::{HEADER_BYTES, header};
+use crate::isa::wire::{ALIGN_BYTES, Reader, pad, put_words, words};
+use crate::isa::{CorrectionProgram, HandleWords, INSTRUCTION_BYTES, MAX_TABLE_WORDS};
 use crate::{Error, Expected};
 
 const PART: &str = "correction image";

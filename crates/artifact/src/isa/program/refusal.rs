@@ -1,6 +1,6 @@
 use spyre_numerics::DataFormat;
 
-use super::{Dim, Lane, MAX_SKIP_DEPTH, Operand, Register, ScalarWord, Span};
+use crate::isa::{Dim, Lane, MAX_SKIP_DEPTH, Operand, Register, ScalarWord, Span};
 
 /// Reason why a program is refused. The numbers in front are those of the rules on
 /// [`Program`](super::Program).

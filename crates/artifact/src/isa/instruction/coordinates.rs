@@ -1,6 +1,7 @@
 use std::fmt;
 
-use super::{Dim, MAX_DIMS, Register, Span};
+use super::{Dim, Register, Span};
+use crate::isa::MAX_DIMS;
 
 /// The most axes of an operand that have coordinates of their own.
 pub const MAX_COORDINATES: usize = 7;

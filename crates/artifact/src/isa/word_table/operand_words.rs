@@ -5,7 +5,7 @@ use spyre_numerics::DataFormat;
 
 use super::HandleWords;
 use crate::isa::MAX_OPERAND_DIMS;
-use crate::isa::format_from_code;
+use crate::isa::instruction::format_from_code;
 use crate::{Error, OperandFlaw};
 
 /// Words of one operand in the table.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::CompilerOutput;
 use super::manifest::{ImageFile, ImageKind, MAX_PLAN_BYTES, Manifest, PLAN_FILE};
-use crate::{CodeImage, Error};
+use crate::Error;
+use crate::isa::CodeImage;
 
 /// Names and bytes; the plan itself is the last.
 pub(super) fn of_plan(plan: &CompilerOutput) -> Result<Vec<(String, Vec<u8>)>, Error> {

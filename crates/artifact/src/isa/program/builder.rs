@@ -1,11 +1,12 @@
 use spyre_numerics::DataFormat;
 
-use super::{
-    Access, BinaryOp, CompareOp, Constant, Coordinates, Dim, Draft, Instruction, Lane, Operand,
-    OperandType, OrderOp, Program, ReduceOp, Refusal, Register, RegisterType, ScalarWord, ScanOp,
+use super::{Access, Draft, OperandType, Program, Refusal, RegisterType};
+use crate::Error;
+use crate::isa::{
+    BinaryOp, CompareOp, Constant, Coordinates, Dim, Instruction, Lane, MAX_DIMS, MAX_OPERANDS,
+    MAX_REGISTERS, MAX_SCALARS, Operand, OrderOp, ReduceOp, Register, ScalarWord, ScanOp,
     ScatterOp, SeekOp, Span, Tile, UnaryOp,
 };
-use crate::Error;
 
 /// Assembles a [`Program`]: loops are closures, registers come from the operations that fill them.
 ///
@@ -97,13 +98,13 @@ impl ProgramBuilder {
     /// One more dim to walk over.
     pub fn dim(&mut self) -> Dim {
         self.draft.dims += 1;
-        Dim(self.id(self.draft.dims, "dims", super::MAX_DIMS))
+        Dim(self.id(self.draft.dims, "dims", MAX_DIMS))
     }
 
     /// One more patched word.
     pub fn scalar_word(&mut self) -> ScalarWord {
         self.draft.scalars += 1;
-        ScalarWord(self.id(self.draft.scalars, "scalars", super::MAX_SCALARS))
+        ScalarWord(self.id(self.draft.scalars, "scalars", MAX_SCALARS))
     }
 
     /// One more tensor; `span` holds the dims that move it.
@@ -114,7 +115,7 @@ impl ProgramBuilder {
         span: impl Into<Span>,
     ) -> Operand {
         self.draft.operands.push(OperandType { format, access, span: span.into() });
-        Operand(self.id(self.draft.operands.len(), "operands", super::MAX_OPERANDS))
+        Operand(self.id(self.draft.operands.len(), "operands", MAX_OPERANDS))
     }
 
     /// A tile buffer that holds nothing yet.
@@ -422,7 +423,7 @@ impl ProgramBuilder {
     }
 
     fn most_registers(&self) -> usize {
-        if self.shares_later { usize::from(u16::MAX) } else { super::MAX_REGISTERS }
+        if self.shares_later { usize::from(u16::MAX) } else { MAX_REGISTERS }
     }
 
     fn type_of(&self, register: Register) -> Option<RegisterType> {

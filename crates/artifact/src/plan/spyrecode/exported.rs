@@ -4,8 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Direction, HostCompute, InitTransfer, JOB_BASE, JobStep, SpyreCode, SpyreCodeFlaw};
-use crate::output::PLAN_FILE;
-use crate::{CompilerOutput, Error, ImageId};
+use crate::Error;
+use crate::plan::manifest::PLAN_FILE;
+use crate::plan::{CompilerOutput, ImageId};
 
 /// The host buffer that holds what corrections are given.
 const INPUTS: &str = "correction_inputs";

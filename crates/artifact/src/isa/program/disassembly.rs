@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Draft, Instruction};
+use super::Draft;
+use crate::isa::Instruction;
 
 pub(super) fn write(draft: &Draft, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "dims {}, scalars {}", draft.dims, draft.scalars)?;
