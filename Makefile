@@ -38,12 +38,12 @@ bench:
 # What the PyTorch device costs beside CPU tensors; fails if a ratio misses its bar.
 bench-torch:
 	tools/python-env
-	.venv/bin/python bench/torch_overhead.py --check
+	.venv/bin/python crates/bench/torch/torch_overhead.py --check
 
 # What kernels reach beside PyTorch's on the CPU; fails if a ratio misses its bar.
 bench-peers:
 	tools/python-env
-	.venv/bin/python bench/peers.py --check
+	.venv/bin/python crates/bench/torch/peers.py --check
 
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:

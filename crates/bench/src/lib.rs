@@ -3,6 +3,8 @@
 //! Machines are shared and noisy, so a bare time means nothing: ours and the peer's runs alternate,
 //! and what counts is the median of the ratios of neighbours. A [`Benchmark`] has a bar that its
 //! ratio must reach; [`Report`] prints them and says whether all did.
+//!
+//! The folder `torch` beside `src` has the benchmarks of the PyTorch device, in Python.
 
 pub mod allocations;
 mod bare_ring;

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Operators that take more than ten times the CPU's time at about a million elements: python bench/slow_ops.py
+"""Operators that take more than ten times the CPU's time at about a million elements.
+
+Run it with `python crates/bench/torch/slow_ops.py`.
 
 Each operator of PyTorch's own list (`op_db`) is called with one of its samples, made large by giving the sizes that
 samples are built from other values. A time is the median of a few calls, after three that are not timed; the CPU and

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Costs of a spyre tensor beside a CPU tensor, where little or nothing is computed: python bench/torch_overhead.py
+"""Costs of a spyre tensor beside a CPU tensor, where little or nothing is computed.
+
+Run it with `python crates/bench/torch/torch_overhead.py`.
 
 Each row is the median of at least 31 ratios; a ratio comes from one pair of batches that run one after
 the other, in alternating order, on one pinned core. `--check` fails if a median is past its bar.

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Compares kernels on the software card with PyTorch on the CPU: python bench/peers.py
+"""Compares kernels on the software card with PyTorch on the CPU.
+
+Run it with `python crates/bench/torch/peers.py`.
 
 Each row of the first table is the median of at least 31 ratios of PyTorch's time to ours: 1 is as fast, more is
 faster. A ratio comes from one pair of runs, one after the other in alternating order, with as many threads on
