@@ -126,7 +126,7 @@ def test_a_kernel_is_launched_on_the_device_of_its_tensors(python):
 # What is refused.
 
 
-def test_what_is_no_kernel_is_told_with_its_line_and_column():
+def test_a_text_that_is_no_kernel_raises_with_its_line_and_column():
     text = "kernel twice(i) {\n    in x: float32[i]\n    out y: float32[i]\n    y = z * 2\n}"
     with pytest.raises(ValueError, match="line 4, column 9: nothing is called `z`") as caught:
         torch.spyre.compile(text)
@@ -137,7 +137,7 @@ def test_what_is_no_kernel_is_told_with_its_line_and_column():
         torch.spyre.compile(3)
 
 
-def test_a_kernel_without_a_plan_is_told():
+def test_a_kernel_without_a_plan_raises():
     text = "kernel k(i, j) {\n    in x: float32[i]\n    out y: float32[i]\n    y = x + f32(size(j))\n}"
     with pytest.raises(ValueError, match="kernel k: no tensor has the dim `j`"):
         torch.spyre.compile(text)

@@ -180,7 +180,7 @@ class TestMemory:
         assert there[10:].data_ptr() == there.data_ptr() + 40
         assert torch.empty(0, device="spyre").data_ptr() == 0
 
-    def test_running_out_is_told_with_numbers_and_nothing_is_lost(self) -> None:
+    def test_out_of_memory_raises_with_numbers_and_loses_nothing(self) -> None:
         before = torch.accelerator.memory_allocated()
         with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 4096.00 GiB.*SPYRE_MEMORY_LIMIT"):
             torch.empty(1 << 40, device="spyre")
@@ -264,7 +264,7 @@ def test_several_cards_copy_to_each_other(python) -> None:
     )  # fmt: skip
 
 
-def test_a_forked_child_is_told_and_drops_tensors_unharmed(python) -> None:
+def test_calls_in_a_forked_child_raise_and_tensors_are_dropped_unharmed(python) -> None:
     python(
         """
         import gc, os, torch

@@ -77,7 +77,7 @@ def test_four_figures_of_one_launch_agree(name, stream, tmp_path):
     assert repr(trace).count("(assumed)") == 2
 
 
-def test_copies_are_told_apart(tmp_path):
+def test_copies_and_launches_are_counted_separately(tmp_path):
     file, path = tmp_path / "double.ir", tmp_path / "trace.json"
     file.write_text(spread(KERNELS["double"][0]))
     kernel, host = torch.spyre.compile(file.read_text()), torch.ones(64, 96)

@@ -187,7 +187,7 @@ def test_import_adds_less_than_50_milliseconds(python):
     assert statistics.median(seconds) < 0.05, seconds
 
 
-def test_a_forked_child_is_told(python):
+def test_every_call_in_a_forked_child_raises(python):
     code = """
         import os, sys, torch
         x = torch.ones(3, device="spyre")

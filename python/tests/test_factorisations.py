@@ -138,7 +138,7 @@ def test_solutions_lie_as_the_cpus_do(name, columns):
     assert given.stride() == SOLUTIONS[name](a, b).stride()
 
 
-def test_swapped_rows_and_reflections_are_told_as_the_cpu_tells_them():
+def test_pivots_and_reflections_are_those_of_the_cpu():
     for a in (BATCH, TALL, FLAT):
         expected, given = torch.linalg.lu_factor_ex(a), torch.linalg.lu_factor_ex(a.to("spyre"))
         torch.testing.assert_close([part.cpu() for part in given], list(expected))
@@ -146,7 +146,7 @@ def test_swapped_rows_and_reflections_are_told_as_the_cpu_tells_them():
         torch.testing.assert_close([part.cpu() for part in given], list(expected))
 
 
-def test_what_cannot_be_factorised_is_told():
+def test_a_matrix_that_cannot_be_factorised_is_reported_as_on_the_cpu():
     bad = POSITIVE.clone()
     bad[3, 3] = -1.0
     singular = torch.tensor([[1.0, 2.0], [2.0, 4.0]])

@@ -107,7 +107,7 @@ def test_the_mode_comes_from_the_environment(python, mode):
     assert ("FallbackWarning: aten::linalg_matrix_exp is falling back to cpu" in run.stderr) is (mode in ("warn", None))
 
 
-def test_a_bad_mode_in_the_environment_is_told(python):
+def test_a_bad_mode_in_the_environment_raises(python):
     run = python("import torch; torch.matrix_exp(torch.eye(2).to('spyre'))", check=False, SPYRE_FALLBACK="loud")
 
     assert run.returncode != 0

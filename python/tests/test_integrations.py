@@ -85,7 +85,7 @@ def test_a_trainer_with_default_arguments_trains_on_spyre(tmp_path, precision):
     assert losses(trained)[-1] < losses(trained)[0]
 
 
-def test_a_trainer_that_is_told_to_use_the_cpu_does(tmp_path):
+def test_a_trainer_uses_the_cpu_if_it_is_asked_to(tmp_path):
     trained = trainer(tmp_path, use_cpu=True)
     assert trained.args.device == torch.device("cpu") and trained.accelerator.device.type == "cpu"
 
@@ -110,7 +110,7 @@ def test_training_that_is_resumed_goes_on_as_if_it_had_not_stopped(tmp_path, pre
 @pytest.mark.parametrize(
     "first", ["from transformers import TrainingArguments", "from transformers import Trainer", "import accelerate"]
 )
-def test_a_package_that_imports_torch_itself_is_told_of_the_device(first, tmp_path):
+def test_a_package_that_imports_torch_itself_finds_the_device(first, tmp_path):
     package("accelerate")
     package("transformers")
     children.script(

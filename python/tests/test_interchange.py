@@ -193,7 +193,7 @@ def test_a_queue_sends_what_streams_have_written_and_says_what_they_have_not(tmp
     assert code == 0, said
 
 
-def test_a_forked_process_is_told_why_it_cannot_have_a_tensor():
+def test_a_forked_process_gets_an_error_that_says_why_it_cannot_have_a_tensor():
     said = children.script(
         textwrap.dedent("""
             import torch, torch.multiprocessing as mp

@@ -537,7 +537,7 @@ def test_a_reset_takes_plans_away_and_folders_are_read_again(sample, python):
     )
 
 
-def test_a_forked_child_is_told(sample, python):
+def test_launches_in_a_forked_child_raise(sample, python):
     python(
         f"""
         import os, torch

@@ -135,7 +135,7 @@ def test_layouts_are_refused_where_they_make_no_sense():
             ask(x)
 
 
-def test_numbers_that_nobody_handed_out_are_refused():
+def test_numbers_that_name_no_layout_are_refused():
     x = torch.ones(4, 4, device="spyre")
     for number in (0, -1, 10**15):
         with pytest.raises(RuntimeError, match="nothing of this kind was handed over"):

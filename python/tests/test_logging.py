@@ -54,7 +54,7 @@ def test_levels_are_the_standard_librarys_and_one_above():
         log.LogLevel.parse("loud")
 
 
-def test_all_components_are_quiet_unless_told_otherwise():
+def test_all_components_log_warnings_by_default():
     log = load()
 
     assert log.list_components() == [
@@ -104,7 +104,7 @@ def test_variables(environment, component, level, source):
     assert (log.get_log_level(component).name, log.get_config_source(component)) == (level, source)
 
 
-def test_a_bad_word_in_the_environment_is_told_and_passed_over(capsys):
+def test_a_bad_word_in_the_environment_is_reported_and_ignored(capsys):
     log = load(SPYRE_LOGS="runtime:loud,engine:DEBUG,device:INFO")
 
     assert log.get_log_level("runtime") is log.LogLevel.WARNING
@@ -190,7 +190,7 @@ def test_the_stack_tells_what_it_does(python):
     assert python(ADD).stderr == ""
 
 
-def test_components_are_told_apart(python):
+def test_each_component_has_its_own_level(python):
     lines = python(ADD, SPYRE_LOGS="execution:DEBUG").stderr.splitlines()
     assert lines and all(line.startswith("[DEBUG] [spyre.execution] ") for line in lines), lines
     assert python(ADD, SPYRE_LOGS="execution:INFO,memory:WARNING").stderr == ""
@@ -211,7 +211,7 @@ def test_levels_change_while_a_program_runs(python):
     assert '"aten_mul"' in lines and '"aten_div"' not in lines and '"aten_add"' not in lines, lines
 
 
-def test_faults_are_told_where_they_happen(python):
+def test_a_fault_is_logged_with_its_stream_and_block(python):
     code = "import torch; torch.ones(3, device='spyre')[torch.tensor([7], device='spyre')].cpu()"
     run = python(code, check=False, SPYRE_LOGS="runtime")
     assert "[DEBUG] [spyre.runtime] stream 0 fails from block " in run.stderr, run.stderr

@@ -135,7 +135,7 @@ def test_the_cache_is_reserved_and_given_back():
     assert torch.spyre.memory_reserved() >= torch.spyre.memory_allocated()
 
 
-def test_pools_are_told_apart_at_one_mebibyte():
+def test_the_small_pool_ends_at_one_mebibyte():
     before = torch.spyre.memory_stats()
     x = torch.empty(MIB // 4, device="spyre")
     y = torch.empty(MIB // 4 - 32, device="spyre")
@@ -251,7 +251,7 @@ def test_more_than_there_is_is_out_of_memory_with_the_numbers():
     assert torch.ones(3, device="spyre").cpu().tolist() == [1, 1, 1], "the device goes on"
 
 
-def test_observers_are_told_first():
+def test_out_of_memory_observers_run_before_the_error_is_raised():
     code = """
         import torch
         seen = []

@@ -195,7 +195,7 @@ def test_a_sort_of_many_numbers_has_room():
 
 
 @needs_spyre
-def test_an_index_out_of_range_is_told_with_its_numbers():
+def test_an_index_out_of_range_raises_with_its_numbers():
     x = X.to("spyre")
     with pytest.raises(IndexError, match="index 40 is out of range for dimension 0 with size 33"):
         x.index_select(0, torch.tensor([40]).to("spyre")).cpu()

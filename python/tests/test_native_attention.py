@@ -122,7 +122,7 @@ def test_the_other_way_can_be_asked_for():
     torch.testing.assert_close(y.cpu(), F.scaled_dot_product_attention(*given, is_causal=True).cpu())
 
 
-def test_the_logarithms_of_sums_are_told():
+def test_attention_returns_the_logarithms_of_sums():
     query, key, value = tensors(torch.float32)
     results = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(
         query.to("spyre"), key.to("spyre"), value.to("spyre")

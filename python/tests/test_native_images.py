@@ -160,7 +160,7 @@ def test_other_floats_are_as_good(name, dtype):
 
 
 @needs_spyre
-def test_places_of_the_largest_are_told_and_led_back():
+def test_max_pool_returns_the_indices_of_the_cpu():
     x = torch.randn(2, 3, 9, 8)
     expected = F.max_pool2d(x, 3, 2, 1, return_indices=True)
     given = F.max_pool2d(x.to("spyre"), 3, 2, 1, return_indices=True)
@@ -187,7 +187,7 @@ def test_running_statistics_follow():
 
 
 @needs_spyre
-def test_gradients_that_nobody_asks_for_are_none():
+def test_gradients_that_are_not_asked_for_are_none():
     x, w = torch.randn(2, 3, 5, 5).to("spyre"), torch.randn(4, 3, 3, 3).to("spyre")
     grad = torch.randn(2, 4, 3, 3).to("spyre")
     lists = ([4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1)

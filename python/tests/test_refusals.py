@@ -220,7 +220,7 @@ def test_what_is_for_floats_takes_no_others(device, name, dtype):
     ],
 )
 @pytest.mark.parametrize("index", [-7, -4, 3, 7])
-def test_an_index_that_is_out_of_range_is_told_as_it_was_given(call, index):
+def test_an_index_out_of_range_is_reported_as_it_was_given(call, index):
     with pytest.raises(IndexError, match=rf"index {index} "):
         call(torch.arange(3, device="spyre"), torch.tensor([index], device="spyre")).cpu()
 
@@ -259,7 +259,7 @@ def test_losses_of_classes_are_the_cpus(device, size, reduction):
 
 
 @pytest.mark.parametrize("size", [3, None])
-def test_repeats_are_counted_or_told(device, size):
+def test_repeats_work_with_and_without_an_output_size(device, size):
     repeats = torch.tensor([0, 1, 2], device=device)
     assert torch.repeat_interleave(repeats, output_size=size).tolist() == [1, 2, 2]
     assert torch.repeat_interleave(repeats[:0]).tolist() == []

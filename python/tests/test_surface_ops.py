@@ -184,7 +184,7 @@ def test_a_copy_between_devices_is_none_on_one():
         spyre.copy_from_d2d(torch.ones(2), torch.ones(2, device="spyre"))
 
 
-def test_tensors_are_made_here_unless_told_otherwise():
+def test_tensors_are_made_on_the_card_unless_another_device_is_given():
     assert spyre.empty([2, 3]).device.type == "spyre"
     made = spyre.empty([2, 3], torch.int8, torch.device("cpu"))
     assert (made.shape, made.dtype, made.device.type) == ((2, 3), torch.int8, "cpu")
@@ -195,7 +195,7 @@ def test_tensors_are_made_here_unless_told_otherwise():
     assert (half.item(), half.dtype, half.device.type) == (2.5, torch.float16, "spyre")
 
 
-def test_shapes_of_what_is_made_are_told_without_memory():
+def test_shapes_of_results_are_known_without_memory():
     with FakeTensorMode():
         for made, shape in ((spyre.empty([2, 3]), (2, 3)), (spyre.constant(2.5), ())):
             assert (made.shape, made.device.type) == (shape, "spyre")

@@ -126,7 +126,7 @@ def test_masks_go_through_softmax_as_on_the_cpu(dtype, low, device):
 
 
 @pytest.mark.parametrize("dtype", steps.FLOATS, ids=str)
-def test_infinities_and_nans_are_told_apart(dtype, device):
+def test_infinities_and_nans_are_distinguished(dtype, device):
     low = torch.finfo(dtype)
     values = [0.0, -0.0, 1.0, float("inf"), float("-inf"), float("nan"), low.min, low.max, low.tiny]
     host = torch.tensor(values, dtype=dtype)

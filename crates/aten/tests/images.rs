@@ -66,7 +66,7 @@ fn a_transposed_convolution_goes_back() {
 }
 
 #[test]
-fn gradients_that_nobody_asks_for_are_not_computed() {
+fn gradients_that_are_not_asked_for_are_not_computed() {
     let x = tensor(Float32, &[2, 3, 9, 8], &[216, 72, 8, 1]);
     let weight = tensor(Float32, &[6, 3, 3, 3], &[27, 9, 3, 1]);
     let grad = tensor(Float32, &[2, 6, 7, 6], &[252, 42, 6, 1]);

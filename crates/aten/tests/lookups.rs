@@ -54,7 +54,7 @@ kernel aten_histc(i0, n0) {
 }
 
 #[test]
-fn a_range_that_nobody_gave_is_declined() {
+fn a_range_that_was_not_given_is_declined() {
     let x = tensor(Float32, &[9], &[1]);
     let outcome = recipe("histc", &[x, 4.into(), 0.into(), 0.into()], &[]);
     assert!(matches!(outcome, Err(Decline::Argument { argument: 2, .. })), "{outcome:?}");

@@ -104,7 +104,7 @@ fn coordinates_are_dims_or_indices() {
 }
 
 #[test]
-fn what_must_be_turned_is_told() {
+fn restickified_tensors_are_reported() {
     let text = "kernel matmul(m, k, n) {
     in a: float16[m, k]
     in b: float16[n, k]

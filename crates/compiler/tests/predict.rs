@@ -77,7 +77,7 @@ fn kernels_are_taken_for_what_they_are() {
 }
 
 #[test]
-fn batches_of_products_are_told_apart() {
+fn batches_of_products_are_distinguished() {
     let text = |a: &str, b: &str, c: &str| {
         format!(
             "kernel bmm(b, m, k, n) {{\n in x: float16[{a}]\n in w: float16[{b}]\n \

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 from opinfo.judge import Verdict, is_random, samples, tolerance
 
 from .cases import KINDS, Case
-from .known import reason
+from .known_differences import reason
 from .places import with_first_places
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.complex64)

@@ -15,7 +15,7 @@ from collections import Counter
 from opinfo.run import Worker, run_into
 from opinfo.table import Outcome
 
-from .known import KNOWN
+from .known_differences import KNOWN
 
 SHARE = "5/32"
 """The part that is swept without `--all`: each so many-th operator."""

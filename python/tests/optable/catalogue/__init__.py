@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..case import Case
-from . import images, indexing, making, ordering, pointwise, products, reducing
+from . import factories, images, indexing, ordering, pointwise, products, reductions
 
-LISTS = (pointwise, reducing, products, indexing, ordering, making, images)
+LISTS = (pointwise, reductions, products, indexing, ordering, factories, images)
 
 
 def catalogue() -> dict[str, list[Case]]:

@@ -5,7 +5,7 @@ Each function computes anew, from tensors of the device; forms that write are ma
 """
 
 from . import (
-    antialiased,
+    antialiasing,
     bags,
     borders,
     boxes,
@@ -15,11 +15,11 @@ from . import (
     counting,
     distances,
     elimination,
+    factories,
     fourier,
     hashing,
     indices,
     losses,
-    making,
     matrices,
     norms,
     ordering,
@@ -33,7 +33,7 @@ from . import (
 from .table import CPU_ONLY, FUNCTIONS
 
 __all__ = [
-    "CPU_ONLY", "FUNCTIONS", "antialiased", "bags", "borders", "boxes", "bytes_images", "complex_functions",
-    "complexes", "counting", "distances", "elimination", "fourier", "hashing", "indices", "losses", "making", "matrices",
-    "norms", "ordering", "pools", "reflections", "sampling", "scans", "triangles", "unique",
+    "CPU_ONLY", "FUNCTIONS", "antialiasing", "bags", "borders", "boxes", "bytes_images", "complex_functions",
+    "complexes", "counting", "distances", "elimination", "factories", "fourier", "hashing", "indices", "losses",
+    "matrices", "norms", "ordering", "pools", "reflections", "sampling", "scans", "triangles", "unique",
 ]  # fmt: skip
