@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use spyre::flex::{Context, Error, Event, Priority};
 use spyre::hal::{
-    Behaviour, DeviceRange, HostBuffer, Label, Late, MemoryMode, ScriptedCard, Trigger,
+    Behaviour, DeviceRange, HostBuffer, Label, LateCard, MemoryMode, ScriptedCard, Trigger,
 };
 
 fn main() -> Result<(), Error> {
     // A card that completes its blocks later, from another thread, as real hardware does.
-    let card = Arc::new(Late::new(ScriptedCard::new(MemoryMode::Vf).with_engines(2), 7));
+    let card = Arc::new(LateCard::new(ScriptedCard::new(MemoryMode::Vf).with_engines(2), 7));
     let context = Context::open(card.clone())?;
     context.scheduler().set_tracing(true);
     let loads = context.stream(Priority::Low)?;

@@ -6,7 +6,7 @@ use spyre::card::{SoftwareCard, Threads};
 use spyre::flex::{
     Context, Drive, Error, Event, FlexStream, Machine, Priority, SchedulerSettings, Settings,
 };
-use spyre::hal::{DeviceRange, Hardware, HostBuffer, Late, MemoryMode, Pattern};
+use spyre::hal::{DeviceRange, Hardware, HostBuffer, LateCard, MemoryMode, Pattern};
 use spyre::layout::{DmaNest, Endpoint, SpyreTensorLayout, View};
 use spyre::numerics::DataFormat::IeeeFp16;
 
@@ -99,7 +99,7 @@ fn data_goes_there_and_back_over_several_streams() -> Result<(), Error> {
 fn the_runtime_has_no_side_door_to_device_memory() -> Result<(), Error> {
     let card = || SoftwareCard::new(MemoryMode::Vf).with_engines(3).guarded();
     round_trips(Arc::new(card()))?;
-    round_trips(Arc::new(Late::new(card(), 3)))
+    round_trips(Arc::new(LateCard::new(card(), 3)))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use spyre::artifact::{
     TensorMetadata,
 };
 use spyre::card::SoftwareCard;
-use spyre::hal::{Hardware, Late, MemoryMode};
+use spyre::hal::{Hardware, LateCard, MemoryMode};
 use spyre::numerics::{DType, DataFormat::IeeeFp32};
 use spyre::runtime::{
     CPUTensor, Device, DeviceSettings, Error, ExecutionPlan, Operation, SpyreStream, SpyreTensor,
@@ -115,7 +115,7 @@ fn a_dim_that_a_tensor_has_twice_is_its_diagonal() -> Result<(), Error> {
 
 #[test]
 fn a_plan_and_its_tensors_may_be_dropped_once_they_are_queued() -> Result<(), Error> {
-    for hardware in [software(), Arc::new(Late::new(SoftwareCard::new(MemoryMode::Vf), 3))] {
+    for hardware in [software(), Arc::new(LateCard::new(SoftwareCard::new(MemoryMode::Vf), 3))] {
         let stream = open(hardware)?;
         let result = put(&stream, &[96, 64], 0)?;
         for round in 0..20 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spyre::card::SoftwareCard;
 use spyre::compiler::{CompileOptions, Kernel};
 use spyre::flex::{Context, Error, Priority};
-use spyre::hal::{BlockKind, DeviceRange, Hardware, HostBuffer, Late, MemoryMode};
+use spyre::hal::{BlockKind, DeviceRange, Hardware, HostBuffer, LateCard, MemoryMode};
 use spyre::runtime::{Device, ExecutionPlan, SpyreTensor, launch_kernel};
 
 /// Copies there and back, a fill and a copy on the card, and what the recorder says of them.
@@ -34,7 +34,7 @@ fn every_block_has_a_modelled_time() -> Result<(), Error> {
         (BlockKind::Fill, 20_167),
         (BlockKind::CopyFromDevice, 11_000),
     ];
-    for card in [Arc::new(card()) as Arc<dyn Hardware>, Arc::new(Late::new(card(), 3))] {
+    for card in [Arc::new(card()) as Arc<dyn Hardware>, Arc::new(LateCard::new(card(), 3))] {
         let found = recorded(card)?;
         assert_eq!(found, expected);
     }

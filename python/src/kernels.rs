@@ -1,21 +1,21 @@
 //! Kernels: compiled from text or saved to folders, prepared and launched on tensors.
 
-mod compiled;
+mod compiled_kernel;
 mod job_plan;
 mod journal;
-mod prepared;
+mod prepared_plan;
 mod samples;
 
 use pyo3::prelude::*;
 
-pub(crate) use compiled::CompiledKernel;
+pub(crate) use compiled_kernel::CompiledKernel;
 pub(crate) use journal::{Launch, kept, launched_at, note_launch};
-pub(crate) use prepared::{PreparedPlan, find, of_folder};
+pub(crate) use prepared_plan::{PreparedPlan, find, of_folder};
 
 /// Adds the names of this part to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CompiledKernel>()?;
-    module.add_function(wrap_pyfunction!(compiled::_compile_kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(compiled_kernel::_compile_kernel, module)?)?;
     module.add_class::<job_plan::JobPlan>()?;
     module.add_function(wrap_pyfunction!(job_plan::_prepare_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(samples::_save_sample_plan, module)?)

@@ -10,11 +10,11 @@
 mod abi;
 mod cards;
 mod decompositions;
-mod endings;
+mod exit;
 mod exit_signal;
 mod failure;
 mod fallbacks;
-mod handed;
+mod handover;
 mod history;
 mod interrupts;
 mod kernels;
@@ -22,7 +22,7 @@ mod keywords;
 mod layouts;
 mod logging;
 mod native;
-mod pinned;
+mod pinned_memory;
 mod plan_cache;
 mod recording;
 mod runtime;
@@ -39,7 +39,7 @@ use pyo3::prelude::*;
 #[pyo3(name = "_C")]
 fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    endings::register(names)?;
+    exit::register(names)?;
     exit_signal::register(names)?;
     fallbacks::register(names)?;
     keywords::register(names)?;

@@ -29,12 +29,12 @@ pub(crate) struct Counts {
 }
 
 #[derive(Debug)]
-struct Known {
+struct PinnedBlocks {
     blocks: BTreeMap<usize, Arc<Block>>,
     counts: Counts,
 }
 
-static KNOWN: RwLock<Known> = RwLock::new(Known {
+static PINNED: RwLock<PinnedBlocks> = RwLock::new(PinnedBlocks {
     blocks: BTreeMap::new(),
     counts: Counts { bytes: SpyreStat::ZERO, blocks: SpyreStat::ZERO },
 });
@@ -51,10 +51,10 @@ pub(crate) fn allocate(bytes: usize) -> Result<usize, Failure> {
     if start == 0 {
         return Err(refused());
     }
-    let mut known = KNOWN.write();
-    known.blocks.insert(start, Arc::new(Block { start, layout }));
-    known.counts.bytes.add(layout.size() as i64);
-    known.counts.blocks.add(1);
+    let mut pinned = PINNED.write();
+    pinned.blocks.insert(start, Arc::new(Block { start, layout }));
+    pinned.counts.bytes.add(layout.size() as i64);
+    pinned.counts.blocks.add(1);
     Ok(start)
 }
 
@@ -63,10 +63,10 @@ pub(crate) fn free(start: usize) {
     if cards::is_forked() {
         return; // the lock may be held by a thread that the child does not have
     }
-    let mut known = KNOWN.write();
-    if let Some(block) = known.blocks.remove(&start) {
-        known.counts.bytes.take(block.layout.size() as i64);
-        known.counts.blocks.take(1);
+    let mut pinned = PINNED.write();
+    if let Some(block) = pinned.blocks.remove(&start) {
+        pinned.counts.bytes.take(block.layout.size() as i64);
+        pinned.counts.blocks.take(1);
     }
 }
 
@@ -75,13 +75,13 @@ pub(crate) fn block_at(address: usize) -> Option<Arc<Block>> {
     if cards::is_forked() {
         return None;
     }
-    let known = KNOWN.read();
-    let (start, block) = known.blocks.range(..=address).next_back()?;
+    let pinned = PINNED.read();
+    let (start, block) = pinned.blocks.range(..=address).next_back()?;
     (address < start + block.layout.size()).then(|| Arc::clone(block))
 }
 
 pub(crate) fn counts() -> Counts {
-    if cards::is_forked() { Counts::default() } else { KNOWN.read().counts }
+    if cards::is_forked() { Counts::default() } else { PINNED.read().counts }
 }
 
 pub(crate) fn reset_peaks() {
@@ -96,7 +96,7 @@ fn reset(change: impl Fn(&mut SpyreStat)) {
     if cards::is_forked() {
         return;
     }
-    let counts = &mut KNOWN.write().counts;
+    let counts = &mut PINNED.write().counts;
     change(&mut counts.bytes);
     change(&mut counts.blocks);
 }

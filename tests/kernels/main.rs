@@ -1,12 +1,12 @@
 //! Kernels from their text to the card, against the interpreter.
 
 mod access;
-mod along;
 mod bed;
 mod functions;
 mod integers;
 mod products;
 mod random;
+mod scans_and_sorts;
 mod sweeps;
 
 use std::fs;

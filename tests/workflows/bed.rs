@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spyre::card::SoftwareCard;
 use spyre::flex::{Drive, Policy, Record, RecordState, SchedulerSettings};
-use spyre::hal::{BlockKind, Hardware, Late, MemoryMode};
+use spyre::hal::{BlockKind, Hardware, LateCard, MemoryMode};
 use spyre::numerics::DType;
 use spyre::runtime::{CPUTensor, Device, DeviceSettings, Error, SpyreStream, SpyreTensor};
 
@@ -14,7 +14,7 @@ pub(crate) fn each_card(mut run: impl FnMut(&Device) -> Result<(), Error>) -> Re
         for mode in [MemoryMode::Vf, MemoryMode::Pf] {
             run(&open(Arc::new(card(mode, engines))))?;
         }
-        run(&open(Arc::new(Late::new(card(MemoryMode::Vf, engines), 7))))?;
+        run(&open(Arc::new(LateCard::new(card(MemoryMode::Vf, engines), 7))))?;
         run(&open(Arc::new(card(MemoryMode::Vf, engines).guarded())))?;
     }
     Ok(())

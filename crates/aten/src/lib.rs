@@ -34,7 +34,7 @@
 mod attention;
 mod call;
 mod casts;
-mod common;
+mod common_kernels;
 mod data_dependent;
 mod decline;
 mod dtypes;
@@ -66,7 +66,7 @@ mod unsigned_bits;
 mod views;
 
 pub use call::{Argument, Call, Number, Tensor};
-pub use common::common_kernels;
+pub use common_kernels::common_kernels;
 pub use decline::Decline;
 pub use dtypes::{Category, promoted};
 pub use generated::Generated;

@@ -11,7 +11,7 @@ use crate::threads::Threads;
 /// Where they stop early they leave parts undone, and `outcome` says so: the one case in which a
 /// crew does not run every part.
 #[derive(Debug)]
-pub(crate) struct Watched<'a> {
+pub(crate) struct AbortableCrew<'a> {
     threads: &'a Threads,
     turn: &'a Turn<'a>,
     pieces: usize,
@@ -28,7 +28,7 @@ const MOST_BYTES: usize = 6 << 20;
 /// Pieces are multiples of this: a whole number of pages, and of every pattern of a fill.
 const UNIT_BYTES: usize = 12 << 10;
 
-impl<'a> Watched<'a> {
+impl<'a> AbortableCrew<'a> {
     pub(crate) fn new(threads: &'a Threads, turn: &'a Turn<'a>, bytes: usize) -> Self {
         let piece_bytes = match bytes {
             0..=LEAST_BYTES => LEAST_BYTES,
@@ -65,7 +65,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Crew for Watched<'_> {
+impl Crew for AbortableCrew<'_> {
     /// More than there are threads, so that a nest is cut into pieces, too.
     fn threads(&self) -> usize {
         self.pieces.max(1)

@@ -9,8 +9,8 @@ use spyre_hal::{
 };
 use spyre_layout::{Crew, DmaNest, Error, STREAM_BYTES};
 
+use crate::abortable_crew::AbortableCrew;
 use crate::memory::{Way, Window};
-use crate::watched::Watched;
 use crate::work::Work;
 
 /// Bytes that go to another card at a time, by way of a buffer that stays in the cache.
@@ -119,35 +119,35 @@ impl Work<'_> {
 
     fn read(&self, source: &Window, target: &mut [u8]) -> Outcome {
         let way = way(target.len());
-        let watched = self.watched(target.len());
-        let bytes = watched.piece_bytes();
-        if watched.pieces() <= 1 {
+        let crew = self.crew(target.len());
+        let bytes = crew.piece_bytes();
+        if crew.pieces() <= 1 {
             source.read(0, target, way);
             return Ok(());
         }
         // Each is taken once; the locks only show that no two threads have the same.
         let pieces: Vec<Mutex<&mut [u8]>> = target.chunks_mut(bytes).map(Mutex::new).collect();
-        watched.run(pieces.len(), &|at| source.read(at * bytes, &mut pieces[at].lock(), way));
-        watched.outcome()
+        crew.run(pieces.len(), &|at| source.read(at * bytes, &mut pieces[at].lock(), way));
+        crew.outcome()
     }
 
     /// Calls `act` with the start and the length of every piece of so many bytes.
     fn in_pieces(&self, bytes: usize, act: impl Fn(usize, usize) + Sync) -> Outcome {
-        let watched = self.watched(bytes);
-        let piece = watched.piece_bytes();
-        watched.run(watched.pieces(), &|nth| act(nth * piece, piece.min(bytes - nth * piece)));
-        watched.outcome()
+        let crew = self.crew(bytes);
+        let piece = crew.piece_bytes();
+        crew.run(crew.pieces(), &|nth| act(nth * piece, piece.min(bytes - nth * piece)));
+        crew.outcome()
     }
 
     fn run(
         &self,
         nest: &Arc<DmaNest>,
-        copy: impl FnOnce(&Watched<'_>) -> Result<(), Error>,
+        copy: impl FnOnce(&AbortableCrew<'_>) -> Result<(), Error>,
     ) -> Outcome {
         let width = nest.target_format().element_bytes().unwrap_or(1);
-        let watched = self.watched(nest.elements() * width);
-        copy(&watched).map_err(|error| failed(error.to_string()))?;
-        watched.outcome()
+        let crew = self.crew(nest.elements() * width);
+        copy(&crew).map_err(|error| failed(error.to_string()))?;
+        crew.outcome()
     }
 }
 

@@ -23,6 +23,7 @@
 //!
 #![doc = include_str!("../DESIGN.md")]
 
+mod abortable_crew;
 mod copies;
 mod engines;
 mod handle_words;
@@ -32,7 +33,6 @@ mod mxcsr;
 mod programs;
 mod software_card;
 mod threads;
-mod watched;
 mod work;
 
 pub use handle_words::{handle_from_words, handle_words};

@@ -22,11 +22,11 @@ use crate::memory::Way;
 use crate::work::Work;
 use load::allocations::Lookup;
 pub(crate) use load::allocations::Programs;
-use load::bound::Bound;
+use load::binding::LaunchBinding;
 use load::code::LoadedCode;
-use load::loaded::{Corrector, Instance, Loaded, LoadedImage, Patching};
+use load::decoded_image::{Corrector, DecodedImage, Instance, LoadedImage, Patching};
 use schedule::machine::Machine;
-use schedule::stop::{Stop, named};
+use schedule::stop::{Stop, handle_of};
 
 impl Work<'_> {
     /// Runs the program that lies at a handle. What that would take on a real card comes back: nothing for a
@@ -53,30 +53,30 @@ impl Work<'_> {
         checked_operands: CheckedOperands,
     ) -> Result<u64, Stop> {
         // Two launches of one instance at once are the caller's mistake: the second one binds anew.
-        let mut kept = instance.bound.try_lock();
+        let mut kept = instance.binding.try_lock();
         let mut own = None;
-        let bound = match kept.as_deref_mut() {
+        let binding = match kept.as_deref_mut() {
             Some(kept) => kept,
-            None => own.insert(Bound::default()),
+            None => own.insert(LaunchBinding::default()),
         };
-        let updated = bound.update(self, entry, &instance.header, checked_operands);
-        let outcome = updated.and_then(|()| self.run_bound(bound, instance));
-        bound.close();
-        outcome.map(|()| bound.modelled_nanoseconds())
+        let updated = binding.update(self, entry, &instance.header, checked_operands);
+        let outcome = updated.and_then(|()| self.run_bound(binding, instance));
+        binding.close();
+        outcome.map(|()| binding.modelled_nanoseconds())
     }
 
-    fn run_bound(&self, bound: &mut Bound, instance: &Instance) -> Result<(), Stop> {
-        let buffers = bound.take_buffers(self.programs);
-        let mut machine = Machine::new(self, bound, instance.header.shape, buffers)?;
+    fn run_bound(&self, binding: &mut LaunchBinding, instance: &Instance) -> Result<(), Stop> {
+        let buffers = binding.take_buffers(self.programs);
+        let mut machine = Machine::new(self, binding, instance.header.shape, buffers)?;
         let outcome = machine.run();
         let buffers = machine.into_buffers();
-        bound.give_back(buffers, self.programs);
+        binding.give_back(buffers, self.programs);
         outcome
     }
 
     /// Patches the word table of the entry image that a correction names, where it lies.
     fn correct(&self, place: DeviceHandle, corrector: &Corrector) -> Result<(), Stop> {
-        let target = named(corrector.target, "entry image")?;
+        let target = handle_of(corrector.target, "entry image")?;
         let Patching { entry, words } = &mut *corrector.patching.lock();
         if !entry.as_ref().is_some_and(|entry| entry.is_current()) {
             *entry = Some(self.entry(target, corrector)?);
@@ -98,7 +98,11 @@ impl Work<'_> {
     }
 
     /// The entry image that a correction patches.
-    fn entry(&self, target: DeviceHandle, corrector: &Corrector) -> Result<Arc<Loaded>, Stop> {
+    fn entry(
+        &self,
+        target: DeviceHandle,
+        corrector: &Corrector,
+    ) -> Result<Arc<DecodedImage>, Stop> {
         let entry = self.loaded(target)?;
         let LoadedImage::Entry(instance) = entry.image() else {
             return Err(Stop::refused("its target is no entry image"));
@@ -115,7 +119,7 @@ impl Work<'_> {
     }
 
     /// The image at a handle, decoded.
-    fn loaded(&self, handle: DeviceHandle) -> Result<Arc<Loaded>, Stop> {
+    fn loaded(&self, handle: DeviceHandle) -> Result<Arc<DecodedImage>, Stop> {
         let place = self.memory.place(&DeviceRange::start_of(handle, 0))?;
         let (room, writes) = match self.programs.lookup(place) {
             Lookup::Known(image) => return Ok(image),
@@ -127,10 +131,10 @@ impl Work<'_> {
         };
         let bytes = self.image(handle, room)?;
         let image = Arc::new(match Image::decode(&bytes)? {
-            Image::Entry(entry) => Loaded::entry(place.start, *entry.header()),
-            Image::Correction(image) => Loaded::correction(place.start, bytes.len(), &image),
+            Image::Entry(entry) => DecodedImage::entry(place.start, *entry.header()),
+            Image::Correction(image) => DecodedImage::correction(place.start, bytes.len(), &image),
             Image::Code(code) => {
-                Loaded::code(place.start, bytes.len(), LoadedCode::new(code.code())?)
+                DecodedImage::code(place.start, bytes.len(), LoadedCode::new(code.code())?)
             }
         });
         self.programs.keep(place, &image, writes);

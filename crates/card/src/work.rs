@@ -1,11 +1,11 @@
 use spyre_artifact::cost;
 use spyre_hal::{ControlBlock, Fault};
 
+use crate::abortable_crew::AbortableCrew;
 use crate::engines::Turn;
 use crate::memory::Memory;
 use crate::programs::Programs;
 use crate::threads::Threads;
-use crate::watched::Watched;
 
 /// A block's turn on the card, and what it may use.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Work<'_> {
     }
 
     /// Threads for so many bytes, which stop when the block is to end.
-    pub(crate) fn watched(&self, bytes: usize) -> Watched<'_> {
-        Watched::new(self.threads, self.turn, bytes)
+    pub(crate) fn crew(&self, bytes: usize) -> AbortableCrew<'_> {
+        AbortableCrew::new(self.threads, self.turn, bytes)
     }
 }

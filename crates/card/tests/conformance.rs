@@ -6,7 +6,7 @@ use spyre_artifact::{Code, CodeImage, Dim, EntryImage, Lane, Program, ProgramBui
 use spyre_card::{SoftwareCard, Threads, handle_words};
 use spyre_hal::conformance::{Ending, Subject};
 use spyre_hal::{
-    DeviceHandle, Hardware, Late, Location, MemoryMode, PFDeviceHandle, VFDeviceHandle,
+    DeviceHandle, Hardware, LateCard, Location, MemoryMode, PFDeviceHandle, VFDeviceHandle,
 };
 
 fn pf() -> SoftwareCard {
@@ -78,6 +78,6 @@ spyre_hal::conformance!(software_vf, || subject(vf(1)));
 spyre_hal::conformance!(software_of_4_engines, || subject(vf(4)));
 spyre_hal::conformance!(software_guarded, || subject(guarded()));
 spyre_hal::conformance!(software_guarded_pf, || subject(pf().guarded()));
-spyre_hal::conformance!(late_software, || subject(Late::new(pf(), 7)));
-spyre_hal::conformance!(late_software_of_4_engines, || subject(Late::new(vf(4), 7)));
-spyre_hal::conformance!(late_guarded, || subject(Late::new(guarded(), 7)));
+spyre_hal::conformance!(late_software, || subject(LateCard::new(pf(), 7)));
+spyre_hal::conformance!(late_software_of_4_engines, || subject(LateCard::new(vf(4), 7)));
+spyre_hal::conformance!(late_guarded, || subject(LateCard::new(guarded(), 7)));

@@ -1,7 +1,5 @@
 //! Programs that lie in device memory, run by the card.
 
-#[path = "programs/along.rs"]
-mod along;
 #[path = "programs/bed.rs"]
 mod bed;
 #[path = "programs/functions.rs"]
@@ -12,14 +10,16 @@ mod fuzz;
 mod handles;
 #[path = "programs/images.rs"]
 mod images;
-#[path = "programs/large.rs"]
-mod large;
-#[path = "programs/modelled.rs"]
-mod modelled;
+#[path = "programs/large_tensors.rs"]
+mod large_tensors;
+#[path = "programs/modelled_time.rs"]
+mod modelled_time;
 #[path = "programs/products.rs"]
 mod products;
 #[path = "programs/refusals.rs"]
 mod refusals;
+#[path = "programs/scans_and_sorts.rs"]
+mod scans_and_sorts;
 #[path = "programs/values.rs"]
 mod values;
 

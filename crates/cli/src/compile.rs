@@ -9,7 +9,7 @@ use spyre::compiler::{CardNote, CompileOptions, DimId, Kernel, Layouts, OperandI
 use spyre::numerics::Profile;
 
 use crate::launch::ProfileName;
-use crate::predicted::{self, PredictedReport};
+use crate::prediction::{self, PredictionReport};
 use crate::{plain_file, plan};
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     let kernel: Kernel = text.parse().with_context(|| format!("{path}"))?;
     let options =
         CompileOptions { profile: arguments.profile.into(), max_tile: arguments.max_tile };
-    let extents = arguments.predict.as_deref().map(predicted::extents).transpose()?;
+    let extents = arguments.predict.as_deref().map(prediction::extents).transpose()?;
     let card = (options.profile == Profile::Card).then(|| {
         let notes = kernel.card_report(extents.as_deref().unwrap_or_default());
         notes.iter().map(NoteReport::new).collect()
@@ -54,7 +54,7 @@ pub(crate) fn write(arguments: &Arguments) -> Result<Report> {
     };
     let plan = plan.with_context(|| format!("{path}"))?;
     let layouts = given.map(|given| LayoutsReport::new(&kernel, options.profile, &given));
-    let predicted = extents.map(|extents| PredictedReport::new(&kernel, &options, &extents));
+    let predicted = extents.map(|extents| PredictionReport::new(&kernel, &options, &extents));
     let written = match &arguments.output {
         Some(output) => plan::Report::save(&plan, output)?,
         None => plan::Report::unsaved(kernel.name(), &plan),
@@ -90,7 +90,7 @@ pub(crate) struct Report {
     card: Option<Vec<NoteReport>>,
     /// `None`: not asked for.
     layouts: Option<LayoutsReport>,
-    predicted: Option<PredictedReport>,
+    predicted: Option<PredictionReport>,
 }
 
 #[derive(Debug, Serialize)]

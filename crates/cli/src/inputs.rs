@@ -12,7 +12,7 @@ use crate::text;
 
 /// A tensor from a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct InputTensor {
     pub(crate) host: CPUTensor,
     pub(crate) source: String,
 }
@@ -21,11 +21,14 @@ pub(crate) struct Given {
 ///
 /// An input is `name=FILE`, `FILE.safetensors` by the names in it, or `FILE.npy` for the next of the
 /// plan's inputs that no name gives.
-pub(crate) fn read(tensors: &[TensorMetadata], inputs: &[String]) -> Result<Vec<Option<Given>>> {
-    let mut given: Vec<Option<Given>> = vec![None; tensors.len()];
+pub(crate) fn read(
+    tensors: &[TensorMetadata],
+    inputs: &[String],
+) -> Result<Vec<Option<InputTensor>>> {
+    let mut given: Vec<Option<InputTensor>> = vec![None; tensors.len()];
     let mut in_order = Vec::new();
     for input in inputs {
-        match named(tensors, input)? {
+        match tensor_and_file(tensors, input)? {
             Some((at, path)) => give(&mut given, at, tensors, one(&path, &tensors[at].name)?)?,
             None if Form::expected(Path::new(input))? == Form::Npy => in_order.push(input),
             None => give_all(&mut given, tensors, Path::new(input))?,
@@ -48,7 +51,7 @@ pub(crate) fn read(tensors: &[TensorMetadata], inputs: &[String]) -> Result<Vec<
 }
 
 /// The tensor and the file of `name=FILE`.
-fn named(tensors: &[TensorMetadata], input: &str) -> Result<Option<(usize, PathBuf)>> {
+fn tensor_and_file(tensors: &[TensorMetadata], input: &str) -> Result<Option<(usize, PathBuf)>> {
     let Some((name, path)) = input.split_once('=') else { return Ok(None) };
     match tensors.iter().position(|tensor| tensor.name == name) {
         Some(at) => Ok(Some((at, path.into()))),
@@ -62,10 +65,10 @@ pub(crate) fn names(tensors: &[TensorMetadata]) -> String {
 }
 
 /// The tensor in a file for this name: the array, the tensor of the name, or the only one.
-fn one(path: &Path, name: &str) -> Result<Given> {
+fn one(path: &Path, name: &str) -> Result<InputTensor> {
     let source = path.display().to_string();
     if Form::expected(path)? == Form::Npy {
-        return Ok(Given { host: tensor_file::read_array(path)?, source });
+        return Ok(InputTensor { host: tensor_file::read_array(path)?, source });
     }
     let NamedTensors { wanted, names } = tensor_file::read_named(path, |known| known == name)?;
     let mut found = wanted;
@@ -74,11 +77,15 @@ fn one(path: &Path, name: &str) -> Result<Given> {
     }
     let holds = || format!("{source} holds no tensor {name:?}, but {}", names.join(", "));
     let (_, host) = found.pop().with_context(holds)?;
-    Ok(Given { host, source })
+    Ok(InputTensor { host, source })
 }
 
 /// All tensors in a file that the plan has.
-fn give_all(given: &mut [Option<Given>], tensors: &[TensorMetadata], path: &Path) -> Result<()> {
+fn give_all(
+    given: &mut [Option<InputTensor>],
+    tensors: &[TensorMetadata],
+    path: &Path,
+) -> Result<()> {
     let is_known = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
     let NamedTensors { wanted: found, names: held } = tensor_file::read_named(path, is_known)?;
     ensure!(
@@ -90,16 +97,16 @@ fn give_all(given: &mut [Option<Given>], tensors: &[TensorMetadata], path: &Path
     );
     for (name, host) in found {
         let at = tensors.iter().position(|tensor| tensor.name == name).unwrap_or(0);
-        give(given, at, tensors, Given { host, source: path.display().to_string() })?;
+        give(given, at, tensors, InputTensor { host, source: path.display().to_string() })?;
     }
     Ok(())
 }
 
 fn give(
-    given: &mut [Option<Given>],
+    given: &mut [Option<InputTensor>],
     at: usize,
     tensors: &[TensorMetadata],
-    tensor: Given,
+    tensor: InputTensor,
 ) -> Result<()> {
     let expected = &tensors[at];
     if let Some(before) = &given[at] {
@@ -121,7 +128,7 @@ fn give(
     Ok(())
 }
 
-fn check(expected: &TensorMetadata, given: &Given) -> Result<()> {
+fn check(expected: &TensorMetadata, given: &InputTensor) -> Result<()> {
     let TensorMetadata { name, dtype, dims, .. } = expected;
     let host = &given.host;
     let source = &given.source;

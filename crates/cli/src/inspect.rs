@@ -12,7 +12,7 @@ use spyre::artifact::{
     IntermediateDim, Role, TensorMetadata,
 };
 
-use crate::predicted::PredictedReport;
+use crate::prediction::PredictionReport;
 use crate::{plan_source, text};
 use image::ImageReport;
 use step::StepReport;
@@ -75,7 +75,7 @@ pub(crate) struct Report {
     init_packets: Vec<PacketReport>,
     images: Vec<ImageReport>,
     /// `None`: not asked for.
-    predicted: Option<PredictedReport>,
+    predicted: Option<PredictionReport>,
 }
 
 #[derive(Debug, Serialize)]

@@ -21,7 +21,7 @@ use spyre::trace::Trace;
 
 use crate::cost_report::CostReport;
 use crate::fill::Fill;
-use crate::given::{self, Given};
+use crate::inputs::{self, InputTensor};
 use crate::npy::element_bytes;
 use crate::sizes::{self, ShapeArgument};
 use crate::{plan_source, scalars, screen, text};
@@ -142,7 +142,7 @@ impl LaunchArguments {
         let plan = plan_source::load(&self.plan, self.profile.map(Profile::from))?;
         let settings = self.settings(&plan)?;
         let metadata = &plan.tensor_input_metadata;
-        let given = given::read(metadata, &self.inputs)?;
+        let given = inputs::read(metadata, &self.inputs)?;
         self.check_missing(metadata, &given)?;
         let shapes = sizes::infer(metadata, &given, &self.shape)?;
         check_bytes(metadata, &shapes, settings.devices.memory_limit_bytes)?;
@@ -177,8 +177,12 @@ impl LaunchArguments {
     }
 
     /// Checks that every tensor that is read is given, or made up.
-    fn check_missing(&self, tensors: &[TensorMetadata], given: &[Option<Given>]) -> Result<()> {
-        let is_missing = |(tensor, given): &(&TensorMetadata, &Option<Given>)| {
+    fn check_missing(
+        &self,
+        tensors: &[TensorMetadata],
+        given: &[Option<InputTensor>],
+    ) -> Result<()> {
+        let is_missing = |(tensor, given): &(&TensorMetadata, &Option<InputTensor>)| {
             tensor.role != Role::Output && given.is_none()
         };
         let missing = tensors.iter().zip(given).filter(is_missing);
@@ -197,7 +201,7 @@ impl LaunchArguments {
         &self,
         metadata: &TensorMetadata,
         place: usize,
-        given: Option<Given>,
+        given: Option<InputTensor>,
         shape: Vec<usize>,
     ) -> Result<Prepare> {
         let elements = match (given, self.fill) {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use spyre::artifact::TensorMetadata;
 use spyre::runtime::CPUTensor;
 
-use crate::given::names;
+use crate::inputs::names;
 use crate::tensor_file::{self, Form};
 
 /// The files that results are written to.

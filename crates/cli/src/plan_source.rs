@@ -9,7 +9,7 @@ use spyre::compiler::{CompileOptions, Kernel};
 use spyre::numerics::Profile;
 use spyre::plans::PlanCache;
 
-use crate::predicted::{self, PredictedReport};
+use crate::prediction::{self, PredictionReport};
 use crate::{plain_file, screen};
 
 /// The plan of a folder; or of a kernel, which is compiled unless the cache has it. If no profile is
@@ -30,7 +30,7 @@ pub(crate) fn load(path: &Path, profile: Option<Profile>) -> Result<CompilerOutp
 }
 
 /// Predicts the time of a kernel on a real card, with dims of these extents.
-pub(crate) fn predict(path: &Path, extents: &str) -> Result<PredictedReport> {
+pub(crate) fn predict(path: &Path, extents: &str) -> Result<PredictionReport> {
     let name = path.display();
     ensure!(
         is_kernel(path),
@@ -38,7 +38,7 @@ pub(crate) fn predict(path: &Path, extents: &str) -> Result<PredictedReport> {
     );
     let kernel: Kernel =
         plain_file::kernel_text(path)?.parse().with_context(|| format!("{name}"))?;
-    PredictedReport::new(&kernel, &options(None)?, &predicted::extents(extents)?)
+    PredictionReport::new(&kernel, &options(None)?, &prediction::extents(extents)?)
 }
 
 fn is_kernel(path: &Path) -> bool {

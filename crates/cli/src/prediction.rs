@@ -25,7 +25,7 @@ pub(crate) fn extents(given: &str) -> Result<Vec<(&str, u64)>> {
 
 /// Report of a kernel's predicted time.
 #[derive(Debug, Serialize)]
-pub(crate) struct PredictedReport {
+pub(crate) struct PredictionReport {
     pattern: &'static str,
     /// Cost of one launch.
     cost: CostReport,
@@ -48,7 +48,7 @@ pub(crate) struct PredictedReport {
     assumed: &'static str,
 }
 
-impl PredictedReport {
+impl PredictionReport {
     pub(crate) fn new(
         kernel: &Kernel,
         options: &CompileOptions,
@@ -79,7 +79,7 @@ impl PredictedReport {
     }
 }
 
-impl fmt::Display for PredictedReport {
+impl fmt::Display for PredictionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time =
             |nanoseconds: f64| text::duration(Duration::from_nanos(nanoseconds.ceil() as u64));

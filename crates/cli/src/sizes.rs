@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail, ensure};
 use spyre::artifact::{ExpectedDim, ExpectedSize, Role, TensorMetadata};
 
-use crate::given::{Given, names};
+use crate::inputs::{InputTensor, names};
 use crate::text;
 
 /// `--shape`: a tensor's sizes (`c=256x64`), or those of a dim (`m=256`).
@@ -37,7 +37,7 @@ type Known = BTreeMap<String, (usize, String)>;
 /// The shape of each tensor: from those that are given, from `--shape`, and else from the plan.
 pub(crate) fn infer(
     tensors: &[TensorMetadata],
-    given: &[Option<Given>],
+    given: &[Option<InputTensor>],
     shapes: &[ShapeArgument],
 ) -> Result<Vec<Vec<usize>>> {
     let mut known = Known::new();

@@ -6,7 +6,7 @@
 //! right side's own dim. What lies otherwise is copied by a `restickify` before.
 
 mod pass;
-mod wanted;
+mod product_sticks;
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ mod error;
 mod hoist_loads;
 mod nest;
 mod online_softmax;
-mod partial;
+mod partials;
 mod product;
 mod registers;
 mod restickify_steps;
@@ -15,7 +15,7 @@ mod scope;
 mod shared_loops;
 mod short_scalars;
 mod tile_order;
-mod tileable;
+mod tileable_dims;
 mod tiles;
 
 use std::num::NonZeroU32;
@@ -31,7 +31,7 @@ use crate::{DimId, DimSet, Expression, Kernel, OperandId, Role, ValueId};
 use access::Axes;
 pub use error::CompileError;
 use nest::Blocked;
-pub(crate) use partial::is_partial;
+pub(crate) use partials::is_partial;
 
 /// Target of a compilation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -132,21 +132,21 @@ impl Kernel {
         }
         let cut = self.cut_reductions(options, keep);
         let mut partials = Vec::new();
-        for value in partial::reductions(self, cut) {
+        for value in partials::reductions(self, cut) {
             let known = self.value(value);
             let format = kept_format(known.lane);
             partials
                 .push((value, code.operand(format, Access::Both, span(&mut known.span.iter()))));
             let named = |dim| IntermediateDim::Named(self.dim_name(dim).to_owned());
             let dims = known.span.iter().map(named).collect();
-            intermediates.push(Intermediate { name: partial::name(value), format, dims });
+            intermediates.push(Intermediate { name: partials::name(value), format, dims });
         }
         let scalars = self.scalars().iter().map(|_| code.scalar_word()).collect();
-        let partials = partial::Partials::new(cut, partials, &mut code);
+        let partials = partials::Partials::new(cut, partials, &mut code);
         let names = axes.names.clone();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tensors = (0..self.operands().len() as u32).map(OperandId);
-        let tiled = tileable::dims(self) | cut;
+        let tiled = tileable_dims::dims(self) | cut;
         let tile = options.tile(tiled.iter().count());
         let size = |name: &str| match tile {
             Some(tile) if tiled.iter().any(|dim| self.dim_name(dim) == name) => {
@@ -177,7 +177,7 @@ impl Kernel {
     /// The dims that are reduced over and cut. What is kept for other reasons needs them whole.
     fn cut_reductions(&self, options: &CompileOptions, keep: &[ValueId]) -> DimSet {
         if options.tile(1).is_some() && keep.is_empty() {
-            partial::dims(self)
+            partials::dims(self)
         } else {
             DimSet::NONE
         }

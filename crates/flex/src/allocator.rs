@@ -3,12 +3,12 @@ mod blocks;
 mod cache;
 mod commit;
 mod epoch;
-mod held;
-mod known;
 mod pages;
 mod poison;
 mod pool;
 mod programs;
+mod range_check;
+mod region_table;
 mod statistics;
 mod stream_allocation_cache;
 

@@ -1,5 +1,5 @@
-mod dropped;
 mod host_memory;
+mod ignored_entry;
 mod memory_limit;
 mod memory_size;
 
@@ -10,8 +10,8 @@ use spyre_hal::MemoryMode;
 
 use crate::environment::{DEVICES, MEMORY_LIMIT, MODE, REGION_SIZE, REGIONS, WORLD_SIZE};
 use crate::{Environment, EnvironmentError, Error};
-use dropped::{Dropped, Why};
 pub use host_memory::HostMemory;
+use ignored_entry::{IgnoreReason, IgnoredEntry};
 use memory_limit::MemoryLimit;
 pub use memory_size::parse_bytes;
 
@@ -134,18 +134,19 @@ impl Cards {
             return Ok(Self { visible: (0..count).collect(), ignored });
         };
         let mut visible = Vec::new();
-        let mut dropped = Vec::new();
+        let mut unexposed = Vec::new();
         for (entry, index) in entries(value)? {
             match u16::try_from(index).ok().filter(|&card| card < count) {
-                None => dropped.push(Dropped::new(entry, Why::NoSuchCard { cards: count })),
+                None => unexposed
+                    .push(IgnoredEntry::new(entry, IgnoreReason::NoSuchCard { cards: count })),
                 Some(card) if visible.contains(&card) => {
-                    dropped.push(Dropped::new(entry, Why::Duplicate));
+                    unexposed.push(IgnoredEntry::new(entry, IgnoreReason::Duplicate));
                 }
                 Some(card) => visible.push(card),
             }
         }
-        if !dropped.is_empty() {
-            let listed: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+        if !unexposed.is_empty() {
+            let listed: Vec<String> = unexposed.iter().map(ToString::to_string).collect();
             ignored.push(format!("{DEVICES}: ignored {}", listed.join(", ")));
         }
         Ok(Self { visible, ignored })

@@ -15,7 +15,7 @@ use spyre_flex::{
     SchedulerSettings, Ticket,
 };
 use spyre_hal::{
-    Behaviour, BlockKind, ControlBlock, DeviceHandle, DeviceRange, HostBuffer, Label, Late,
+    Behaviour, BlockKind, ControlBlock, DeviceHandle, DeviceRange, HostBuffer, Label, LateCard,
     NullCard, Pattern, Trigger,
 };
 use support::{Kind, Way, open, program, until, whole};
@@ -217,7 +217,7 @@ fn forks_with_busy_threads() {
         let _over = Over(&is_over);
         for round in 0..50 {
             // Only this thread uses these two contexts.
-            let late = Arc::new(Late::new(NullCard::new(), round));
+            let late = Arc::new(LateCard::new(NullCard::new(), round));
             let own = [
                 open(late, SchedulerSettings::default()),
                 open(Arc::new(NullCard::new()), settings(Drive::Workers)),

@@ -8,7 +8,7 @@ use spyre_flex::{
     Context, Drive, Env, Error, FlexStream, Priority, SchedulerSettings, Settings, StreamFault,
 };
 use spyre_hal::{
-    Behaviour, BlockKind, Completions, ControlBlock, Deferred, Description, DeviceRange,
+    Behaviour, BlockKind, Completions, ControlBlock, DeferredCard, Description, DeviceRange,
     EngineIndex, Fault, Hardware, MemoryMode, NullCard, Outcome, Pattern, Regions, ScriptedCard,
     Started, Token, Trigger,
 };
@@ -76,7 +76,7 @@ fn a_wait_in_the_middle_of_a_batch_loses_nothing() {
 
 #[test]
 fn a_block_that_was_running_at_a_reset_is_not_done() {
-    let card = Arc::new(Deferred::new(ScriptedCard::new(MemoryMode::Vf)));
+    let card = Arc::new(DeferredCard::new(ScriptedCard::new(MemoryMode::Vf)));
     let context = open(card, &Arc::default());
     let stream = context.stream(Priority::Low).expect("a stream");
     let running = stream.ticket(stream.submit([fill(&stream)]).expect("queued"));
@@ -89,7 +89,7 @@ fn a_block_that_was_running_at_a_reset_is_not_done() {
 
 #[test]
 fn a_data_fault_keeps_its_cause_when_the_device_is_lost_later() {
-    let card = Arc::new(Deferred::new(ScriptedCard::new(MemoryMode::Vf)));
+    let card = Arc::new(DeferredCard::new(ScriptedCard::new(MemoryMode::Vf)));
     card.inner().script(Trigger::Nth(1), failed("a bad cable"));
     card.inner().script(Trigger::Nth(2), Behaviour::Lose);
     let context = open(card.clone(), &Arc::default());
@@ -110,7 +110,7 @@ fn a_data_fault_keeps_its_cause_when_the_device_is_lost_later() {
 
 #[test]
 fn a_new_stream_is_not_harmed_by_one_that_was_dropped() {
-    let card = Arc::new(Deferred::new(ScriptedCard::new(MemoryMode::Vf)));
+    let card = Arc::new(DeferredCard::new(ScriptedCard::new(MemoryMode::Vf)));
     card.inner().script(Trigger::Nth(1), failed("a bad cable"));
     let context = open(card.clone(), &Arc::default());
     let dropped = context.stream(Priority::Low).expect("a stream");
@@ -126,7 +126,7 @@ fn a_new_stream_is_not_harmed_by_one_that_was_dropped() {
 
 #[test]
 fn what_failed_after_its_stream_was_dropped_is_not_reported_to_the_next() {
-    let card = Arc::new(Deferred::new(ScriptedCard::new(MemoryMode::Vf)));
+    let card = Arc::new(DeferredCard::new(ScriptedCard::new(MemoryMode::Vf)));
     card.inner().script(Trigger::Nth(1), failed("a bad cable"));
     let context = open(card.clone(), &Arc::default());
     let dropped = context.stream(Priority::Low).expect("a stream");

@@ -17,15 +17,15 @@
 mod abort;
 mod completion;
 mod copies;
+mod device_loss;
 mod driver;
 mod fills;
-mod guarded;
-mod lost;
 mod model;
 mod nests;
 mod order;
 mod peers;
 mod programs;
+mod protection;
 mod recorder;
 mod regions;
 mod reset;

@@ -20,7 +20,6 @@ mod cache_line;
 mod checked_operands;
 pub mod conformance;
 mod control_block;
-mod deferred;
 mod device_range;
 mod event_cell;
 mod fault;
@@ -29,14 +28,12 @@ mod handle_words;
 mod hardware;
 mod host;
 mod label;
-mod late;
 mod loan;
 mod memory;
-mod null;
 mod random;
 mod regions;
-mod scripted;
 mod staging;
+mod test_cards;
 mod virtual_regions;
 
 pub use cache_line::prefetch_to_write;
@@ -45,7 +42,6 @@ pub use control_block::{
     BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, HostCallback,
     Pattern,
 };
-pub use deferred::Deferred;
 pub use device_range::DeviceRange;
 pub use event_cell::{EventCell, StreamIndex, StreamPoint};
 pub use fault::{Fault, Outcome, Severity};
@@ -53,11 +49,11 @@ pub use handle::{DeviceHandle, HandleTag, Location, PFDeviceHandle, VFDeviceHand
 pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Token};
 pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
 pub use label::Label;
-pub use late::Late;
 pub use loan::Loan;
 pub use memory::DeviceMemory;
-pub use null::NullCard;
 pub use regions::{Allocations, MemoryMode, Region, RegionId, Regions};
-pub use scripted::{Behaviour, ScriptedCard, StartedBlock, Trigger};
 pub use staging::{StagedCopy, StagingPool};
+pub use test_cards::{
+    Behaviour, DeferredCard, LateCard, NullCard, ScriptedCard, StartedBlock, Trigger,
+};
 pub use virtual_regions::VirtualRegions;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use spyre_hal::conformance::{Ending, Subject};
 use spyre_hal::{
-    Behaviour, DeviceHandle, Fault, Hardware, Late, MemoryMode, NullCard, ScriptedCard, Trigger,
+    Behaviour, DeviceHandle, Fault, Hardware, LateCard, MemoryMode, NullCard, ScriptedCard, Trigger,
 };
 
 use blocking::Blocking;
@@ -54,7 +54,7 @@ fn vf(engines: u16) -> ScriptedCard {
 }
 
 fn late_blocking() -> Subject {
-    scripted(Late::new(Blocking::new(vf(4)), 7), |late| late.inner().inner())
+    scripted(LateCard::new(Blocking::new(vf(4)), 7), |late| late.inner().inner())
 }
 
 spyre_hal::conformance!(null_card, || null(NullCard::new()));
@@ -62,9 +62,9 @@ spyre_hal::conformance!(null_card_of_4_engines, || null(NullCard::with_engines(4
 spyre_hal::conformance!(scripted_pf, || scripted(pf(), |card| card));
 spyre_hal::conformance!(scripted_vf, || scripted(vf(1), |card| card));
 spyre_hal::conformance!(scripted_of_4_engines, || scripted(vf(4), |card| card));
-spyre_hal::conformance!(late_scripted, || scripted(Late::new(pf(), 7), Late::inner));
-spyre_hal::conformance!(late_of_4_engines, || scripted(Late::new(vf(4), 7), Late::inner));
+spyre_hal::conformance!(late_scripted, || scripted(LateCard::new(pf(), 7), LateCard::inner));
+spyre_hal::conformance!(late_of_4_engines, || scripted(LateCard::new(vf(4), 7), LateCard::inner));
 spyre_hal::conformance!(blocking_pf, || scripted(Blocking::new(pf()), Blocking::inner));
 spyre_hal::conformance!(blocking_4_engines, || scripted(Blocking::new(vf(4)), Blocking::inner));
 spyre_hal::conformance!(late_blocking_of_4_engines, late_blocking);
-spyre_hal::conformance!(late_null, || null(Late::new(NullCard::with_engines(4), 7)));
+spyre_hal::conformance!(late_null, || null(LateCard::new(NullCard::with_engines(4), 7)));

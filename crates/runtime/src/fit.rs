@@ -72,7 +72,8 @@ impl Definition {
         places.into_iter().find_map(place).unwrap_or_default()
     }
 
-    fn named(&self, plan_dim: usize) -> (String, usize, String) {
+    /// The first tensor that has a dim, its dimension there, and the name of the dim.
+    fn tensor_and_name(&self, plan_dim: usize) -> (String, usize, String) {
         let (tensor, dim) = self.whose(plan_dim);
         let tensor = self.output().tensor_input_metadata[tensor].name.clone();
         (tensor, dim, self.dims()[plan_dim].name.clone())
@@ -87,7 +88,7 @@ impl Fit {
             if let ExpectedSize::Fixed(expected) = dim.size
                 && expected.get() != given
             {
-                let (tensor, dim, name) = definition.named(plan_dim);
+                let (tensor, dim, name) = definition.tensor_and_name(plan_dim);
                 let expected = expected.get();
                 return Err(Error::Shape { tensor, dim, name, given, expected });
             }
@@ -144,7 +145,7 @@ fn uncovered(
     given: u64,
     tile: u64,
 ) -> Error {
-    let (tensor, dim, name) = definition.named(step_dim.plan_dim);
+    let (tensor, dim, name) = definition.tensor_and_name(step_dim.plan_dim);
     if step_dim.has_extent || given.is_multiple_of(tile) && given >= tile {
         let operation = recipe.label.to_string();
         return Error::ReductionTiles { operation, name, given, tile };

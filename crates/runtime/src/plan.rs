@@ -24,8 +24,8 @@ impl ExecutionPlan {
 
     /// The plan that a compiler wrote; refused if its parts do not belong together.
     pub fn from_compiler_output(output: CompilerOutput) -> Result<Self, Error> {
-        let definition = Arc::new(LoadablePlan::new(output)?);
-        let operations = SpyreCompute::all(&definition).map(Operation::corrected).collect();
+        let plan = Arc::new(LoadablePlan::new(output)?);
+        let operations = SpyreCompute::all(&plan).map(Operation::corrected).collect();
         Ok(Self { operations })
     }
 
@@ -51,23 +51,23 @@ impl ExecutionPlan {
 
     /// Packets that are written when an instance is made.
     pub fn init_packets(&self) -> Vec<&InitPacket> {
-        self.definitions().flat_map(|definition| &definition.output().init_packets).collect()
+        self.loadable_plans().flat_map(|plan| &plan.output().init_packets).collect()
     }
 
     /// Number of scalars that a launch is given.
     pub fn scalars(&self) -> usize {
-        self.definitions().map(|plan| plan.scalars()).max().unwrap_or(0)
+        self.loadable_plans().map(|plan| plan.scalars()).max().unwrap_or(0)
     }
 
     /// Copies each binary to memory of its own on the stream's device, by way of the stream. What is
     /// there already is not copied again; what a reset took away is.
     pub fn load(&self, stream: &SpyreStream) -> Result<(), Error> {
-        self.definitions().try_for_each(|definition| definition.load(stream))
+        self.loadable_plans().try_for_each(|plan| plan.load(stream))
     }
 
     /// Returns true if all of it is on a device: it was loaded, and no reset took it away.
     pub fn is_loaded(&self) -> bool {
-        self.definitions().all(LoadablePlan::is_loaded)
+        self.loadable_plans().all(LoadablePlan::is_loaded)
     }
 
     /// Like [`load`](Self::load), with the code at these places: one for each of
@@ -83,12 +83,12 @@ impl ExecutionPlan {
             return Err(Error::LocationCount { expected, given });
         }
         let mut locations = locations.into_iter();
-        self.definitions().try_for_each(|definition| definition.load_at(stream, &mut locations))
+        self.loadable_plans().try_for_each(|plan| plan.load_at(stream, &mut locations))
     }
 
     /// Bytes of each piece of code that is not on a device.
     pub(crate) fn code_bytes(&self) -> Vec<u64> {
-        let missing = self.definitions().filter(|definition| !definition.is_loaded());
+        let missing = self.loadable_plans().filter(|plan| !plan.is_loaded());
         missing.flat_map(|plan| plan.code_bytes()).collect()
     }
 
@@ -97,10 +97,10 @@ impl ExecutionPlan {
     }
 
     /// Each once, if they stand together.
-    fn definitions(&self) -> impl Iterator<Item = &LoadablePlan> {
+    fn loadable_plans(&self) -> impl Iterator<Item = &LoadablePlan> {
         let mut last = None;
-        self.computes().map(|compute| &**compute.definition()).filter(move |definition| {
-            let place = Some(std::ptr::from_ref(*definition));
+        self.computes().map(|compute| &**compute.definition()).filter(move |plan| {
+            let place = Some(std::ptr::from_ref(*plan));
             std::mem::replace(&mut last, place) != place
         })
     }

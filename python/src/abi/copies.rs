@@ -15,7 +15,7 @@ use super::guarded;
 use super::view::{SpyreMemoryKind, SpyreView, bytes_of};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, SpyreStatus};
-use crate::{pinned, recording, traffic};
+use crate::{pinned_memory, recording, traffic};
 
 /// Copies a tensor to one of the same sizes; at least one is on a device.
 #[unsafe(no_mangle)]
@@ -158,7 +158,7 @@ fn inward(
     let bytes = from.reach_bytes();
     let stream = target.card.current_stream()?;
     traffic::TO_DEVICE.note();
-    let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
+    let keep = if may_wait { None } else { pinned_memory::block_at(data as usize).map(as_owner) };
     let host = match keep {
         // SAFETY: the block, which the tensor lies in, is kept.
         Some(keep) => unsafe { HostSource::foreign(data, bytes, keep) },
@@ -180,7 +180,7 @@ fn outward(
     let data = target.bytes();
     let bytes = to.reach_bytes();
     let stream = source.card.current_stream()?;
-    let keep = if may_wait { None } else { pinned::block_at(data as usize).map(as_owner) };
+    let keep = if may_wait { None } else { pinned_memory::block_at(data as usize).map(as_owner) };
     let must_wait = may_wait || keep.is_none();
     traffic::TO_HOST.note();
     let host = match keep {
@@ -226,6 +226,6 @@ fn returns(must_wait: bool) -> Return {
 }
 
 /// A block keeps itself.
-fn as_owner(block: Arc<pinned::Block>) -> Arc<dyn Any + Send + Sync> {
+fn as_owner(block: Arc<pinned_memory::Block>) -> Arc<dyn Any + Send + Sync> {
     block
 }

@@ -14,7 +14,7 @@ use super::view::{SpyreView, bytes_of};
 use super::{SpyreText, guarded};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, SpyreStatus};
-use crate::handed;
+use crate::handover;
 use crate::kernels::{self, Launch, PreparedPlan};
 use crate::native::shapes;
 use crate::recording;
@@ -91,7 +91,7 @@ pub extern "C" fn spyre_hand_tensor(view: &SpyreView<'_>, number: &mut i64) -> S
             0 => cards::card(-1)?,
             address => cards::card_of(address).map_or_else(|| cards::card(-1), Ok)?,
         };
-        *number = handed::hand(Arc::new(tensor(card, view)?));
+        *number = handover::hand(Arc::new(tensor(card, view)?));
         Ok(())
     })
 }

@@ -13,7 +13,7 @@ use super::guarded;
 use super::view::{LayoutPointer, SpyreView, bytes_of};
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
-use crate::handed;
+use crate::handover;
 
 /// Dims of a tensor.
 #[repr(C)]
@@ -40,7 +40,7 @@ pub extern "C" fn spyre_take_layout(
     layout: &mut LayoutPointer,
 ) -> SpyreStatus {
     guarded(|| {
-        let given = handed::take::<SpyreTensorLayout>(number)?;
+        let given = handover::take::<SpyreTensorLayout>(number)?;
         *layout = LayoutPointer::of(for_tensor(&given, &view.tensor()?)?);
         Ok(())
     })
@@ -77,7 +77,7 @@ pub extern "C" fn spyre_hand_layout(view: &SpyreView<'_>, number: &mut i64) -> S
             }
             (None, address) => Arc::clone(cards::memory_at(address)?.0.layout()),
         };
-        *number = handed::hand(Arc::new(layout.layout().clone()));
+        *number = handover::hand(Arc::new(layout.layout().clone()));
         Ok(())
     })
 }

@@ -7,7 +7,7 @@ use spyre::layout;
 
 use super::{DataFormats, ElementArrangement, TorchDType, arguments, refused, state};
 use crate::failure::Failure;
-use crate::handed;
+use crate::handover;
 
 /// Layout of a storage in device memory, in sticks of 128 bytes.
 ///
@@ -142,7 +142,7 @@ impl SpyreTensorLayout {
 
     /// A number under which the next operation of this layout's finds it.
     fn _hand(&self) -> i64 {
-        handed::hand(Arc::clone(&self.0))
+        handover::hand(Arc::clone(&self.0))
     }
 
     fn __hash__(&self) -> u64 {
@@ -173,5 +173,5 @@ impl SpyreTensorLayout {
 /// The layout that an operation handed over under a number.
 #[pyfunction]
 pub(super) fn _take_layout(number: i64) -> Result<SpyreTensorLayout, Failure> {
-    handed::take::<layout::SpyreTensorLayout>(number).map(SpyreTensorLayout::from)
+    handover::take::<layout::SpyreTensorLayout>(number).map(SpyreTensorLayout::from)
 }

@@ -5,7 +5,7 @@ use spyre::runtime;
 
 use super::device_handle::DeviceHandle;
 use crate::failure::Failure;
-use crate::handed;
+use crate::handover;
 use crate::layouts::SpyreTensorLayout;
 
 /// A tensor as plans know it: a view of memory that lies in sticks. It does not keep the memory.
@@ -67,5 +67,5 @@ impl SpyreTensor {
 /// The tensor that the shim handed over under a number.
 #[pyfunction]
 pub(super) fn _take_tensor(number: i64) -> Result<SpyreTensor, Failure> {
-    handed::take::<runtime::SpyreTensor>(number).map(SpyreTensor)
+    handover::take::<runtime::SpyreTensor>(number).map(SpyreTensor)
 }

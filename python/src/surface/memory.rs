@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::statistics::SpyreStat;
-use crate::{cards, history, pinned};
+use crate::{cards, history, pinned_memory};
 
 static OBSERVERS: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
 
@@ -48,7 +48,7 @@ pub(crate) fn tell_observers(device: u16, bytes: u64, total_bytes: u64, free_byt
 /// Statistics of pinned host memory.
 #[pyfunction]
 fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let counts = pinned::counts();
+    let counts = pinned_memory::counts();
     let stat = |stat: SpyreStat| {
         let entry = PyDict::new(py);
         entry.set_item("current", stat.current)?;
@@ -70,13 +70,13 @@ fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// Lets the peaks of pinned host memory be what is in use now.
 #[pyfunction]
 fn reset_peak_host_memory_stats() {
-    pinned::reset_peaks();
+    pinned_memory::reset_peaks();
 }
 
 /// Lets what was ever taken of pinned host memory be nothing.
 #[pyfunction]
 fn reset_accumulated_host_memory_stats() {
-    pinned::reset_totals();
+    pinned_memory::reset_totals();
 }
 
 /// Makes a pool the calling thread's on a device, 0 for none, and says which was.

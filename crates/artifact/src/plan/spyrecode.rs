@@ -1,6 +1,6 @@
 //! The SpyreCode directory: the documents' file form of a job, beside ours.
 
-mod exported;
+mod export;
 mod flaw;
 mod json;
 mod step;
@@ -86,12 +86,12 @@ impl SpyreCode {
 
     /// The job that a plan is.
     pub fn of_plan(plan: &CompilerOutput) -> Result<Self, Error> {
-        exported::of_plan(plan)
+        export::of_plan(plan)
     }
 
     /// The plan that the job was written from; `None` if it is another compiler's.
     pub fn plan(&self) -> Result<Option<CompilerOutput>, Error> {
-        exported::plan(self)
+        export::plan(self)
     }
 
     /// Writes the job to a folder that is not there yet: all of it, or nothing.

@@ -15,6 +15,6 @@ pub(in crate::programs) mod registers;
 pub(in crate::programs) mod rowwise;
 pub(in crate::programs) mod scan;
 pub(in crate::programs) mod sort;
-pub(in crate::programs) mod tiered;
+pub(in crate::programs) mod tier_jobs;
 pub(in crate::programs) mod transpose;
 pub(in crate::programs) mod vector;

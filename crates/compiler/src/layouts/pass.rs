@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use spyre_numerics::Profile;
 
-use super::wanted::Wanted;
+use super::product_sticks::ProductSticks;
 use super::{Layouts, Restickified, Restickify, Stick};
 use crate::matrix_product::MatrixProduct;
 use crate::{DimSet, Expression, Kernel, OperandId, ValueId};
@@ -75,11 +75,11 @@ impl<'a> Pass<'a> {
     /// Finds the layout of a value, from the layouts of those that it is made from.
     fn value(&mut self, expression: &Expression, span: DimSet) -> Option<Stick> {
         if let Some(product) = MatrixProduct::find(self.kernel, expression) {
-            let wanted = Wanted::new(product, |side| self.stick(side));
-            for (side, to) in wanted.sides {
+            let sticks = ProductSticks::new(product, |side| self.stick(side));
+            for (side, to) in sticks.sides {
                 self.restickify(side, to);
             }
-            return Some(wanted.result);
+            return Some(sticks.result);
         }
         match expression {
             Expression::Load { operand, axes, .. } => Some(self.loaded(*operand, axes)),

@@ -6,12 +6,12 @@ use crate::{DimSet, ValueId};
 
 /// Layouts that both sides of a matrix product and its result must have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ProductSticks {
     pub(super) sides: [(ValueId, Stick); 2],
     pub(super) result: Stick,
 }
 
-impl Wanted {
+impl ProductSticks {
     /// The order of the sides that needs fewer restickifies; the one that is written, if both need as many.
     pub(super) fn new(product: MatrixProduct, stick: impl Fn(ValueId) -> Option<Stick>) -> Self {
         let restickifies = |wanted: &Self| {

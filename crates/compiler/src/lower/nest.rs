@@ -12,7 +12,7 @@ use spyre_numerics::{DataFormat, Profile};
 
 use super::CompileError;
 use super::access::{Axes, is_gathered, is_scatter, meeting_dims, must_follow};
-use super::partial::Partials;
+use super::partials::Partials;
 use super::product::{Product, Roles};
 use super::scans::is_made_apart;
 use super::scope::Scopes;

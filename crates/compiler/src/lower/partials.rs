@@ -8,7 +8,7 @@ use spyre_artifact::{
 };
 
 use super::nest::Nest;
-use super::tileable;
+use super::tileable_dims;
 use crate::{DimId, DimSet, Expression, Kernel, ValueId};
 
 /// Dims that are reduced over and cut, and where what was reduced so far is kept.
@@ -32,7 +32,7 @@ struct Flags {
 pub(super) fn dims(kernel: &Kernel) -> DimSet {
     let stored = kernel.stores().iter().flat_map(|store| &kernel.operand(store.operand).dims);
     let stored: DimSet = stored.copied().collect();
-    let held = tileable::held_beside_reductions(kernel);
+    let held = tileable_dims::held_beside_reductions(kernel);
     let reduced =
         kernel.values().iter().fold(DimSet::NONE, |all, value| all | over(&value.expression));
     reduced.minus(stored).minus(held).iter().fold(DimSet::NONE, |cut, dim| {

@@ -6,8 +6,8 @@ use spyre_hal::{DeviceHandle, HandleTag, MemoryMode, PFDeviceHandle, Regions, VF
 use super::blocks::{BlockState, Blocks};
 use super::cache::Cache;
 use super::epoch::Life;
-use super::held::Held;
 use super::pages::Pages;
+use super::region_table::RegionTable;
 use super::stream_allocation_cache::StreamAllocationCache;
 use super::{Settings, Statistics};
 use crate::budget::Sharer;
@@ -28,7 +28,7 @@ pub(super) struct Pool {
 pub(super) struct State {
     pub(super) blocks: Blocks,
     pub(super) cache: Cache,
-    pub(super) regions: Held,
+    pub(super) regions: RegionTable,
     pub(super) statistics: Statistics,
     pub(super) life: Life,
     /// Those of every stream that has some, by its number.

@@ -2,14 +2,14 @@ use spyre_hal::Region;
 
 /// The regions that an allocator holds. Their indices stay, whichever others come and go.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct RegionTable {
     regions: Vec<Region>,
     /// Indices of regions that were given back, for the next ones.
     vacant: Vec<u16>,
     bytes: u64,
 }
 
-impl Held {
+impl RegionTable {
     /// Region at this index. There must be one.
     #[inline]
     pub(super) fn region(&self, index: u16) -> Region {

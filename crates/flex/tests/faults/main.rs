@@ -1,11 +1,11 @@
 //! Faults after a block was queued: how far they reach, to whom they are reported, and how they
 //! end.
 
-mod hung;
-mod lost;
+mod device_loss;
+mod hangs;
 mod poison;
-mod reported;
-mod structural;
+mod reports;
+mod structural_faults;
 #[path = "../support/mod.rs"]
 mod support;
 

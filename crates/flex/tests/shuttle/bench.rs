@@ -8,10 +8,10 @@ use shuttle::{Config, MaxSteps, Runner};
 use spyre_flex::{
     Context, Drive, FlexStream, Policy, Priority, SchedulerSettings, Settings, StreamIndex,
 };
-use spyre_hal::{ControlBlock, Deferred, DeviceRange, Hardware, NullCard};
+use spyre_hal::{ControlBlock, DeferredCard, DeviceRange, Hardware, NullCard};
 
+use crate::order_card::OrderCard;
 use crate::threads::Threads;
-use crate::watched::Watched;
 
 /// Preemptions that a schedule of the second kind is made with.
 const DEPTH: usize = 3;
@@ -105,13 +105,13 @@ impl<H: Hardware + 'static> Bench<H> {
 }
 
 /// Done at once.
-pub(crate) fn prompt() -> Watched<NullCard> {
-    Watched::new(NullCard::new())
+pub(crate) fn prompt() -> OrderCard<NullCard> {
+    OrderCard::new(NullCard::new())
 }
 
 /// Done when [`finish`] gets to it.
-pub(crate) fn deferred(engines: u16) -> Deferred<Watched<NullCard>> {
-    Deferred::new(Watched::new(NullCard::with_engines(engines)))
+pub(crate) fn deferred(engines: u16) -> DeferredCard<OrderCard<NullCard>> {
+    DeferredCard::new(OrderCard::new(NullCard::with_engines(engines)))
 }
 
 /// A thread of the device, which ends blocks until a test says that there are no more.
@@ -121,7 +121,7 @@ pub(crate) struct Finisher {
 }
 
 impl Finisher {
-    pub(crate) fn start<H: Hardware + 'static>(card: &Arc<Deferred<H>>) -> Self {
+    pub(crate) fn start<H: Hardware + 'static>(card: &Arc<DeferredCard<H>>) -> Self {
         let card = Arc::clone(card);
         let wanted = Arc::new(AtomicUsize::new(usize::MAX));
         let limit = Arc::clone(&wanted);

@@ -10,13 +10,13 @@ use spyre_hal::{
 /// A card of two engines whose first block stays in `start` until the gate is opened, though it is
 /// asked to end.
 #[derive(Debug)]
-pub(crate) struct Gated {
+pub(crate) struct GatedCard {
     card: NullCard,
     has_started: AtomicBool,
     is_open: AtomicBool,
 }
 
-impl Gated {
+impl GatedCard {
     pub(crate) fn new() -> Self {
         let card = NullCard::with_engines(2);
         Self { card, has_started: AtomicBool::new(false), is_open: AtomicBool::new(false) }
@@ -34,11 +34,11 @@ impl Gated {
     }
 }
 
-impl Regions for Gated {
+impl Regions for GatedCard {
     spyre_hal::forward_regions!(|self| self.card);
 }
 
-impl Hardware for Gated {
+impl Hardware for GatedCard {
     fn description(&self) -> Description {
         Description { is_prompt: false, ..self.card.description() }
     }

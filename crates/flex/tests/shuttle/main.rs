@@ -2,10 +2,10 @@
 //! thread that waits is woken, and every thread ends.
 
 mod bench;
-mod gated;
+mod gated_card;
+mod order_card;
 mod storm;
 mod threads;
-mod watched;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ use spyre_hal::{
 };
 
 use bench::{Bench, Finisher, INLINE, PATIENT, WAYS, WORKERS, Way, check, deferred, fill, prompt};
-use gated::Gated;
-use watched::Watched;
+use gated_card::GatedCard;
+use order_card::OrderCard;
 
 #[test]
 fn two_producers_on_one_stream_keep_their_order() {
@@ -173,7 +173,7 @@ fn threads_end_when_the_last_block_ends_after_the_context() {
 #[test]
 fn a_data_fault_is_raised_once_while_others_submit() {
     check("data fault", &WAYS, 2_000, |way| {
-        let bench = Bench::open(way, Watched::new(ScriptedCard::new(MemoryMode::Vf)));
+        let bench = Bench::open(way, OrderCard::new(ScriptedCard::new(MemoryMode::Vf)));
         let fault = Fault::CopyFailed { why: "as the script says".into() };
         bench.card.inner().script(Trigger::Nth(2), Behaviour::Fault(fault));
         let stream = bench.stream();
@@ -312,7 +312,7 @@ fn no_stream_is_forgotten_when_streams_come_and_go() {
     let drain = [INLINE, WORKERS].map(|way| Way { policy: Policy::DrainOne, ..way });
     let ways = [drain[0], drain[1], PATIENT];
     check("streams that come and go, two engines", &ways, 1_000, |way| {
-        let bench = Bench::open(way, Watched::new(spyre_hal::NullCard::with_engines(2)));
+        let bench = Bench::open(way, OrderCard::new(spyre_hal::NullCard::with_engines(2)));
         let first = bench.stream();
         let second = bench.stream();
         let memory = bench.memory();
@@ -336,7 +336,7 @@ fn no_stream_is_forgotten_when_streams_come_and_go() {
 #[test]
 fn a_lost_device_lets_no_thread_wait_for_ever() {
     check("lost device", &WAYS, 1_000, |way| {
-        let bench = Bench::open(way, Watched::new(ScriptedCard::new(MemoryMode::Vf)));
+        let bench = Bench::open(way, OrderCard::new(ScriptedCard::new(MemoryMode::Vf)));
         bench.card.inner().script(Trigger::Nth(2), Behaviour::Lose);
         let first = bench.stream();
         let second = bench.stream();
@@ -410,7 +410,7 @@ fn the_last_owner_of_a_card_may_be_a_callback() {
 #[test]
 fn a_block_that_was_given_up_does_not_turn_its_stream_back() {
     check("given up by the watchdog", &[WORKERS, PATIENT], 1_000, |way| {
-        let bench = Bench::open_watched(way, Gated::new(), Some(1));
+        let bench = Bench::open_watched(way, GatedCard::new(), Some(1));
         let stream = bench.stream();
         let memory = bench.memory();
         stream.submit([fill(1, memory), fill(2, memory), fill(3, memory)]).expect("it is queued");

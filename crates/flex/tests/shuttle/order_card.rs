@@ -9,7 +9,7 @@ use spyre_hal::{
 /// A card that notes the order of its fills. It is wrong if an engine gets two blocks at once, or
 /// any block once the scenario has said that there are to be none.
 #[derive(Debug)]
-pub(crate) struct Watched<H> {
+pub(crate) struct OrderCard<H> {
     hardware: H,
     is_busy: Vec<AtomicBool>,
     is_over: AtomicBool,
@@ -18,7 +18,7 @@ pub(crate) struct Watched<H> {
     wrongs: Mutex<Vec<String>>,
 }
 
-impl<H: Hardware> Watched<H> {
+impl<H: Hardware> OrderCard<H> {
     pub(crate) fn new(hardware: H) -> Self {
         let engines = hardware.description().engines;
         let is_busy = (0..engines).map(|_| AtomicBool::new(false)).collect();
@@ -50,18 +50,18 @@ impl<H: Hardware> Watched<H> {
     }
 }
 
-impl<H> Drop for Watched<H> {
+impl<H> Drop for OrderCard<H> {
     fn drop(&mut self) {
         let wrongs = self.wrongs.get_mut().expect("no thread panics with it");
         assert!(wrongs.is_empty() || std::thread::panicking(), "{wrongs:?}");
     }
 }
 
-impl<H: Hardware> Regions for Watched<H> {
+impl<H: Hardware> Regions for OrderCard<H> {
     spyre_hal::forward_regions!(|self| self.hardware);
 }
 
-impl<H: Hardware> Hardware for Watched<H> {
+impl<H: Hardware> Hardware for OrderCard<H> {
     fn description(&self) -> Description {
         self.hardware.description()
     }

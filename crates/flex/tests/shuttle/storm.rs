@@ -8,7 +8,7 @@ use spyre_flex::{Event, FlexStream, Policy};
 use spyre_hal::{ControlBlock, DeviceRange, Hardware, HostCallback, NullCard};
 
 use crate::bench::{Bench, Finisher, INLINE, PATIENT, WORKERS, Way, check, deferred, fill, prompt};
-use crate::watched::Watched;
+use crate::order_card::OrderCard;
 
 /// Things that each thread does.
 const THINGS: usize = 5;
@@ -29,7 +29,7 @@ fn a_storm_on_a_prompt_card_passes() {
 #[test]
 fn a_storm_on_three_prompt_engines_passes() {
     check("storm, three engines", &ways(), 1_000, |way| {
-        rage(Bench::open(way, Watched::new(NullCard::with_engines(3))));
+        rage(Bench::open(way, OrderCard::new(NullCard::with_engines(3))));
     });
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use spyre_flex::{Budget, Context, Error, Machine, Priority, SchedulerSettings, Settings};
-use spyre_hal::{Deferred, DeviceRange, MemoryMode, NullCard, ScriptedCard};
+use spyre_hal::{DeferredCard, DeviceRange, MemoryMode, NullCard, ScriptedCard};
 
 use super::{copy, fill, launch};
 use crate::support::{Stepped, on_cards_with, read, until, whole};
@@ -99,7 +99,7 @@ fn a_callback_at_the_bound_is_refused_instead_of_waiting() -> Result<(), Error> 
 
 #[test]
 fn an_allocation_waits_for_streams_that_use_what_was_freed() -> Result<(), Error> {
-    let card = Arc::new(Deferred::new(ScriptedCard::new(MemoryMode::Vf)));
+    let card = Arc::new(DeferredCard::new(ScriptedCard::new(MemoryMode::Vf)));
     let settings = Settings { budget: Arc::new(Budget::new(1 << 20)), ..Settings::default() };
     let machine = Arc::new(Machine::default());
     let scheduler = SchedulerSettings::default();

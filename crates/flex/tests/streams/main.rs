@@ -2,7 +2,7 @@
 
 mod bounds;
 mod checked_operands;
-mod composed;
+mod compositions;
 mod data;
 mod lifetimes;
 mod order;

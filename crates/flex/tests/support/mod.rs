@@ -17,7 +17,8 @@ use spyre_flex::{
     SchedulerSettings, Settings, StreamFault,
 };
 use spyre_hal::{
-    Deferred, DeviceHandle, DeviceRange, Hardware, HostBuffer, Late, MemoryMode, ScriptedCard,
+    DeferredCard, DeviceHandle, DeviceRange, Hardware, HostBuffer, LateCard, MemoryMode,
+    ScriptedCard,
 };
 
 /// Threads that complete a card's blocks.
@@ -50,7 +51,7 @@ pub(crate) struct Card {
 #[derive(Debug)]
 enum Device {
     Prompt(Arc<ScriptedCard>),
-    Late(Arc<Late<ScriptedCard>>),
+    Late(Arc<LateCard<ScriptedCard>>),
 }
 
 impl Kind {
@@ -75,7 +76,7 @@ impl Kind {
             Some(if self.way == Way::Workers { Drive::Workers } else { Drive::Inline });
         let (device, hardware): (Device, Arc<dyn Hardware>) = match self.way {
             Way::Late => {
-                let late = Arc::new(Late::new(scripted, 7));
+                let late = Arc::new(LateCard::new(scripted, 7));
                 (Device::Late(late.clone()), late)
             }
             _ => {
@@ -142,7 +143,7 @@ impl Card {
 /// A card whose blocks end when the test says so, one at a time.
 pub(crate) struct Stepped {
     pub(crate) context: Context,
-    pub(crate) card: Arc<Deferred<ScriptedCard>>,
+    pub(crate) card: Arc<DeferredCard<ScriptedCard>>,
 }
 
 impl Stepped {
@@ -152,7 +153,7 @@ impl Stepped {
 
     pub(crate) fn open_with(engines: u16, settings: SchedulerSettings) -> Self {
         let scripted = ScriptedCard::new(MemoryMode::Vf).with_engines(engines);
-        let card = Arc::new(Deferred::new(scripted));
+        let card = Arc::new(DeferredCard::new(scripted));
         Self { context: open(card.clone(), settings), card }
     }
 

@@ -2,8 +2,8 @@
 
 use std::thread;
 
+use super::device_loss::assert_lost;
 use super::driver::{assert_bytes, fill, from_device, launch};
-use super::lost::assert_lost;
 use super::regions::take_all;
 use super::{Driver, Ending, FIRST};
 use crate::{HostBuffer, Token};

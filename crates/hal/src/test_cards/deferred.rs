@@ -16,17 +16,17 @@ use lanes::{Found, Lanes, Waiting};
 /// A hardware whose blocks wait until its owner says which is next.
 ///
 /// It has no thread: a simulator that wants every order of completions calls
-/// [`finish`](Self::finish) itself, and [`Late`](crate::Late) does so on a thread of its own.
+/// [`finish`](Self::finish) itself, and [`LateCard`](crate::LateCard) does so on a thread of its own.
 ///
 /// ```
-/// use spyre_hal::{Deferred, NullCard};
+/// use spyre_hal::{DeferredCard, NullCard};
 ///
-/// let card = Deferred::new(NullCard::with_engines(4));
+/// let card = DeferredCard::new(NullCard::with_engines(4));
 /// assert_eq!(card.pending(), 0);
 /// assert!(!card.finish(3)); // nothing waits
 /// ```
 #[derive(Debug)]
-pub struct Deferred<H: Hardware> {
+pub struct DeferredCard<H: Hardware> {
     hardware: H,
     lanes: Arc<Lanes>,
     description: Description,
@@ -36,7 +36,7 @@ pub struct Deferred<H: Hardware> {
 /// Time to wait for a call into the hardware before asking it again to end.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-impl<H: Hardware> Deferred<H> {
+impl<H: Hardware> DeferredCard<H> {
     /// Blocks wait before they reach this hardware.
     pub fn new(hardware: H) -> Self {
         let inner = hardware.description();
@@ -103,11 +103,11 @@ impl<H: Hardware> Deferred<H> {
     }
 }
 
-impl<H: Hardware> Regions for Deferred<H> {
+impl<H: Hardware> Regions for DeferredCard<H> {
     crate::forward_regions!(|self| self.hardware);
 }
 
-impl<H: Hardware> Hardware for Deferred<H> {
+impl<H: Hardware> Hardware for DeferredCard<H> {
     fn description(&self) -> Description {
         self.description.clone()
     }
@@ -159,7 +159,7 @@ impl<H: Hardware> Hardware for Deferred<H> {
     }
 }
 
-impl<H: Hardware> Drop for Deferred<H> {
+impl<H: Hardware> Drop for DeferredCard<H> {
     fn drop(&mut self) {
         self.close();
     }

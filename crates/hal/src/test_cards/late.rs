@@ -3,8 +3,8 @@ use std::thread::{self, JoinHandle};
 
 use crate::random::Random;
 use crate::{
-    Completions, ControlBlock, Deferred, Description, DeviceRange, EngineIndex, Hardware, Outcome,
-    Regions, Started, Token,
+    Completions, ControlBlock, DeferredCard, Description, DeviceRange, EngineIndex, Hardware,
+    Outcome, Regions, Started, Token,
 };
 
 /// A hardware whose blocks are all done later, on another thread, in a random order of engines.
@@ -14,22 +14,22 @@ use crate::{
 /// [`Fault::DeviceLost`](crate::Fault::DeviceLost).
 ///
 /// ```
-/// use spyre_hal::{Hardware, Late, NullCard};
+/// use spyre_hal::{Hardware, LateCard, NullCard};
 ///
-/// let card = Late::new(NullCard::with_engines(4), 1);
+/// let card = LateCard::new(NullCard::with_engines(4), 1);
 /// assert!(card.description().is_prompt);
 /// ```
 #[derive(Debug)]
-pub struct Late<H: Hardware + 'static> {
-    deferred: Arc<Deferred<H>>,
+pub struct LateCard<H: Hardware + 'static> {
+    deferred: Arc<DeferredCard<H>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl<H: Hardware + 'static> Late<H> {
+impl<H: Hardware + 'static> LateCard<H> {
     /// Starts its thread; one for each engine if the hardware is not prompt, so that a block that
     /// hangs in `start` holds up its own engine only.
     pub fn new(hardware: H, seed: u64) -> Self {
-        let deferred = Arc::new(Deferred::new(hardware));
+        let deferred = Arc::new(DeferredCard::new(hardware));
         let threads = if deferred.is_inner_prompt() { 1 } else { deferred.description().engines };
         let mut seeds = Random::new(seed);
         let begin = |_| {
@@ -48,18 +48,18 @@ impl<H: Hardware + 'static> Late<H> {
 }
 
 /// Gives way now and then before it picks, so that there is more than one block to pick from.
-fn work<H: Hardware>(deferred: &Deferred<H>, mut random: Random) {
+fn work<H: Hardware>(deferred: &DeferredCard<H>, mut random: Random) {
     while deferred.wait_for_work() {
         (0..random.below(4)).for_each(|_| thread::yield_now());
         deferred.finish(random.number() as usize);
     }
 }
 
-impl<H: Hardware + 'static> Regions for Late<H> {
+impl<H: Hardware + 'static> Regions for LateCard<H> {
     crate::forward_regions!(|self| self.deferred);
 }
 
-impl<H: Hardware + 'static> Hardware for Late<H> {
+impl<H: Hardware + 'static> Hardware for LateCard<H> {
     fn description(&self) -> Description {
         let inner = self.inner().description();
         Description { name: format!("late {}", inner.name), is_prompt: true, ..inner }
@@ -90,7 +90,7 @@ impl<H: Hardware + 'static> Hardware for Late<H> {
     }
 }
 
-impl<H: Hardware + 'static> Drop for Late<H> {
+impl<H: Hardware + 'static> Drop for LateCard<H> {
     fn drop(&mut self) {
         self.deferred.close();
         // A report may drop the last owner, on one of these threads: that one ends by itself.

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operand_that_nobody_filled_says_so() {
+    fn an_operand_that_was_not_filled_says_so() {
         let error = OperandWords::decode(&[0; OPERAND_WORDS]).expect_err("unfilled");
         assert_eq!(error, Error::OperandWords(OperandFlaw::Unfilled));
         assert!(error.to_string().contains("launch the correction program first"));

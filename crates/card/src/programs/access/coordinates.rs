@@ -46,7 +46,7 @@ impl Machine<'_> {
         span: Span,
         apart: Span,
     ) -> Places {
-        let tensor = self.bound.tensor(operand).map(|(tensor, _)| tensor);
+        let tensor = self.binding.tensor(operand).map(|(tensor, _)| tensor);
         let own = self.span_of(operand).minus(at.dims());
         let moved =
             at.given().fold(apart, |moved, one| moved | self.registers.type_of(one.register).span);
@@ -74,7 +74,7 @@ impl Machine<'_> {
         sums.clear();
         sums.resize(self.tiles.elements_of(span), tensor.first_step());
         for one in at.given() {
-            let extent = self.bound.extents[one.dim.index()];
+            let extent = self.binding.extents[one.dim.index()];
             let step = |&index: &i64| match usize::try_from(index) {
                 Ok(index) if index < extent => tensor.step(one.dim, index),
                 _ => OUTSIDE,
@@ -129,7 +129,7 @@ impl Machine<'_> {
         };
         for one in at.given() {
             let index = index_of(one);
-            let size = self.bound.extents[one.dim.index()] as u64;
+            let size = self.binding.extents[one.dim.index()] as u64;
             if u64::try_from(index).map_or(true, |index| index >= size) {
                 let operand = operand.0;
                 let dimension = one.axis;

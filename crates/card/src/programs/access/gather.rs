@@ -25,7 +25,7 @@ impl Machine<'_> {
         }
         let converter = self.code.converter(at, 0)?;
         let mut tile = self.registers.lend(target);
-        let outcome = match self.bound.tensor(source) {
+        let outcome = match self.binding.tensor(source) {
             Some((tensor, part)) if places.runs.is_empty() => {
                 let has_holes = first_outside.is_some();
                 self.gather_each(tensor, part, &places, converter, &mut tile, has_holes)

@@ -7,7 +7,7 @@ use crate::memory::{MemorySlice, Way};
 use crate::programs::access::axes::Axes;
 use crate::programs::access::nest::{Nest, Row};
 use crate::programs::schedule::stop::Stop;
-use crate::programs::schedule::stop::named;
+use crate::programs::schedule::stop::handle_of;
 use crate::programs::schedule::tiles::Tiles;
 
 mod series;
@@ -114,7 +114,7 @@ impl Tensor {
             operand,
             is_written: of.access.writes(),
             words: *words,
-            handle: handle_of(operand, words)?,
+            handle: operand_handle(operand, words)?,
             limit_bytes: usize::try_from(words[3]).unwrap_or(usize::MAX),
             reach_bytes: 0,
             layout,
@@ -188,7 +188,7 @@ impl Tensor {
         if self.words[PLACE_WORDS..] != words[PLACE_WORDS..] || limit_bytes < self.reach_bytes {
             return false;
         }
-        let Ok(handle) = handle_of(self.operand, words) else { return false };
+        let Ok(handle) = operand_handle(self.operand, words) else { return false };
         (self.handle, self.limit_bytes) = (handle, limit_bytes);
         self.words[..PLACE_WORDS].copy_from_slice(&words[..PLACE_WORDS]);
         true
@@ -561,7 +561,7 @@ impl Tensor {
     }
 }
 
-fn handle_of(operand: usize, words: &[u64; OPERAND_WORDS]) -> Result<DeviceHandle, Stop> {
-    named(HandleWords([words[0], words[1], words[2]]), "memory")
+fn operand_handle(operand: usize, words: &[u64; OPERAND_WORDS]) -> Result<DeviceHandle, Stop> {
+    handle_of(HandleWords([words[0], words[1], words[2]]), "memory")
         .map_err(|_| Stop::operand(operand, "its words name no handle"))
 }

@@ -43,7 +43,7 @@ impl Machine<'_> {
             .for_each(|nth| places.outer[nth] = -1);
         let to = self.code.converter(at, 0)?;
         let from = self.code.converter(at, 1)?;
-        if let Some((tensor, part)) = self.bound.tensor(target) {
+        if let Some((tensor, part)) = self.binding.tensor(target) {
             let crossing = Crossing { tensor, part, to, from };
             let tile = self.registers.tile(source);
             match op {

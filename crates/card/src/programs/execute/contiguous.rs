@@ -110,7 +110,7 @@ impl Machine<'_> {
         let operands = self.code.program().operands().iter().zip(0..);
         let read = operands.filter(|(operand, _)| operand.access.reads() && !elements.is_empty());
         for (_, nth) in read {
-            if let Some((tensor, part)) = self.bound.tensor(Operand(nth)) {
+            if let Some((tensor, part)) = self.binding.tensor(Operand(nth)) {
                 let bytes = tensor.element_bytes();
                 part.prefetch(elements.start * bytes, 1, 0, elements.len() * bytes);
             }

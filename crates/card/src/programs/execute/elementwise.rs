@@ -6,7 +6,7 @@ use spyre_hal::Fault;
 
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::functions::Functions;
-use crate::programs::execute::tiered;
+use crate::programs::execute::tier_jobs;
 use crate::programs::execute::vector::vectorised;
 use crate::programs::math::integer::{gcd, power};
 use crate::programs::schedule::machine::Machine;
@@ -40,10 +40,10 @@ impl Machine<'_> {
             (UnaryOp::SignBit, Lane::F64) => {
                 registers.map(target, source, truth(f64::is_sign_negative))
             }
-            (_, Lane::F32) => registers.change(target, source, tiered::unary::<f32>(op)),
-            (_, Lane::F64) => registers.change(target, source, tiered::unary::<f64>(op)),
-            (_, Lane::I64) => registers.change(target, source, tiered::unary::<i64>(op)),
-            _ => registers.change(target, source, tiered::unary::<u8>(op)),
+            (_, Lane::F32) => registers.change(target, source, tier_jobs::unary::<f32>(op)),
+            (_, Lane::F64) => registers.change(target, source, tier_jobs::unary::<f64>(op)),
+            (_, Lane::I64) => registers.change(target, source, tier_jobs::unary::<i64>(op)),
+            _ => registers.change(target, source, tier_jobs::unary::<u8>(op)),
         }
     }
 
@@ -62,10 +62,10 @@ impl Machine<'_> {
         let tiles = &self.tiles;
         let sources = [left, right];
         match lane {
-            Lane::F32 => registers.join(tiles, target, sources, tiered::binary::<f32>(op)),
-            Lane::F64 => registers.join(tiles, target, sources, tiered::binary::<f64>(op)),
-            Lane::I64 => registers.join(tiles, target, sources, tiered::binary::<i64>(op)),
-            _ => registers.join(tiles, target, sources, tiered::binary::<u8>(op)),
+            Lane::F32 => registers.join(tiles, target, sources, tier_jobs::binary::<f32>(op)),
+            Lane::F64 => registers.join(tiles, target, sources, tier_jobs::binary::<f64>(op)),
+            Lane::I64 => registers.join(tiles, target, sources, tier_jobs::binary::<i64>(op)),
+            _ => registers.join(tiles, target, sources, tier_jobs::binary::<u8>(op)),
         }
     }
 
@@ -84,10 +84,10 @@ impl Machine<'_> {
         let tiles = &self.tiles;
         let sources = [left, right];
         match lane {
-            Lane::F32 => registers.join(tiles, target, sources, tiered::comparison::<f32>(op)),
-            Lane::F64 => registers.join(tiles, target, sources, tiered::comparison::<f64>(op)),
-            Lane::I64 => registers.join(tiles, target, sources, tiered::comparison::<i64>(op)),
-            _ => registers.join(tiles, target, sources, tiered::comparison::<u8>(op)),
+            Lane::F32 => registers.join(tiles, target, sources, tier_jobs::comparison::<f32>(op)),
+            Lane::F64 => registers.join(tiles, target, sources, tier_jobs::comparison::<f64>(op)),
+            Lane::I64 => registers.join(tiles, target, sources, tier_jobs::comparison::<i64>(op)),
+            _ => registers.join(tiles, target, sources, tier_jobs::comparison::<u8>(op)),
         }
     }
 

@@ -7,8 +7,8 @@ use parking_lot::{Mutex, RwLock};
 use spyre_hal::{Allocations, DeviceRange, Fault, RegionId};
 
 use crate::memory::RegionAddress;
+use crate::programs::load::decoded_image::DecodedImage;
 use crate::programs::load::limits;
-use crate::programs::load::loaded::Loaded;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
 
 /// The allocations for programs, and what was decoded of their images.
@@ -34,7 +34,7 @@ struct ProgramAllocation {
     /// Moves before and after each copy to it, so that nothing is kept that was read meanwhile.
     writes: AtomicU64,
     /// Decoded images, sorted by start.
-    images: Vec<Arc<Loaded>>,
+    images: Vec<Arc<DecodedImage>>,
 }
 
 /// Result of a lookup of an image.
@@ -46,7 +46,7 @@ pub(in crate::programs) enum Lookup {
         room: u64,
         writes: u64,
     },
-    Known(Arc<Loaded>),
+    Known(Arc<DecodedImage>),
 }
 
 /// Images that are kept of one allocation; when there are more, all are forgotten.
@@ -179,7 +179,12 @@ impl Programs {
     }
 
     /// Keeps what was decoded, unless its bytes may have changed since they were looked at.
-    pub(in crate::programs) fn keep(&self, place: RegionAddress, image: &Arc<Loaded>, writes: u64) {
+    pub(in crate::programs) fn keep(
+        &self,
+        place: RegionAddress,
+        image: &Arc<DecodedImage>,
+        writes: u64,
+    ) {
         let mut spaces = self.spaces.write();
         let range = place.start..place.start.saturating_add(1);
         let first = first_touching(&spaces, place.region, &range);

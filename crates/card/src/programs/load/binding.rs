@@ -10,20 +10,20 @@ use crate::programs::access::operand::Tensor;
 use crate::programs::execute::contiguous::Flat;
 use crate::programs::load::allocations::Programs;
 use crate::programs::load::code::LoadedCode;
+use crate::programs::load::decoded_image::{DecodedImage, LoadedImage};
 use crate::programs::load::limits;
-use crate::programs::load::loaded::{Loaded, LoadedImage};
 use crate::programs::load::piece_table::PieceTable;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
 use crate::programs::schedule::pattern;
 use crate::programs::schedule::stop::Stop;
-use crate::programs::schedule::stop::named;
+use crate::programs::schedule::stop::handle_of;
 use crate::programs::schedule::traffic;
 use crate::work::Work;
 
 /// Data that a launch derived from its instance's table. The next launch derives anew what differs.
 #[derive(Default)]
-pub(in crate::programs) struct Bound {
-    code: Option<Arc<Loaded>>,
+pub(in crate::programs) struct LaunchBinding {
+    code: Option<Arc<DecodedImage>>,
     /// Table that the rest was derived from, if it is whole.
     table: Vec<u64>,
     is_whole: bool,
@@ -48,7 +48,7 @@ pub(in crate::programs) struct Bound {
     modelled_nanoseconds: u64,
 }
 
-impl Bound {
+impl LaunchBinding {
     /// Makes it what the instance at `entry` says now, and checks all that can be checked before
     /// anything runs.
     pub(in crate::programs) fn update(
@@ -61,7 +61,7 @@ impl Bound {
         self.is_whole &= self.code.as_ref().is_some_and(|code| code.is_current());
         if !self.is_whole {
             self.forget();
-            self.code = Some(work.loaded(named(header.code, "code image")?)?);
+            self.code = Some(work.loaded(handle_of(header.code, "code image")?)?);
             header.check_program(self.code()?.program())?;
         }
         self.read_table(work, entry, header)?;
@@ -77,7 +77,7 @@ impl Bound {
     }
 
     pub(in crate::programs) fn code(&self) -> Result<&LoadedCode, Stop> {
-        match self.code.as_deref().map(Loaded::image) {
+        match self.code.as_deref().map(DecodedImage::image) {
             Some(LoadedImage::Code(code)) => Ok(code),
             _ => Err(Stop::refused("what it names as its code is none")),
         }
@@ -154,7 +154,7 @@ impl Bound {
 
     fn bind(&mut self, header: &EntryHeader, most_work: u64) -> Result<(), Stop> {
         let code = self.code.take();
-        let bound = match code.as_deref().map(Loaded::image) {
+        let bound = match code.as_deref().map(DecodedImage::image) {
             Some(LoadedImage::Code(code)) => self.bind_to(header, code, most_work),
             _ => Err(Stop::refused("what it names as its code is none")),
         };
@@ -284,8 +284,8 @@ impl Bound {
     }
 }
 
-impl fmt::Debug for Bound {
+impl fmt::Debug for LaunchBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bound({} tensors)", self.tensors.len())
+        write!(f, "LaunchBinding({} tensors)", self.tensors.len())
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use spyre_artifact::{CorrectionImage, CorrectionProgram, EntryHeader, HEADER_BYTES, HandleWords};
 
-use crate::programs::load::bound::Bound;
+use crate::programs::load::binding::LaunchBinding;
 use crate::programs::load::code::LoadedCode;
 
 /// An image as it was decoded from device memory.
-pub(in crate::programs) struct Loaded {
+pub(in crate::programs) struct DecodedImage {
     start: u64,
     /// Bytes that it was decoded from, counted from the start of the region.
     read: [Range<u64>; 2],
@@ -29,7 +29,7 @@ pub(in crate::programs) enum LoadedImage {
 pub(in crate::programs) struct Instance {
     pub(in crate::programs) header: EntryHeader,
     /// Data that the last launch derived from the table.
-    pub(in crate::programs) bound: Mutex<Bound>,
+    pub(in crate::programs) binding: Mutex<LaunchBinding>,
 }
 
 /// A correction image. Its input area is read anew at each launch.
@@ -44,7 +44,7 @@ pub(in crate::programs) struct Corrector {
 #[derive(Default)]
 pub(in crate::programs) struct Patching {
     /// The entry image that it patches.
-    pub(in crate::programs) entry: Option<Arc<Loaded>>,
+    pub(in crate::programs) entry: Option<Arc<DecodedImage>>,
     /// Room for its input.
     pub(in crate::programs) words: Vec<u64>,
 }
@@ -64,13 +64,13 @@ impl Corrector {
     }
 }
 
-impl Loaded {
+impl DecodedImage {
     pub(in crate::programs) fn code(start: u64, bytes: usize, code: LoadedCode) -> Self {
         Self::new(start, [0..bytes, 0..0], LoadedImage::Code(code))
     }
 
     pub(in crate::programs) fn entry(start: u64, header: EntryHeader) -> Self {
-        let instance = Instance { header, bound: Mutex::default() };
+        let instance = Instance { header, binding: Mutex::default() };
         Self::new(start, [0..HEADER_BYTES, 0..0], LoadedImage::Entry(Box::new(instance)))
     }
 
@@ -115,12 +115,12 @@ impl Loaded {
 }
 
 /// Says nothing of places.
-impl fmt::Debug for Loaded {
+impl fmt::Debug for DecodedImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.image {
-            LoadedImage::Code(_) => "Loaded(code)",
-            LoadedImage::Entry(_) => "Loaded(entry)",
-            LoadedImage::Correction(_) => "Loaded(correction)",
+            LoadedImage::Code(_) => "DecodedImage(code)",
+            LoadedImage::Entry(_) => "DecodedImage(entry)",
+            LoadedImage::Correction(_) => "DecodedImage(correction)",
         })
     }
 }

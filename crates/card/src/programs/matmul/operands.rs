@@ -267,7 +267,7 @@ impl Machine<'_> {
 
     /// Returns true if a tensor's neighbours lie along one of some dims, rather than along one of others.
     fn lies_along(&self, operand: Operand, some: Span, others: Span) -> bool {
-        let Some((tensor, _)) = self.bound.tensor(operand) else { return false };
+        let Some((tensor, _)) = self.binding.tensor(operand) else { return false };
         let distance = |span: Span| {
             let long = dims(span).filter(|dim| self.tiles.elements[dim.index()] > 1);
             long.map(|dim| tensor.distance(dim)).min().unwrap_or(u64::MAX)

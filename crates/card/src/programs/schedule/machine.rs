@@ -14,7 +14,7 @@ use crate::programs::access::prefetch::Ahead;
 use crate::programs::execute::broadcast::spread;
 use crate::programs::execute::buffer::{Buffer, Element};
 use crate::programs::execute::registers::Registers;
-use crate::programs::load::bound::Bound;
+use crate::programs::load::binding::LaunchBinding;
 use crate::programs::load::code::LoadedCode;
 use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
@@ -31,7 +31,7 @@ use crate::work::Work;
 pub(in crate::programs) struct Machine<'a> {
     pub(in crate::programs) work: &'a Work<'a>,
     pub(in crate::programs) code: &'a LoadedCode,
-    pub(in crate::programs) bound: &'a Bound,
+    pub(in crate::programs) binding: &'a LaunchBinding,
     shape: TableShape,
     /// Runs tiles of a parallel loop for another machine.
     pub(in crate::programs) is_helper: bool,
@@ -62,14 +62,14 @@ struct OpenLoop {
 }
 
 impl<'a> Machine<'a> {
-    /// A launch of what is bound, with these buffers.
+    /// A launch with this binding and these buffers.
     pub(in crate::programs) fn new(
         work: &'a Work<'a>,
-        bound: &'a Bound,
+        binding: &'a LaunchBinding,
         shape: TableShape,
         buffers: LaunchBuffers,
     ) -> Result<Self, Stop> {
-        let code = bound.code()?;
+        let code = binding.code()?;
         let LaunchBuffers { mut registers, raw, mut tile_cache } = buffers;
         registers.prepare(code.program());
         tile_cache.clear(code.reuse().values.len());
@@ -82,7 +82,7 @@ impl<'a> Machine<'a> {
         Ok(Self {
             work,
             code,
-            bound,
+            binding,
             shape,
             is_helper,
             open,
@@ -107,13 +107,13 @@ impl<'a> Machine<'a> {
         let LaunchBuffers { mut registers, raw, mut tile_cache } = self.work.programs.buffers();
         registers.prepare(self.code.program());
         tile_cache.clear(self.code.reuse().values.len());
-        let Self { work, code, bound, shape, open, tiles, flat, .. } = *self;
+        let Self { work, code, binding, shape, open, tiles, flat, .. } = *self;
         let is_helper = true;
         let active_nest = None;
         Machine {
             work,
             code,
-            bound,
+            binding,
             shape,
             is_helper,
             open,
@@ -137,7 +137,7 @@ impl<'a> Machine<'a> {
 
     /// Runs it to its end, unless the block is to end before.
     pub(in crate::programs) fn run(&mut self) -> Result<(), Stop> {
-        match self.bound.flat {
+        match self.binding.flat {
             Some(flat) => self.run_flat(flat),
             None => self.run_body(0..self.code.program().instructions().len()),
         }
@@ -178,7 +178,7 @@ impl<'a> Machine<'a> {
     }
 
     fn begin(&mut self, at: usize, dim: Dim, tile: Tile) -> usize {
-        let extent = self.bound.extents[dim.index()];
+        let extent = self.binding.extents[dim.index()];
         if extent == 0 {
             return self.code.end_of(at) + 1;
         }
@@ -196,7 +196,7 @@ impl<'a> Machine<'a> {
         let open = &self.open.loops[..self.open.count];
         let Some(&OpenLoop { begin, dim, tile }) = open.last() else { return at + 1 };
         let dim = dim.index();
-        let extent = self.bound.extents[dim];
+        let extent = self.binding.extents[dim];
         let start = self.tiles.starts[dim] + self.tiles.elements[dim];
         if start < extent {
             self.tiles.starts[dim] = start;
@@ -280,7 +280,7 @@ impl<'a> Machine<'a> {
         let along = dims(self.registers.type_of(target).span);
         let tiles = &self.tiles;
         let run = self.run_of(source, from.0);
-        let pieces = run.as_ref().map(slice::from_ref).or(self.bound.plan.at(at));
+        let pieces = run.as_ref().map(slice::from_ref).or(self.binding.plan.at(at));
         let tile = self.registers.tile_mut(target);
         let raw = &mut self.raw;
         load(from, tiles, converter, along, pieces, tile, raw)
@@ -317,7 +317,7 @@ impl<'a> Machine<'a> {
         let converter = self.code.converter(at, 0)?;
         let raw = &mut self.raw;
         let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
-        match run.as_ref().map(slice::from_ref).or(self.bound.plan.at(at)) {
+        match run.as_ref().map(slice::from_ref).or(self.binding.plan.at(at)) {
             Some(pieces) => pieces.iter().try_for_each(|&piece| store(piece)),
             None => tensor.each_series(tiles, dims(span), |series| {
                 if tensor.store_sticks(part, series, converter, tile.bytes()) {
@@ -370,7 +370,7 @@ impl<'a> Machine<'a> {
     }
 
     fn extent(&mut self, target: Register, dim: Dim) -> Result<(), Stop> {
-        self.registers.fill(target, self.bound.extents[dim.index()] as i64, 1);
+        self.registers.fill(target, self.binding.extents[dim.index()] as i64, 1);
         Ok(())
     }
 
@@ -401,7 +401,7 @@ impl<'a> Machine<'a> {
 
     fn scalar(&self, scalar: ScalarWord) -> u64 {
         let at = self.shape.scalar_word(scalar);
-        self.bound.table().get(at).copied().unwrap_or(0)
+        self.binding.table().get(at).copied().unwrap_or(0)
     }
 
     /// Loops over an empty dim do not run, so a tensor without elements is never asked for.
@@ -409,7 +409,7 @@ impl<'a> Machine<'a> {
         &self,
         operand: Operand,
     ) -> Result<(&'a Tensor, MemorySlice<'a>), Stop> {
-        let bound = self.bound.tensor(operand);
+        let bound = self.binding.tensor(operand);
         bound.ok_or_else(|| Stop::refused(format!("{operand} has no elements")))
     }
 

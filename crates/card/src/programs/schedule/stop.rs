@@ -52,6 +52,6 @@ impl From<spyre_numerics::Error> for Stop {
 }
 
 /// The handle that an image names; a refusal if there is none.
-pub(in crate::programs) fn named(words: HandleWords, what: &str) -> Result<DeviceHandle, Stop> {
+pub(in crate::programs) fn handle_of(words: HandleWords, what: &str) -> Result<DeviceHandle, Stop> {
     handle_from_words(words).ok_or_else(|| Stop::refused(format!("its {what} has no handle")))
 }

@@ -15,8 +15,8 @@ const LEAST_ELEMENTS: usize = 64 << 10;
 impl Machine<'_> {
     /// Returns true if the tiles of the parallel loop at a place are worth dividing among threads.
     pub(in crate::programs) fn is_worth_sharing(&self, begin: usize, dim: Dim, tile: Tile) -> bool {
-        let extent = self.bound.extents[dim.index()];
-        let extents = self.code.walked().dims().map(|dim| self.bound.extents[dim.index()]);
+        let extent = self.binding.extents[dim.index()];
+        let extents = self.code.walked().dims().map(|dim| self.binding.extents[dim.index()]);
         let work =
             || extents.clone().fold(1_usize, |all, extent| all.saturating_mul(extent.max(1)));
         self.code.may_fork(begin)
@@ -85,14 +85,14 @@ impl Machine<'_> {
         let mut grid = Grid { axes: Vec::new(), body: begin..self.code.end_of(begin) + 1 };
         let mut next = Some((dim, tile));
         while let Some((dim, tile)) = next {
-            let extent = self.bound.extents[dim.index()];
+            let extent = self.binding.extents[dim.index()];
             grid.axes.push(Axis { dim, extent, step: tile_elements(tile, extent) });
             grid.body = grid.body.start + 1..grid.body.end - 1;
             next = match instructions.get(grid.body.start) {
                 Some(&Instruction::Begin { dim, tile, is_parallel: true })
                     if grid.tiles() < enough
                         && self.code.end_of(grid.body.start) + 1 == grid.body.end
-                        && self.bound.extents[dim.index()] > 0 =>
+                        && self.binding.extents[dim.index()] > 0 =>
                 {
                     Some((dim, tile))
                 }

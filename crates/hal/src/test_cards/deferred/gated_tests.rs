@@ -76,8 +76,8 @@ impl Hardware for Gated {
     }
 }
 
-fn gated() -> (Deferred<Gated>, Arc<Reports>) {
-    let card = Deferred::new(Gated::hanging());
+fn gated() -> (DeferredCard<Gated>, Arc<Reports>) {
+    let card = DeferredCard::new(Gated::hanging());
     let reports = Arc::new(Reports::default());
     card.connect(reports.clone());
     assert_eq!(start(&card, 0, 9), Started::Later);

@@ -2,7 +2,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    Behaviour, DeviceHandle, HandleTag, HostBuffer, Late, MemoryMode, NullCard, PFDeviceHandle,
+    Behaviour, DeviceHandle, HandleTag, HostBuffer, LateCard, MemoryMode, NullCard, PFDeviceHandle,
     Pattern, ScriptedCard, Trigger,
 };
 
@@ -46,8 +46,8 @@ pub(super) fn start(hardware: &dyn Hardware, engine: u16, token: u64) -> Started
     hardware.start(EngineIndex(engine), Token(token), fill())
 }
 
-fn deferred<H: Hardware>(hardware: H) -> (Deferred<H>, Arc<Reports>) {
-    let deferred = Deferred::new(hardware);
+fn deferred<H: Hardware>(hardware: H) -> (DeferredCard<H>, Arc<Reports>) {
+    let deferred = DeferredCard::new(hardware);
     let reports = Arc::new(Reports::default());
     deferred.connect(reports.clone());
     (deferred, reports)
@@ -123,7 +123,7 @@ fn what_waits_when_it_is_dropped_lets_go_and_is_lost() {
 
 #[test]
 fn a_late_card_that_is_dropped_ends_what_hangs() {
-    let card = Late::new(ScriptedCard::new(MemoryMode::Pf).with_engines(2), 3);
+    let card = LateCard::new(ScriptedCard::new(MemoryMode::Pf).with_engines(2), 3);
     let reports = Arc::new(Reports::default());
     card.connect(reports.clone());
     card.inner().script(Trigger::Every(crate::BlockKind::Fill), Behaviour::HangForever);
@@ -137,7 +137,7 @@ fn a_late_card_that_is_dropped_ends_what_hangs() {
 #[test]
 fn a_late_card_may_be_dropped_by_its_own_report() {
     for seed in 0..20 {
-        let card = Arc::new(Late::new(NullCard::with_engines(2), seed));
+        let card = Arc::new(LateCard::new(NullCard::with_engines(2), seed));
         let reports = Arc::new(Reports::default());
         card.connect(reports.clone());
         start(&*card, 0, 1);
@@ -201,7 +201,7 @@ impl Hardware for HangingCard {
 
 #[test]
 fn a_hardware_that_is_not_prompt_is_aborted_and_reset_while_it_starts() {
-    let card = Late::new(HangingCard::default(), 0);
+    let card = LateCard::new(HangingCard::default(), 0);
     let reports = Arc::new(Reports::default());
     card.connect(reports.clone());
     for round in 0..20 {

@@ -29,7 +29,7 @@ impl Machine<'_> {
         };
         let (tensor, part) = self.tensor(target)?;
         // A run of memory is better written by itself, while the next one is being fetched.
-        let is_known = self.flat.is_some() || self.bound.plan.at(at + count).is_some();
+        let is_known = self.flat.is_some() || self.binding.plan.at(at + count).is_some();
         if Tier::detected() == Tier::Portable || is_known || !tensor.is_streamed() {
             return Ok(false);
         }

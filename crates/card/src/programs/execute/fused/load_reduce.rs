@@ -45,7 +45,7 @@ impl Machine<'_> {
         act: impl Fn(f32, f32) -> f32 + Copy,
     ) -> Result<bool, Stop> {
         let (tensor, part) = self.tensor(source)?;
-        let is_known = self.flat.is_some() || self.bound.plan.at(at).is_some();
+        let is_known = self.flat.is_some() || self.binding.plan.at(at).is_some();
         if is_known || !tensor.is_streamed() {
             return Ok(false);
         }

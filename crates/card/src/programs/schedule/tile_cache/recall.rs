@@ -86,7 +86,7 @@ impl Machine<'_> {
 
     fn tiles_of(&self, loop_nest: &LoopNest) -> usize {
         let tiles = |&(dim, tile): &(Dim, _)| {
-            let extent = self.bound.extents[dim.index()];
+            let extent = self.binding.extents[dim.index()];
             extent.div_ceil(tile_elements(tile, extent).max(1))
         };
         loop_nest.loops.iter().map(tiles).fold(1, usize::saturating_mul)
@@ -96,7 +96,7 @@ impl Machine<'_> {
     fn bytes_of(&self, loop_nest: &LoopNest, of: RegisterType) -> usize {
         let length = |dim: Dim| {
             if loop_nest.loops.iter().any(|(own, _)| *own == dim) {
-                self.bound.extents[dim.index()]
+                self.binding.extents[dim.index()]
             } else {
                 self.tiles.elements[dim.index()]
             }
