@@ -20,6 +20,8 @@ mod products;
 mod refusals;
 #[path = "programs/scans_and_sorts.rs"]
 mod scans_and_sorts;
+#[path = "programs/threads.rs"]
+mod threads;
 #[path = "programs/values.rs"]
 mod values;
 
