@@ -86,7 +86,7 @@ class Run:
         number = last if random.random() < 0.7 else random.randint(0, last)
         host, device = self.host.others[number], self.device.others[number]
         draw = Draw(random, self.chain.card, self.host.others)
-        step = getattr(kinds, name)(host, draw)
+        step = kinds.BY_NAME[name](host, draw)
         if step is None:
             return
         if step.writes and name not in ("fill", "zero") and kinds.has_windows(host):
