@@ -1,3 +1,5 @@
+mod stream_pool;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -5,8 +7,10 @@ use spyre_flex::{Context, FlexStream, Machine, SchedulerSettings, Settings};
 use spyre_hal::{Hardware, StreamIndex};
 use spyre_numerics::Profile;
 
-use crate::stream_pool::StreamPool;
-use crate::{Error, SpyreAllocator, StreamId};
+pub use stream_pool::StreamId;
+
+use crate::{Error, SpyreAllocator};
+use stream_pool::StreamPool;
 
 /// An opened card: its memory, and a pool of streams.
 ///

@@ -1,9 +1,13 @@
+//! Tensors of a launch, against what a plan expects of them.
+
+mod aliasing;
+pub(crate) mod tiles;
+
 use smallvec::SmallVec;
 use spyre_artifact::{ExpectedSize, TensorMetadata};
 
-use crate::aliasing;
-use crate::definition::Definition;
-use crate::recipe::{StepDim, StepRecipe};
+use crate::plan::definition::Definition;
+use crate::plan::recipe::{StepDim, StepRecipe};
 use crate::{Device, Error, SpyreTensor};
 
 /// Length of each of a plan's dims in the tensors of one launch.

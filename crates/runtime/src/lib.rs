@@ -37,60 +37,43 @@
 //!
 #![doc = include_str!("../DESIGN.md")]
 
-mod address_space;
-mod aliasing;
 mod batch;
-mod binary;
 pub mod blocking;
 mod cached_launch;
-mod compute;
 mod cpu_tensor;
-mod custom_layouts;
-mod definition;
 mod device;
 mod element;
 mod error;
 mod fit;
 mod instance;
-mod job_plan;
 mod launch;
-mod layout_cache;
-mod load;
-mod loadable_plan;
-mod loaded;
-mod memory_copy;
-mod nest_cache;
-mod operation;
+mod memory;
 mod plan;
-mod preprocess;
-mod recipe;
 mod storage;
-mod storage_layout;
 mod stream;
-mod stream_pool;
 mod tensor;
 mod tensor_memory;
-mod tiles;
 mod words;
 
-pub use address_space::AddressSpace;
 pub use cached_launch::CachedLaunch;
-pub use compute::SpyreCompute;
 pub use cpu_tensor::CPUTensor;
-pub use custom_layouts::shared_custom_layout;
-pub use device::{Device, DeviceIndex, DeviceSettings};
+pub use device::{Device, DeviceIndex, DeviceSettings, StreamId};
 pub use element::Element;
 pub use error::Error;
-pub use job_plan::JobPlan;
 pub use launch::{Composition, Mode, launch_kernel, launch_kernel_with};
-pub use layout_cache::{shared_bytes, shared_layout};
-pub use memory_copy::{Return, copy_from_device, copy_on_device, copy_to_device, copy_to_peer};
-pub use operation::Operation;
-pub use plan::ExecutionPlan;
-pub use preprocess::{DevicePlace, HostAddress, PreProcessCompute};
+pub use memory::{
+    AddressSpace, Return, SharedLayout, StorageLayout, copy_from_device, copy_on_device,
+    copy_to_device, copy_to_peer, shared_bytes, shared_custom_layout, shared_layout,
+};
+pub use plan::{
+    DevicePlace, ExecutionPlan, HostAddress, JobPlan, Operation, PreProcessCompute, SpyreCompute,
+};
 pub use spyre_flex::{Event, FlexAllocator as SpyreAllocator, Priority, Process};
-pub use storage_layout::{SharedLayout, StorageLayout};
 pub use stream::SpyreStream;
-pub use stream_pool::StreamId;
 pub use tensor::SpyreTensor;
 pub use tensor_memory::{MemoryView, TensorMemory};
+
+// Parts of plans and layouts that launches and tensors name without their folder.
+pub(crate) use fit::tiles;
+pub(crate) use memory::storage_layout;
+pub(crate) use plan::{binary, definition, load, loadable_plan, recipe};

@@ -1,10 +1,28 @@
+//! A plan: its Operations, what a compiler says about it, and its images on a device.
+
+pub(crate) mod binary;
+mod compute;
+pub(crate) mod definition;
+mod job_plan;
+pub(crate) mod load;
+pub(crate) mod loadable_plan;
+pub(crate) mod loaded_plan;
+mod operation;
+mod preprocess;
+pub(crate) mod recipe;
+
 use std::sync::Arc;
 
 use spyre_artifact::{CompilerOutput, CorrectionMetadata, InitPacket, TensorMetadata};
 
+pub use compute::SpyreCompute;
+pub use job_plan::JobPlan;
+pub use operation::Operation;
+pub use preprocess::{DevicePlace, HostAddress, PreProcessCompute};
+
 use crate::blocking::LocationInSegment;
-use crate::loadable_plan::LoadablePlan;
-use crate::{Error, Operation, SpyreCompute, SpyreStream};
+use crate::{Error, SpyreStream};
+use loadable_plan::LoadablePlan;
 
 /// An ordered list of Operations, with what a compiler says about them. It does nothing itself.
 ///

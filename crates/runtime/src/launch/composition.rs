@@ -5,7 +5,7 @@ use spyre_hal::StreamPoint;
 
 use super::{Arguments, Checked, Mode, Round, check_group, plain_block};
 use crate::instance::{Instance, Scratch};
-use crate::loaded::Loaded;
+use crate::plan::loaded_plan::LoadedPlan;
 use crate::words::intermediate_sizes;
 use crate::{Error, Operation, SpyreStream, SpyreTensor};
 
@@ -55,7 +55,7 @@ pub struct Composition {
 struct Launch {
     instance: Instance,
     /// The code.
-    _loaded: Arc<Loaded>,
+    _loaded: Arc<LoadedPlan>,
 }
 
 impl Composition {

@@ -7,7 +7,7 @@ use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout, TensorView};
 use spyre_numerics::DataFormat;
 
 use crate::Error;
-use crate::storage_layout::SharedLayout;
+use crate::memory::storage_layout::SharedLayout;
 
 /// Nests that a thread keeps: a framework copies the same few shapes again and again.
 const KEPT: usize = 256;

@@ -5,8 +5,8 @@ use spyre_artifact::Binding;
 use spyre_layout::View;
 
 use crate::cpu_tensor::element_bytes;
-use crate::definition::Definition;
-use crate::recipe::OperandRecipe;
+use crate::plan::definition::Definition;
+use crate::plan::recipe::OperandRecipe;
 use crate::{Error, SpyreTensor};
 
 /// Refuses results that share memory with another tensor, or whose elements do with each other. A

@@ -6,7 +6,7 @@ use spyre_layout::SpyreTensorLayout;
 use spyre_numerics::DType;
 
 use crate::Error;
-use crate::storage_layout::{SharedLayout, StorageLayout};
+use crate::memory::storage_layout::{SharedLayout, StorageLayout};
 
 /// Number of layouts that are kept. The next one removes all of them.
 const KEPT: usize = 1024;

@@ -6,9 +6,9 @@ use spyre_artifact::{
 use spyre_hal::{DeviceHandle, DeviceRange, HostBuffer};
 
 use crate::instance::StepInstance;
-use crate::loadable_plan::LoadablePlan;
-use crate::loaded::Loaded;
-use crate::recipe::StepRecipe;
+use crate::plan::loadable_plan::LoadablePlan;
+use crate::plan::loaded_plan::LoadedPlan;
+use crate::plan::recipe::StepRecipe;
 use crate::{Error, HostAddress, PreProcessCompute, SpyreStream};
 
 /// A compiled program that an Operation computes with: one step of what a compiler wrote.
@@ -103,7 +103,7 @@ impl SpyreCompute {
         Ok(self.list(&loaded, &loaded.instance(stream)?.steps()[self.step]))
     }
 
-    fn list(&self, loaded: &Loaded, step: &StepInstance) -> Vec<DeviceHandle> {
+    fn list(&self, loaded: &LoadedPlan, step: &StepInstance) -> Vec<DeviceHandle> {
         let correction = step.correction().map(|correction| correction.binary.handle());
         let code = loaded.code(self.plan.output().steps[self.step].compute);
         correction.into_iter().chain([step.entry().handle()]).chain(code).collect()

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use spyre_numerics::{DType, Profile};
 
 use crate::Error;
-use crate::nest_cache::hash;
-use crate::storage_layout::{SharedLayout, StorageLayout};
+use crate::memory::nest_cache::hash;
+use crate::memory::storage_layout::{SharedLayout, StorageLayout};
 
 /// Layouts that a thread keeps.
 const KEPT: usize = 256;

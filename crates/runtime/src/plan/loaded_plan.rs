@@ -5,10 +5,10 @@ use spyre_artifact::{Code, CodeImage, ImageId};
 use spyre_flex::hold_interrupts;
 use spyre_hal::{DeviceHandle, StreamIndex};
 
-use crate::binary::Binary;
-use crate::definition::Definition;
 use crate::instance::{Instance, Parts};
-use crate::load::Load;
+use crate::plan::binary::Binary;
+use crate::plan::definition::Definition;
+use crate::plan::load::Load;
 use crate::{Device, Error, SpyreStream};
 
 const CHUNK: usize = 64;
@@ -16,7 +16,7 @@ type Chunk = [OnceLock<Instance>; CHUNK];
 
 /// A plan on a device: shared code, and an instance for each stream that launches it.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedPlan {
     device: Device,
     /// Per image; correction programs are part of their instances.
     codes: Vec<Option<Arc<Binary>>>,
@@ -28,7 +28,7 @@ pub(crate) struct Loaded {
     making: Mutex<()>,
 }
 
-impl Loaded {
+impl LoadedPlan {
     /// Copies all code through the device's loader, and makes the stream's instance.
     pub(crate) fn load(
         definition: &Definition,

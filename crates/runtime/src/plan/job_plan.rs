@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use spyre_artifact::{CompilerOutput, JOB_BASE, SpyreCode, StepType};
 use spyre_hal::StreamPoint;
 
-use crate::binary::Binary;
+use crate::plan::binary::Binary;
 use crate::{Error, ExecutionPlan, SpyreStream, SpyreTensor, launch_kernel_with};
 
 /// A kernel that was prepared from a folder: a plan on a device, ready to be launched.

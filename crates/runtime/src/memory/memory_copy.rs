@@ -14,8 +14,8 @@ use spyre_layout::{DmaNest, Endpoint, Solo, SpyreTensorLayout, TensorView, View}
 use spyre_numerics::{Converter, DType, DataFormat};
 
 use crate::cpu_tensor::element_bytes;
-use crate::nest_cache::{End, nest};
-use crate::storage_layout::{SharedLayout, StorageLayout};
+use crate::memory::nest_cache::{End, nest};
+use crate::memory::storage_layout::{SharedLayout, StorageLayout};
 use crate::{Error, MemoryView, SpyreStream, TensorMemory};
 
 /// Moment at which a copy returns: when it is done, or when it is queued.

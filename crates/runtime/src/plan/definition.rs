@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use spyre_artifact::{Binding, CompilerOutput, ExpectedDim, ExpectedSize, Role};
 use spyre_flex::MemoryAccess;
 
-use crate::recipe::StepRecipe;
+use crate::plan::recipe::StepRecipe;
 use crate::{Error, SpyreTensor};
 
 /// Output of a compiler, with the tables that launches look up.

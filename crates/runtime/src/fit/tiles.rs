@@ -1,8 +1,8 @@
 use spyre_artifact::{ExpectedSize, MAX_DIMS, TileFlag};
 
-use crate::definition::Definition;
 use crate::fit::Fit;
-use crate::recipe::StepRecipe;
+use crate::plan::definition::Definition;
+use crate::plan::recipe::StepRecipe;
 
 /// More than can be worked on in a few milliseconds, whatever is done with each.
 const LONG_ELEMENTS: u64 = 1 << 20;

@@ -5,17 +5,17 @@ use parking_lot::Mutex;
 use spyre_artifact::CompilerOutput;
 use spyre_flex::hold_interrupts;
 
-use crate::binary::Binary;
 use crate::blocking::LocationInSegment;
-use crate::definition::Definition;
-use crate::loaded::Loaded;
+use crate::plan::binary::Binary;
+use crate::plan::definition::Definition;
+use crate::plan::loaded_plan::LoadedPlan;
 use crate::{Error, SpyreStream};
 
 /// A definition, and its images on a device once they are loaded.
 #[derive(Debug)]
 pub(crate) struct LoadablePlan {
     definition: Definition,
-    loaded: ArcSwapOption<Loaded>,
+    loaded: ArcSwapOption<LoadedPlan>,
     loading: Mutex<()>,
 }
 
@@ -30,20 +30,20 @@ impl std::ops::Deref for LoadablePlan {
 
 /// Loaded images, held without a reference count: launches of many threads do not contend.
 #[derive(Debug)]
-pub(crate) struct LoadedGuard(Guard<Option<Arc<Loaded>>>);
+pub(crate) struct LoadedGuard(Guard<Option<Arc<LoadedPlan>>>);
 
 impl LoadedGuard {
     /// Turns it into a reference count, to keep.
-    pub(crate) fn shared(self) -> Arc<Loaded> {
+    pub(crate) fn shared(self) -> Arc<LoadedPlan> {
         let loaded = Guard::into_inner(self.0);
         loaded.expect("it was looked at when it was made")
     }
 }
 
 impl std::ops::Deref for LoadedGuard {
-    type Target = Loaded;
+    type Target = LoadedPlan;
 
-    fn deref(&self) -> &Loaded {
+    fn deref(&self) -> &LoadedPlan {
         self.0.as_ref().expect("it was looked at when it was made")
     }
 }
@@ -54,7 +54,7 @@ impl LoadablePlan {
         Ok(Self { definition, loaded: ArcSwapOption::empty(), loading: Mutex::default() })
     }
 
-    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
+    pub(crate) fn loaded(&self) -> Option<Arc<LoadedPlan>> {
         self.loaded.load_full()
     }
 
@@ -110,7 +110,7 @@ impl LoadablePlan {
         let loader = stream.device().loader()?;
         // Its fault is known by now to the streams that waited for the copies.
         loader.reset()?;
-        let loaded = Loaded::load(&self.definition, stream, |image| put(&loader, image))?;
+        let loaded = LoadedPlan::load(&self.definition, stream, |image| put(&loader, image))?;
         self.loaded.store(Some(Arc::new(loaded)));
         Ok(())
     }
@@ -145,7 +145,7 @@ impl LoadablePlan {
                 return self.loaded_for(stream, name).map(drop);
             }
         }
-        let loaded = Arc::new(Loaded::load(&self.definition, stream, put)?);
+        let loaded = Arc::new(LoadedPlan::load(&self.definition, stream, put)?);
         tracing::debug!(
             target: "spyre.execution",
             "plan {:?} is loaded on device {}: {} binaries",
