@@ -18,6 +18,7 @@ use super::access::{Axes, is_scatter, must_follow};
 use super::partials::Partials;
 use super::product::Product;
 use super::scope::Scopes;
+use super::tile_order::TileOrder;
 use super::tiles::{Purpose, tile};
 use crate::ir::neutral;
 use crate::{DimId, DimSet, Expression, Kernel, OperandId, Store, ValueId};
@@ -86,27 +87,6 @@ pub(super) enum Opening {
     Loops { first: DimSet, inner: DimSet, purpose: Purpose, order: TileOrder },
     /// Loops along dims that values are scanned along.
     Scanned { reduced: DimSet, pending: Vec<ValueId> },
-}
-
-/// Order in which the tiles of some loops run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TileOrder {
-    /// One after the other.
-    One,
-    /// Any, but along these dims exactly as the dims are.
-    Any { but: DimSet },
-}
-
-impl TileOrder {
-    fn is_parallel(self, dim: DimId) -> bool {
-        matches!(self, Self::Any { but } if !but.contains(dim))
-    }
-
-    /// Returns true if a tile must be one step long, as the steps inside come before the next one.
-    fn is_single(self, dim: DimId) -> bool {
-        let Self::Any { but } = self else { return false };
-        but.contains(dim) && but.iter().last() != Some(dim)
-    }
 }
 
 impl<'a> Nest<'a> {

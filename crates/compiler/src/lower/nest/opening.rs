@@ -2,9 +2,10 @@
 
 use std::ops::BitOr;
 
-use super::{Blocked, Goal, Nest, Opening, TileOrder};
+use super::{Blocked, Goal, Nest, Opening};
 use crate::lower::access::{is_gathered, is_scatter, meeting_dims};
 use crate::lower::product::{Product, Roles};
+use crate::lower::tile_order::TileOrder;
 use crate::lower::tiles::Purpose;
 use crate::{DimSet, Expression, ValueId};
 
