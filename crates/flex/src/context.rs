@@ -4,7 +4,7 @@ use spyre_hal::{DeviceHandle, Hardware, Regions};
 
 use crate::peer::Peer;
 use crate::scheduler::{Scheduler, SchedulerSettings};
-use crate::stream_table::StreamTable;
+use crate::stream::table::StreamTable;
 use crate::{Env, Error, FlexAllocator, FlexStream, Machine, Priority, Settings, Timelines};
 
 /// An opened card: its memory, its scheduler and its streams.

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use spyre_hal::{EngineIndex, StreamIndex, StreamPoint, Token};
 
-use crate::arrivals::Arrivals;
+use crate::recorder::Tape;
 use crate::recorder::{FlightRecorder, Record, RecordState};
-use crate::stream_table::Lane;
+use crate::scheduler::arrivals::Arrivals;
+use crate::stream::table::Lane;
 use crate::sync::Thread;
-use crate::tape::Tape;
 use crate::{Env, Policy, StreamFault};
 pub(crate) use engines::Overdue;
 use engines::{EngineState, Running, Started};

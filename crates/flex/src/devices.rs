@@ -1,3 +1,5 @@
+pub(crate) mod budget;
+mod environment;
 mod host_memory;
 mod ignored_entry;
 mod memory_limit;
@@ -8,8 +10,10 @@ use std::ops::RangeInclusive;
 
 use spyre_hal::MemoryMode;
 
-use crate::environment::{DEVICES, MEMORY_LIMIT, MODE, REGION_SIZE, REGIONS, WORLD_SIZE};
-use crate::{Environment, EnvironmentError, Error};
+use crate::Error;
+pub use budget::Budget;
+use environment::{DEVICES, MEMORY_LIMIT, MODE, REGION_SIZE, REGIONS, WORLD_SIZE};
+pub use environment::{Environment, EnvironmentError};
 pub use host_memory::HostMemory;
 use ignored_entry::{IgnoreReason, IgnoredEntry};
 use memory_limit::MemoryLimit;

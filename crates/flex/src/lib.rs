@@ -30,60 +30,41 @@
 #![doc = include_str!("../DESIGN.md")]
 
 mod allocator;
-mod arrivals;
-mod bell;
-mod budget;
-mod combiner;
 mod context;
-mod control_block_stream;
 mod core;
 mod devices;
 mod env;
-mod environment;
 mod error;
-mod event;
-mod failures;
-mod fences;
 mod interrupt;
 #[cfg(all(test, feature = "loom"))]
 mod loom_models;
-mod memory_use;
 mod peer;
-mod poison;
 mod policy;
 mod process;
 mod recorder;
-mod ring;
 mod scheduler;
 mod stream;
-mod stream_fault;
-mod stream_table;
 mod sync;
-mod tape;
-mod timeline;
 
 pub use allocator::{BlockInfo, BlockState, FlexAllocator, Settings, Statistics};
-pub use budget::Budget;
 pub use context::Context;
-pub use control_block_stream::ControlBlockStream;
-pub use devices::{Devices, HostMemory, num_devices, parse_bytes};
+pub use devices::{
+    Budget, Devices, Environment, EnvironmentError, HostMemory, num_devices, parse_bytes,
+};
 pub use env::{Env, Machine};
-pub use environment::{Environment, EnvironmentError};
 pub use error::Error;
-pub use event::Event;
 pub use interrupt::{
     HeldInterrupts, InterruptCheck, Interruption, hold_interrupts, set_interrupt_check,
 };
-pub use memory_use::{MemoryAccess, MemoryUse};
 pub use policy::{Policy, Priority};
 pub use process::Process;
-pub use recorder::{RECORDED, Record, RecordState};
+pub use recorder::{RECORDED, Record, RecordState, Tape};
 pub use scheduler::{Drive, Scheduler, SchedulerSettings};
 pub use spyre_hal::{DeviceHandle, StreamIndex, VirtualRegions};
-pub use stream::{FailureEpoch, FlexStream, Lent, Ticket};
-pub use stream_fault::StreamFault;
-pub use tape::Tape;
-pub use timeline::{Idle, LastUse, Timelines};
+pub use stream::{
+    ControlBlockStream, Event, FailureEpoch, FlexStream, Idle, LastUse, Lent, MemoryAccess,
+    MemoryUse, StreamFault, Ticket, Timelines,
+};
 
 /// The unit of device memory: blocks start at its multiples and are that long.
 pub const BLOCK_BYTES: u64 = 128;

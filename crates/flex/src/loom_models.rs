@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use spyre_hal::{ControlBlock, DeviceHandle, HandleTag, Label, VFDeviceHandle};
 
-use crate::ring::RingSizes;
-use crate::stream_table::{Entry, Lane, StreamTable};
+use crate::stream::ring::RingSizes;
+use crate::stream::table::{Entry, Lane, StreamTable};
 use crate::sync::fence;
 use crate::{Machine, Priority};
 

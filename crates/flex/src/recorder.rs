@@ -1,9 +1,11 @@
+mod tape;
+
 use std::fmt;
 
 use spyre_hal::{BlockKind, EngineIndex, Label, StreamIndex};
 
 use crate::core::{NO_ENGINE, Note};
-use crate::tape::Tape;
+pub use tape::Tape;
 
 /// Number of blocks that a flight recorder remembers.
 pub const RECORDED: usize = 4096;

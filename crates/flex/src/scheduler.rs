@@ -1,5 +1,10 @@
+//! The scheduler: workers and submitters that run the state machine of `core`.
+
+pub(crate) mod arrivals;
+pub(crate) mod bell;
 mod callbacks;
 mod checks;
+pub(crate) mod combiner;
 mod drive;
 mod reset;
 mod wait;
@@ -14,20 +19,20 @@ use spyre_hal::{
 };
 
 use crate::allocator::{UsedWith, Uses};
-use crate::arrivals::Arrivals;
-use crate::bell::Bell;
-use crate::combiner::Combiner;
 use crate::core::Core;
-use crate::fences;
 use crate::process::Process;
 use crate::recorder::Record;
-use crate::ring::{Full, Line, Reservation, RingSizes};
-use crate::stream_table::{Entry, Lane, StreamTable};
+use crate::recorder::Tape;
+use crate::stream::fences;
+use crate::stream::ring::{Full, Line, Reservation, RingSizes};
+use crate::stream::table::{Entry, Lane, StreamTable};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence, spin_loop};
-use crate::tape::Tape;
 use crate::{Env, Error, FlexAllocator, MemoryUse, Policy, Priority, StreamFault};
 
+use arrivals::Arrivals;
+use bell::Bell;
 pub(crate) use checks::check_shape;
+use combiner::Combiner;
 pub(crate) use drive::wake;
 
 /// Threads that start blocks on the device.

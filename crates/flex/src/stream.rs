@@ -1,3 +1,16 @@
+//! Streams: their queues of blocks, events, failures and the table that all threads see.
+
+mod control_block_stream;
+mod event;
+pub(crate) mod failures;
+mod fault;
+pub(crate) mod fences;
+pub(crate) mod memory_use;
+pub(crate) mod poison;
+pub(crate) mod ring;
+pub(crate) mod table;
+pub(crate) mod timeline;
+
 use std::sync::Arc;
 
 use spyre_hal::{
@@ -7,10 +20,16 @@ use spyre_hal::{
 };
 use spyre_layout::DmaNest;
 
+pub use control_block_stream::ControlBlockStream;
+pub use event::Event;
+pub use fault::StreamFault;
+pub use memory_use::{MemoryAccess, MemoryUse};
+pub use timeline::{Idle, LastUse, Timelines};
+
 use crate::context::{Context, Handle};
-use crate::stream_table::Lane;
 use crate::sync::Ordering;
-use crate::{Error, Event, MemoryUse, Priority, Scheduler};
+use crate::{Error, Priority, Scheduler};
+use table::Lane;
 
 /// A queue of work for a card: blocks of one stream are carried out one after another, those of
 /// different streams in any order.

@@ -7,8 +7,8 @@ use super::FlexAllocator;
 use super::blocks::{Block, note_write};
 use super::pool::{Pool, State};
 use super::stream_allocation_cache::{CachedAllocation, Open, StreamAllocationCache};
-use crate::memory_use::try_each_of;
-use crate::stream_table::Lane;
+use crate::stream::memory_use::try_each_of;
+use crate::stream::table::Lane;
 use crate::{BLOCK_BYTES, Error, LastUse, MemoryAccess, MemoryUse};
 
 /// Stands for a use's number: the use is noted in the stream's cache. As a number it would mean

@@ -11,9 +11,9 @@ use spyre_hal::{DeviceHandle, DeviceRange};
 use super::blocks::BlockState;
 use super::pool::{Pool, State};
 use super::{FlexAllocator, Uses};
-use crate::failures::cause_of;
-use crate::poison::PoisonWatch;
-use crate::stream_table::Lane;
+use crate::stream::failures::cause_of;
+use crate::stream::poison::PoisonWatch;
+use crate::stream::table::Lane;
 use crate::{Error, LastUse, MemoryAccess, StreamFault};
 
 impl FlexAllocator {

@@ -10,7 +10,7 @@ use super::pages::Pages;
 use super::region_table::RegionTable;
 use super::stream_allocation_cache::StreamAllocationCache;
 use super::{Settings, Statistics};
-use crate::budget::Sharer;
+use crate::devices::budget::Sharer;
 use crate::{BLOCK_BYTES, Error, StreamIndex, Timelines};
 
 /// The memory behind an allocator. The other cards of its budget know it too.

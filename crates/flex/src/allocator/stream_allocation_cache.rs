@@ -1,8 +1,8 @@
 use spyre_hal::{DeviceHandle, DeviceRange};
 
 use super::Uses;
-use crate::poison::PoisonWatch;
-use crate::ring::Line;
+use crate::stream::poison::PoisonWatch;
+use crate::stream::ring::Line;
 use crate::sync::{Mutex, MutexGuard, often};
 
 /// Number of allocations a stream caches at once. Each slot has one place where it may be.

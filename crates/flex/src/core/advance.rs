@@ -7,10 +7,11 @@ use spyre_hal::{BlockKind, ControlBlock, EventCell, StreamIndex, StreamPoint};
 use super::faults::Progress;
 use super::stream_state::Phase;
 use super::{Core, Note, Run};
+use crate::Priority;
 use crate::recorder::RecordState;
-use crate::stream_table::Entry;
+use crate::stream::fences;
+use crate::stream::table::Entry;
 use crate::sync::Ordering;
-use crate::{Priority, fences};
 
 impl Core {
     #[inline]

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spyre_hal::{BlockKind, EngineIndex, EventCell, Fault, Label, StreamIndex, Token};
 
-use crate::ring::Cursor;
-use crate::stream_table::Entry;
+use crate::stream::ring::Cursor;
+use crate::stream::table::Entry;
 use crate::sync::often;
 
 /// Blocks that are taken in hand together when they are cancelled.

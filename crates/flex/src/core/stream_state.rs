@@ -7,8 +7,8 @@ use spyre_hal::{Severity, StreamIndex, StreamPoint};
 use super::failure::{Failure, Verdict};
 use super::{Note, RUN};
 use crate::StreamFault;
-use crate::ring::Cursor;
-use crate::stream_table::{Entry, Lane};
+use crate::stream::ring::Cursor;
+use crate::stream::table::{Entry, Lane};
 use crate::sync::{Ordering, often};
 
 /// Failures of the past that a stream remembers, for tickets that are asked late.

@@ -4,8 +4,8 @@ use spyre_hal::{ControlBlock, DeviceHandle, HandleTag, Label, VFDeviceHandle};
 
 use super::*;
 use crate::Priority;
-use crate::ring::RingSizes;
-use crate::stream_table::{Entry, StreamTable};
+use crate::stream::ring::RingSizes;
+use crate::stream::table::{Entry, StreamTable};
 
 const ENGINE: EngineIndex = EngineIndex(0);
 const LIMIT: u64 = 10;

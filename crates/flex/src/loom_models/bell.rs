@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{explore, machine};
-use crate::bell::Bell;
+use crate::scheduler::bell::Bell;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Work that is counted, and a bell for it. The count is relaxed: it is seen because of the bell.

@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 
 use super::explore;
-use crate::combiner::Combiner;
+use crate::scheduler::combiner::Combiner;
 use crate::sync::{AtomicU64, Cell, Ordering, fence};
 
 /// Work that threads bring, and how much of it was done. Loom fails if two threads are in the cell

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{explore, lane, machine, publish};
 use crate::Policy;
-use crate::arrivals::Arrivals;
 use crate::core::Core;
-use crate::stream_table::StreamTable;
+use crate::scheduler::arrivals::Arrivals;
+use crate::stream::table::StreamTable;
 use crate::sync::Ordering;
 
 /// Looks after which an empty stream is taken off the list, in models.

@@ -6,9 +6,9 @@ use spyre_hal::{EngineIndex, Fault, StreamPoint};
 
 use super::{explore, lane, machine, publish};
 use crate::Policy;
-use crate::arrivals::Arrivals;
 use crate::core::{Core, End, Note, Run, Verdict};
-use crate::stream_table::StreamTable;
+use crate::scheduler::arrivals::Arrivals;
+use crate::stream::table::StreamTable;
 use crate::sync::{Mutex, Ordering};
 
 const ENGINE: EngineIndex = EngineIndex(0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::explore;
-use crate::ring::{Cursor, Full, Ring, RingSizes};
+use crate::stream::ring::{Cursor, Full, Ring, RingSizes};
 use crate::sync::spin_loop;
 
 type Value = (usize, usize);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{explore, lane, machine, publish};
-use crate::bell::Bell;
-use crate::ring::Cursor;
-use crate::stream_table::{Lane, StreamTable};
+use crate::scheduler::bell::Bell;
+use crate::stream::ring::Cursor;
+use crate::stream::table::{Lane, StreamTable};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// A worker's life as in the scheduler, with a lane in the place of the core.

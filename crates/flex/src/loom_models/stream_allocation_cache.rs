@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spyre_hal::{DeviceRange, NullCard};
 
 use super::{explore, lane};
-use crate::stream_table::StreamTable;
+use crate::stream::table::StreamTable;
 use crate::{FlexAllocator, MemoryAccess, MemoryUse, Settings};
 
 #[test]

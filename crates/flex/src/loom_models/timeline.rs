@@ -5,9 +5,9 @@ use std::sync::Arc;
 use spyre_hal::{EngineIndex, StreamPoint};
 
 use super::{explore, lane, machine, publish};
-use crate::arrivals::Arrivals;
 use crate::core::{Core, End, Note, Run};
-use crate::stream_table::{Lane, StreamTable};
+use crate::scheduler::arrivals::Arrivals;
+use crate::stream::table::{Lane, StreamTable};
 use crate::sync::{Mutex, current, park};
 use crate::{Policy, scheduler};
 

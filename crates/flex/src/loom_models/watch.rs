@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::explore;
-use crate::poison::PoisonWatch;
+use crate::stream::poison::PoisonWatch;
 use crate::sync::{AtomicBool, Ordering};
 
 #[test]

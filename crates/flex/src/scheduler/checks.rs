@@ -5,7 +5,7 @@ use spyre_layout::DmaNest;
 
 use super::Scheduler;
 use crate::Error;
-use crate::stream_table::Lane;
+use crate::stream::table::Lane;
 use crate::sync::Ordering;
 
 impl Scheduler {

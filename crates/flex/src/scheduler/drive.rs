@@ -8,7 +8,7 @@ use spyre_hal::{BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Loan, St
 
 use super::{Drive, Scheduler};
 use crate::core::{End, Note, Only, Picked, Run};
-use crate::stream_table::{Entry, Lane};
+use crate::stream::table::{Entry, Lane};
 use crate::sync::{self, Ordering, Thread, often, spin_loop};
 
 /// Number of times that a worker looks for the next block of a leased stream.

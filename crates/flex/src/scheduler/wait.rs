@@ -8,7 +8,7 @@ use super::callbacks::is_in_callback;
 use super::{Drive, Scheduler};
 use crate::core::{Only, Verdict};
 use crate::interrupt::{self, INTERVAL_NANOSECONDS, Interruption};
-use crate::stream_table::Lane;
+use crate::stream::table::Lane;
 use crate::sync::{Ordering, current, often, spin_loop};
 use crate::{Error, StreamFault};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use spyre_hal::{HandleTag, Location, NullCard, VFDeviceHandle};
 
 use super::*;
-use crate::ring::{Full, RingSizes};
-use crate::stream_table::{Lane, StreamTable};
+use crate::stream::ring::{Full, RingSizes};
+use crate::stream::table::{Lane, StreamTable};
 use crate::{Error, FlexAllocator, MemoryAccess, MemoryUse, Priority, Settings};
 
 /// An allocator and two streams. The streams take blocks, and carry them out only when a test says

@@ -3,12 +3,13 @@ use std::sync::{Arc, OnceLock};
 use spyre_hal::{ControlBlock, StagingPool, StreamIndex, StreamPoint};
 
 use crate::allocator::StreamAllocationCache;
-use crate::failures::Failures;
-use crate::poison::PoisonWatch;
-use crate::ring::{Line, Ring, RingSizes};
+use crate::stream::failures::Failures;
+use crate::stream::fences;
+use crate::stream::poison::PoisonWatch;
+use crate::stream::ring::{Line, Ring, RingSizes};
+use crate::stream::timeline::Timelines;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-use crate::timeline::Timelines;
-use crate::{Priority, StreamFault, fences};
+use crate::{Priority, StreamFault};
 
 /// A control block in its queue.
 #[derive(Debug)]

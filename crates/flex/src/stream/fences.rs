@@ -75,7 +75,7 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::*;
+    use crate::stream::fences::{heavy, light, prepare};
 
     const ROUNDS: usize = 20_000;
 

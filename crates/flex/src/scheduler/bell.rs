@@ -1,5 +1,7 @@
+use crate::Env;
+use crate::stream::fences;
+use crate::stream::ring::Line;
 use crate::sync::{AtomicU64, Mutex, Ordering, Thread, current, fence};
-use crate::{Env, fences, ring::Line};
 
 /// Wakes threads that sleep until there is work.
 ///

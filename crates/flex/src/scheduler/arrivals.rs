@@ -1,7 +1,7 @@
 use spyre_hal::StreamIndex;
 
-use crate::ring::Line;
-use crate::stream_table::Lane;
+use crate::stream::ring::Line;
+use crate::stream::table::Lane;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, often};
 
 const WORDS: usize = often(64, 1) as usize;

@@ -7,7 +7,7 @@ use spyre_hal::{
     StagingPool, StreamPoint,
 };
 
-use crate::memory_use::try_each_of;
+use crate::stream::memory_use::try_each_of;
 use crate::{Error, FlexStream, MemoryUse};
 
 /// A composed list of control blocks: appended to while it is open, then finalized, then replayed

@@ -1,6 +1,6 @@
 //! Memory that does not hold what it should, because the work that was to write it was cancelled.
 
-use crate::ring::Line;
+use crate::stream::ring::Line;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Says whether any stream of a card has failed and not gone on yet, or any allocation is poisoned.

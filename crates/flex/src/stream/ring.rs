@@ -360,7 +360,7 @@ impl<T> Drop for Ring<T> {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
+    use crate::stream::ring::{Cursor, Full, Reservation, Ring, RingSizes};
 
     const SMALL: RingSizes = RingSizes { first: 2, bound: 8 };
 

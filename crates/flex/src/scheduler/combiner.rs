@@ -1,4 +1,4 @@
-use crate::ring::Line;
+use crate::stream::ring::Line;
 use crate::sync::{AtomicU32, Ordering, fence, often, spin_loop};
 
 /// No thread is at work.
