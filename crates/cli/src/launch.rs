@@ -19,12 +19,15 @@ use spyre::runtime::{
 };
 use spyre::trace::Trace;
 
-use crate::cost_report::CostReport;
-use crate::fill::Fill;
-use crate::inputs::{self, InputTensor};
-use crate::npy::element_bytes;
-use crate::sizes::{self, ShapeArgument};
-use crate::{plan_source, scalars, screen, text};
+use crate::arguments::fill::Fill;
+use crate::arguments::inputs::{self, InputTensor};
+use crate::arguments::plan_source;
+use crate::arguments::scalars;
+use crate::arguments::sizes::{self, ShapeArgument};
+use crate::files::npy::element_bytes;
+use crate::reports::cost_report::CostReport;
+use crate::reports::screen;
+use crate::reports::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArguments {

@@ -1,39 +1,21 @@
 //! The `spyre` command: devices, plans, launches, traces and benchmarks.
 //!
 //! Above the facade; it knows nothing else of the stack but the benchmarks. Each sub-command is a
-//! file: it makes a report, which is shown as text, or with `--json` as one JSON document. It exits
-//! with 0 if all went well, 1 if something failed and 2 if it was called wrongly.
+//! file in `commands`: it makes a report, which is shown as text, or with `--json` as one JSON
+//! document. It exits with 0 if all went well, 1 if something failed and 2 if it was called wrongly.
 
-mod bench;
-mod bundle;
-mod cache;
-mod compile;
-mod cost_report;
-mod fill;
-mod info;
-mod inputs;
-mod inspect;
+mod arguments;
+mod commands;
+mod files;
 mod launch;
-mod npy;
-mod outputs;
-mod plain_file;
-mod plan;
-mod plan_source;
-mod prediction;
-mod run;
-mod safetensors_file;
-mod scalars;
-mod screen;
-mod sizes;
-mod tensor_file;
-mod text;
-mod trace;
+mod reports;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use screen::Screen;
+use commands::{bench, bundle, cache, compile, info, inspect, plan, run, trace};
+use reports::screen::{self, Screen};
 
 /// An open Spyre stack: devices, plans, launches, traces and benchmarks.
 #[derive(Debug, Parser)]

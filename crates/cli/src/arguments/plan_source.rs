@@ -9,8 +9,9 @@ use spyre::compiler::{CompileOptions, Kernel};
 use spyre::numerics::Profile;
 use spyre::plans::PlanCache;
 
-use crate::prediction::{self, PredictionReport};
-use crate::{plain_file, screen};
+use crate::files::plain_file;
+use crate::reports::prediction::{self, PredictionReport};
+use crate::reports::screen;
 
 /// The plan of a folder; or of a kernel, which is compiled unless the cache has it. If no profile is
 /// given, the environment says which one a kernel is compiled for.

@@ -9,7 +9,7 @@ use spyre::compiler::CompileOptions;
 use spyre::plans::Bundle;
 
 use crate::launch::ProfileName;
-use crate::text;
+use crate::reports::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

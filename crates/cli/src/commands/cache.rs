@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use spyre::plans::{CacheFolder, CacheSettings, KeptPlan};
 
-use crate::text;
+use crate::reports::text;
 
 /// Digits of a key that people are shown: enough to tell the plans of any real cache apart.
 const SHOWN_DIGITS: usize = 12;

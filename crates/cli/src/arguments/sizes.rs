@@ -6,8 +6,8 @@ use std::str::FromStr;
 use anyhow::{Result, bail, ensure};
 use spyre::artifact::{ExpectedDim, ExpectedSize, Role, TensorMetadata};
 
-use crate::inputs::{InputTensor, names};
-use crate::text;
+use crate::arguments::inputs::{InputTensor, names};
+use crate::reports::text;
 
 /// `--shape`: a tensor's sizes (`c=256x64`), or those of a dim (`m=256`).
 #[derive(Clone, Debug, PartialEq, Eq)]

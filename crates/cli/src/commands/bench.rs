@@ -5,7 +5,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use spyre_bench::{Bar, Options, Outcome, Report};
 
-use crate::screen::Screen;
+use crate::reports::screen::Screen;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -3,7 +3,7 @@ use std::fmt;
 use serde::Serialize;
 use spyre::artifact::{Code, CodeImage};
 
-use crate::text;
+use crate::reports::text;
 
 /// One image of a plan.
 #[derive(Debug, Serialize)]

@@ -8,8 +8,10 @@ use anyhow::{Context, Result, bail};
 use spyre::numerics::DType;
 use spyre::runtime::CPUTensor;
 
-use crate::safetensors_file::NamedTensors;
-use crate::{npy, plain_file, safetensors_file};
+use crate::files::npy;
+use crate::files::plain_file;
+use crate::files::safetensors_file;
+use crate::files::safetensors_file::NamedTensors;
 
 /// Form of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use spyre::flex::RECORDED;
 use spyre::trace::Trace;
 
 use crate::launch::{LaunchArguments, Launched, Summary};
-use crate::text;
+use crate::reports::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 use spyre::artifact::{Role, TensorMetadata};
 use spyre::runtime::CPUTensor;
 
-use crate::safetensors_file::NamedTensors;
-use crate::tensor_file::{self, Form};
-use crate::text;
+use crate::files::safetensors_file::NamedTensors;
+use crate::files::tensor_file::{self, Form};
+use crate::reports::text;
 
 /// A tensor from a file.
 #[derive(Clone, Debug)]

@@ -8,9 +8,10 @@ use serde::Serialize;
 use spyre::compiler::{CardNote, CompileOptions, DimId, Kernel, Layouts, OperandId, Stick};
 use spyre::numerics::Profile;
 
+use crate::commands::plan;
+use crate::files::plain_file;
 use crate::launch::ProfileName;
-use crate::prediction::{self, PredictionReport};
-use crate::{plain_file, plan};
+use crate::reports::prediction::{self, PredictionReport};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

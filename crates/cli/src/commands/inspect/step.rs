@@ -3,7 +3,7 @@ use std::fmt;
 use serde::Serialize;
 use spyre::artifact::{Binding, CompilerOutput, CorrectionWord, OperandType, Step};
 
-use crate::text;
+use crate::reports::text;
 
 /// One step of a plan, with what its operands are and what its correction is given.
 #[derive(Debug, Serialize)]

@@ -9,7 +9,7 @@ use spyre::artifact::samples::{self, Elements};
 use spyre::numerics::{DType, Profile};
 
 use crate::launch::ProfileName;
-use crate::text;
+use crate::reports::text;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

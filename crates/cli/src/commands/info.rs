@@ -8,7 +8,7 @@ use spyre::numerics::Tier;
 use spyre::runtime::StreamId;
 use spyre::{NOMINAL_CARD_BYTES, OpenSettings};
 
-use crate::text;
+use crate::reports::text;
 
 /// The devices of this process. Nothing is opened.
 pub(crate) fn report() -> Result<Report> {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use spyre::artifact::cost::ASSUMPTIONS;
 use spyre::compiler::{CompileOptions, Kernel};
 
-use crate::cost_report::CostReport;
-use crate::text;
+use crate::reports::cost_report::CostReport;
+use crate::reports::text;
 
 /// Extents as in `m=512,n=4096`.
 pub(crate) fn extents(given: &str) -> Result<Vec<(&str, u64)>> {

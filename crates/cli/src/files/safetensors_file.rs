@@ -7,7 +7,7 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use spyre::numerics::DType;
 use spyre::runtime::CPUTensor;
 
-use crate::npy::check_truth;
+use crate::files::npy::check_truth;
 
 /// The names of dtypes that files can hold.
 const NAMES: [(Dtype, DType); 19] = [

@@ -6,7 +6,7 @@ use spyre::artifact::Lane;
 use spyre::numerics::{Converter, DType, DataFormat};
 use spyre::runtime::CPUTensor;
 
-use crate::npy::element_bytes;
+use crate::files::npy::element_bytes;
 
 /// Contents of made-up tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -12,8 +12,9 @@ use spyre::artifact::{
     IntermediateDim, Role, TensorMetadata,
 };
 
-use crate::prediction::PredictionReport;
-use crate::{plan_source, text};
+use crate::arguments::plan_source;
+use crate::reports::prediction::PredictionReport;
+use crate::reports::text;
 use image::ImageReport;
 use step::StepReport;
 

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use spyre::numerics::Scalar;
 use spyre::runtime::CPUTensor;
 
+use crate::arguments::outputs::Outputs;
+use crate::commands::trace;
+use crate::files::npy::element_bytes;
 use crate::launch::{InputReport, LaunchArguments, Summary};
-use crate::npy::element_bytes;
-use crate::outputs::Outputs;
-use crate::{text, trace};
+use crate::reports::text;
 
 /// Number of a result's elements that are shown.
 const SHOWN: usize = 6;

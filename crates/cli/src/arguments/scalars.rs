@@ -5,7 +5,7 @@ use spyre::artifact::{
     CompilerOutput, Constant, CorrectionWord, Instruction, Lane, Program, ScalarWord,
 };
 
-use crate::text;
+use crate::reports::text;
 
 /// The words of `--scalar`, in the order that launches take them: step by step.
 pub(crate) fn parse(plan: &CompilerOutput, texts: &[String]) -> Result<Vec<u64>> {

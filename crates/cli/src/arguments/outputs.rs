@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use spyre::artifact::TensorMetadata;
 use spyre::runtime::CPUTensor;
 
-use crate::inputs::names;
-use crate::tensor_file::{self, Form};
+use crate::arguments::inputs::names;
+use crate::files::tensor_file::{self, Form};
 
 /// The files that results are written to.
 #[derive(Debug)]
