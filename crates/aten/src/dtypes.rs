@@ -1,5 +1,8 @@
 //! Dtype that an op computes in, by PyTorch's rules.
 
+pub(crate) mod unsigned;
+pub(crate) mod unsigned_bits;
+
 use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 

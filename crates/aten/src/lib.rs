@@ -31,39 +31,19 @@
 //!
 #![doc = include_str!("../DESIGN.md")]
 
-mod attention;
 mod call;
-mod casts;
 mod common_kernels;
-mod data_dependent;
 mod decline;
 mod dtypes;
-mod generated;
-mod indexing;
-mod losses;
-mod making;
-mod membership;
-mod nest;
+mod movement;
 mod op;
 mod optimisers;
-mod outputs;
-mod permuting;
 mod pointwise;
 mod products;
-mod quantised;
 mod random;
 mod recipe;
 mod reductions;
-mod rolling;
-mod rows;
-mod scans;
-mod scattering;
-mod sorting;
 mod spatial;
-mod template;
-mod unsigned;
-mod unsigned_bits;
-mod views;
 
 pub use call::{Argument, Call, Number, Tensor};
 pub use common_kernels::common_kernels;
@@ -74,3 +54,12 @@ pub use op::Op;
 pub use pointwise::Pointwise;
 pub use recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
 pub use template::Written;
+
+// The registry and the families name each other's modules without their folders.
+pub(crate) use dtypes::{unsigned, unsigned_bits};
+pub(crate) use movement::{
+    casts, data_dependent, indexing, making, permuting, rolling, scattering,
+};
+pub(crate) use products::{attention, quantised};
+pub(crate) use recipe::{generated, nest, outputs, template, views};
+pub(crate) use reductions::{losses, membership, rows, scans, sorting};

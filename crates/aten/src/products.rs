@@ -1,4 +1,7 @@
-//! Matrix products.
+//! Matrix products, and ops that are made of them.
+
+pub(crate) mod attention;
+pub(crate) mod quantised;
 
 use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;

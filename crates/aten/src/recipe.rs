@@ -1,3 +1,11 @@
+//! Recipes: what a call of an op does, and how its kernels are written.
+
+pub(crate) mod generated;
+pub(crate) mod nest;
+pub(crate) mod outputs;
+pub(crate) mod template;
+pub(crate) mod views;
+
 use smallvec::SmallVec;
 use spyre_numerics::DType;
 

@@ -1,4 +1,10 @@
-//! Ops that reduce some dims of a tensor.
+//! Ops that reduce some dims of a tensor, and others along a dim: rows, scans, sorts.
+
+pub(crate) mod losses;
+pub(crate) mod membership;
+pub(crate) mod rows;
+pub(crate) mod scans;
+pub(crate) mod sorting;
 
 use smallvec::{SmallVec, smallvec};
 use spyre_artifact::Constant;

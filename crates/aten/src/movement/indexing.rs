@@ -173,7 +173,7 @@ fn write_index_select(kernel: &Generated) -> String {
 }
 
 /// Bools are not summed up in place.
-pub(super) fn check_sums(dtype: DType) -> Result<(), Decline> {
+pub(crate) fn check_sums(dtype: DType) -> Result<(), Decline> {
     if dtype == DType::Bool { Err(Decline::DType { dtype }) } else { Ok(()) }
 }
 
