@@ -1,7 +1,8 @@
 """Sweeps over PyTorch's `op_db`: python -m sweeps.run --all (from python/tests).
 
 Results in views, of other dtypes and shapes, with shared memory; strides; empty tensors; NaN and infinities: each
-call is made on the CPU and on the device, and differences are printed, unless `known.py` has a reason for it.
+call is made on the CPU and on the device, and differences are printed, unless `known_differences.py` has a reason for
+it.
 """
 
 from __future__ import annotations
