@@ -41,11 +41,12 @@ impl Bed {
         let memory =
             TensorMemory::allocate(&self.stream, Arc::clone(&self.layout), 4 * COUNT as u64)?;
         let host = CPUTensor::from_values(&SIZE, &[value; COUNT])?;
+        let memory = Arc::new(memory);
         tensor(&memory)?.copy_from(&self.stream, &host)?;
-        Ok(Arc::new(memory))
+        Ok(memory)
     }
 
-    fn values(&self, memory: &TensorMemory) -> Result<Vec<f32>, Error> {
+    fn values(&self, memory: &Arc<TensorMemory>) -> Result<Vec<f32>, Error> {
         let host = tensor(memory)?.to_host(&self.stream)?;
         self.stream.synchronize()?;
         host.values::<f32>()
@@ -61,7 +62,7 @@ impl Bed {
     }
 }
 
-fn tensor(memory: &TensorMemory) -> Result<SpyreTensor, Error> {
+fn tensor(memory: &Arc<TensorMemory>) -> Result<SpyreTensor, Error> {
     memory.tensor(View::contiguous(&SIZE)?, DType::Float32)
 }
 

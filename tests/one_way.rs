@@ -63,7 +63,7 @@ impl Bed {
     }
 }
 
-fn tensor(memory: &TensorMemory) -> Result<SpyreTensor, Error> {
+fn tensor(memory: &Arc<TensorMemory>) -> Result<SpyreTensor, Error> {
     memory.tensor(View::contiguous(&SIZE)?, DType::Float32)
 }
 

@@ -280,7 +280,7 @@ fn launch_group(
     batch.begin(stream);
     for (at, tensor) in arguments.tensors.iter().enumerate() {
         let access = definition.access(at, tensor);
-        batch.uses(MemoryUse { range: tensor.storage().range(), access });
+        batch.uses(MemoryUse { range: tensor.memory().range(), access });
     }
     let mut queue = || {
         for operation in operations {

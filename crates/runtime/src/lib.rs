@@ -49,7 +49,6 @@ mod instance;
 mod launch;
 mod memory;
 mod plan;
-mod storage;
 mod stream;
 mod tensor;
 mod tensor_memory;

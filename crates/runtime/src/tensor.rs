@@ -6,8 +6,8 @@ use spyre_numerics::DType;
 
 use crate::blocking::{segment_id, vf_offset};
 use crate::cpu_tensor::element_bytes;
-use crate::storage::Storage;
-use crate::{CPUTensor, Device, Error, HostAddress, PreProcessCompute, SpyreStream};
+use crate::storage_layout::StorageLayout;
+use crate::{CPUTensor, Device, Error, HostAddress, PreProcessCompute, SpyreStream, TensorMemory};
 
 /// A tensor in device memory: a view of a storage that lies in sticks.
 ///
@@ -34,7 +34,7 @@ use crate::{CPUTensor, Device, Error, HostAddress, PreProcessCompute, SpyreStrea
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpyreTensor {
-    storage: Arc<Storage>,
+    memory: Arc<TensorMemory>,
     view: View,
     dtype: DType,
 }
@@ -55,8 +55,8 @@ impl SpyreTensor {
     ) -> Result<Self, Error> {
         let view = View::contiguous(shape)?;
         check_reach(&view, &layout)?;
-        let storage = Arc::new(Storage::allocate(stream, layout)?);
-        Ok(Self { storage, view, dtype })
+        let memory = TensorMemory::for_tensor(stream, StorageLayout::new(layout, dtype))?;
+        Ok(Self { memory: Arc::new(memory), view, dtype })
     }
 
     /// A tensor in memory that the caller owns, and keeps. The handle is checked whenever the tensor is
@@ -69,8 +69,9 @@ impl SpyreTensor {
         view: View,
     ) -> Result<Self, Error> {
         check_reach(&view, &layout)?;
-        let storage = Arc::new(Storage::borrowed(device, handle, layout)?);
-        Ok(Self { storage, view, dtype })
+        let layout = StorageLayout::new(layout, dtype);
+        let memory = TensorMemory::borrowed(device, handle, layout)?;
+        Ok(Self { memory: Arc::new(memory), view, dtype })
     }
 
     /// A new tensor with the elements of a host tensor.
@@ -113,14 +114,14 @@ impl SpyreTensor {
     pub fn copy_to_device(&self, host: &CPUTensor) -> Result<PreProcessCompute, Error> {
         check_shapes(host.shape(), self.shape())?;
         let nest = DmaNest::derive(host_end(host), self.device_end())?;
-        Ok(PreProcessCompute::copy_to_device(self.side(host, nest), self.storage.range()))
+        Ok(PreProcessCompute::copy_to_device(self.side(host, nest), self.memory.range()))
     }
 
     /// The step that overwrites a host tensor with these elements, for an Operation.
     pub fn copy_from_device(&self, host: &CPUTensor) -> Result<PreProcessCompute, Error> {
         check_shapes(self.shape(), host.shape())?;
         let nest = DmaNest::derive(self.device_end(), host_end(host))?;
-        Ok(PreProcessCompute::copy_from_device(self.side(host, nest), self.storage.range()))
+        Ok(PreProcessCompute::copy_from_device(self.side(host, nest), self.memory.range()))
     }
 
     /// Elements along each dimension.
@@ -142,17 +143,17 @@ impl SpyreTensor {
 
     /// Handle of its storage's start.
     pub fn device_handle(&self) -> DeviceHandle {
-        self.storage.handle()
+        self.memory.range().handle
     }
 
     /// Device bytes of its storage.
     pub fn size_bytes(&self) -> u64 {
-        self.storage.range().bytes
+        self.memory.range().bytes
     }
 
     /// Layout of its storage in device memory.
     pub fn layout(&self) -> &SpyreTensorLayout {
-        self.storage.layout()
+        self.memory.tensor_layout()
     }
 
     /// The part of the storage that it shows, in elements.
@@ -162,7 +163,7 @@ impl SpyreTensor {
 
     /// Device that it is on.
     pub fn device(&self) -> &Device {
-        self.storage.device()
+        self.memory.device()
     }
 
     /// Another view of the same storage, in elements.
@@ -212,22 +213,18 @@ impl SpyreTensor {
         vf_offset(self.device_handle())
     }
 
-    /// A view of a storage that others share.
-    pub(crate) fn in_storage(
-        storage: &Arc<Storage>,
+    /// A view of memory that others share.
+    pub(crate) fn in_memory(
+        memory: Arc<TensorMemory>,
         view: View,
         dtype: DType,
     ) -> Result<Self, Error> {
-        check_reach(&view, storage.layout())?;
-        Ok(Self { storage: Arc::clone(storage), view, dtype })
+        check_reach(&view, memory.tensor_layout())?;
+        Ok(Self { memory, view, dtype })
     }
 
-    pub(crate) fn of_storage(storage: Storage, view: View, dtype: DType) -> Self {
-        Self { storage: Arc::new(storage), view, dtype }
-    }
-
-    pub(crate) fn storage(&self) -> &Storage {
-        &self.storage
+    pub(crate) fn memory(&self) -> &TensorMemory {
+        &self.memory
     }
 
     fn side(&self, host: &CPUTensor, nest: DmaNest) -> HostAddress {
@@ -235,7 +232,7 @@ impl SpyreTensor {
     }
 
     fn device_end(&self) -> Endpoint<'_> {
-        Endpoint::device(&self.view, self.storage.layout())
+        Endpoint::device(&self.view, self.memory.tensor_layout())
     }
 
     fn check_copy(&self, stream: &SpyreStream, from: &[usize], to: &[usize]) -> Result<(), Error> {

@@ -1,17 +1,17 @@
 use std::sync::{Arc, OnceLock};
 
-use spyre_hal::DeviceRange;
-use spyre_layout::{TensorView, View};
+use spyre_artifact::{HandleWords, OPERAND_WORDS, OperandWords};
+use spyre_hal::{DeviceHandle, DeviceRange};
+use spyre_layout::{SpyreTensorLayout, TensorView, View};
 use spyre_numerics::DType;
 
-use crate::storage::Storage;
-use crate::storage_layout::SharedLayout;
+use crate::storage_layout::{SharedLayout, StorageLayout};
 use crate::{Device, Error, SpyreStream, SpyreTensor};
 
-/// Device memory of a framework's storage: it is freed when it is dropped, and what is queued still
-/// has it.
+/// Device memory that tensors share, with the layout that its elements have. It is freed when it is dropped, and
+/// what is queued still has it.
 ///
-/// The framework counts in host bytes, of which [`TensorMemory::host_bytes`] have a place here;
+/// A framework counts in host bytes, of which [`TensorMemory::host_bytes`] have a place here;
 /// device memory holds [`TensorMemory::device_bytes`].
 #[derive(Debug)]
 pub struct TensorMemory {
@@ -19,8 +19,9 @@ pub struct TensorMemory {
     range: DeviceRange,
     layout: SharedLayout,
     host_bytes: u64,
-    /// Storage that its tensors share, once there are some.
-    storage: OnceLock<Arc<Storage>>,
+    /// Words of an operand, except for offset and strides, once a tensor needs them.
+    words: OnceLock<Box<[u64; OPERAND_WORDS]>>,
+    is_owned: bool,
 }
 
 impl TensorMemory {
@@ -31,12 +32,61 @@ impl TensorMemory {
         layout: SharedLayout,
         host_bytes: u64,
     ) -> Result<Self, Error> {
-        let bytes = layout.layout().device_bytes() as u64;
-        let handle = stream.flex().allocate(bytes)?;
-        let range = DeviceRange::start_of(handle, bytes);
-        let device = stream.device().clone();
-        let storage = OnceLock::new();
-        Ok(Self { device, range, layout, host_bytes, storage })
+        let handle = stream.flex().allocate(layout.layout().device_bytes() as u64)?;
+        Ok(Self::of(stream.device(), handle, layout, host_bytes, true))
+    }
+
+    /// New memory for a tensor.
+    pub(crate) fn for_tensor(stream: &SpyreStream, layout: StorageLayout) -> Result<Self, Error> {
+        // Found out before there is anything to give back.
+        OperandWords::of_layout(HandleWords::NONE, 0, layout.layout())?;
+        let host_bytes = layout.host_bytes();
+        let memory = Self::allocate(stream, Arc::new(layout), host_bytes)?;
+        memory.operand_words()?;
+        Ok(memory)
+    }
+
+    /// Memory of a tensor that another object owns.
+    pub(crate) fn borrowed(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: StorageLayout,
+    ) -> Result<Self, Error> {
+        Self::given(device, handle, layout, false)
+    }
+
+    /// Memory that was allocated for a tensor.
+    pub(crate) fn owned(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: StorageLayout,
+    ) -> Result<Self, Error> {
+        Self::given(device, handle, layout, true)
+    }
+
+    fn given(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: StorageLayout,
+        is_owned: bool,
+    ) -> Result<Self, Error> {
+        let host_bytes = layout.host_bytes();
+        let memory = Self::of(device, handle, Arc::new(layout), host_bytes, is_owned);
+        memory.operand_words()?;
+        Ok(memory)
+    }
+
+    #[inline]
+    fn of(
+        device: &Device,
+        handle: DeviceHandle,
+        layout: SharedLayout,
+        host_bytes: u64,
+        is_owned: bool,
+    ) -> Self {
+        let range = DeviceRange::start_of(handle, layout.layout().device_bytes() as u64);
+        let words = OnceLock::new();
+        Self { device: device.clone(), range, layout, host_bytes, words, is_owned }
     }
 
     /// Device that it is on.
@@ -64,17 +114,25 @@ impl TensorMemory {
         self.range.bytes.max(1).next_multiple_of(spyre_flex::BLOCK_BYTES)
     }
 
-    /// A view of it as a tensor that plans can be launched with. It does not own the memory.
-    pub fn tensor(&self, view: View, dtype: DType) -> Result<SpyreTensor, Error> {
-        let storage = match self.storage.get() {
-            Some(storage) => storage,
-            None => {
-                let layout = self.layout.layout().clone();
-                let made = Storage::borrowed(&self.device, self.range.handle, layout)?;
-                self.storage.get_or_init(|| Arc::new(made))
-            }
-        };
-        SpyreTensor::in_storage(storage, view, dtype)
+    /// A view of it as a tensor that plans can be launched with.
+    pub fn tensor(self: &Arc<Self>, view: View, dtype: DType) -> Result<SpyreTensor, Error> {
+        self.operand_words()?;
+        SpyreTensor::in_memory(Arc::clone(self), view, dtype)
+    }
+
+    /// Places of the elements on the device.
+    pub(crate) fn tensor_layout(&self) -> &SpyreTensorLayout {
+        self.layout.layout()
+    }
+
+    /// Words of an operand that is in this memory, except for offset and strides.
+    pub(crate) fn operand_words(&self) -> Result<&[u64; OPERAND_WORDS], Error> {
+        if let Some(words) = self.words.get() {
+            return Ok(words);
+        }
+        let handle = HandleWords(self.range.handle.to_words());
+        let words = OperandWords::of_layout(handle, self.range.bytes, self.tensor_layout())?;
+        Ok(self.words.get_or_init(|| Box::new(words.encode())))
     }
 
     /// Has the memory kept until what is queued on `stream` now has ended. Copies and launches are
@@ -88,6 +146,9 @@ impl TensorMemory {
 
 impl Drop for TensorMemory {
     fn drop(&mut self) {
+        if !self.is_owned {
+            return;
+        }
         // After a reset of the card it is gone already, and a forked child never had it.
         let _ = self.device.context().free(self.range.handle);
     }

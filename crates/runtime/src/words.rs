@@ -12,9 +12,8 @@ use crate::binary::note_use;
 use crate::definition::Definition;
 use crate::fit::Fit;
 use crate::recipe::{InputRun, OperandRecipe, StepRecipe};
-use crate::storage::Storage;
 use crate::tiles::Tiles;
-use crate::{Error, SpyreStream, SpyreTensor};
+use crate::{Error, SpyreStream, SpyreTensor, StorageLayout, TensorMemory};
 
 /// Tables and inputs of a stream's launches, in memory that is used again.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ pub(crate) struct Words {
 #[derive(Debug)]
 struct Held {
     view: View,
-    storage: Storage,
+    memory: TensorMemory,
 }
 
 /// Sizes of an intermediate.
@@ -56,24 +55,25 @@ impl Words {
                 continue;
             }
             if let (Some(old), Some(last)) = (self.intermediates[at].take(), last) {
-                note_use(stream.device(), old.storage.handle(), last);
+                note_use(stream.device(), old.memory.range().handle, last);
             }
             let format = definition.output().intermediates[at].format;
-            let storage = Storage::allocate(stream, SpyreTensorLayout::contiguous(sizes, format)?)?;
-            self.intermediates[at] = Some(Held { view: View::contiguous(sizes)?, storage });
+            let layout = SpyreTensorLayout::contiguous(sizes, format)?;
+            let memory = TensorMemory::for_tensor(stream, StorageLayout::of_programs(layout))?;
+            self.intermediates[at] = Some(Held { view: View::contiguous(sizes)?, memory });
         }
         Ok(())
     }
 
     /// Handle of an intermediate.
     pub(crate) fn intermediate(&self, at: u32) -> Option<DeviceHandle> {
-        Some(self.intermediates.get(at as usize)?.as_ref()?.storage.handle())
+        Some(self.intermediates.get(at as usize)?.as_ref()?.memory.range().handle)
     }
 
     /// Notes that launches up to this one use the intermediates.
     pub(crate) fn note_uses(&self, last: StreamPoint) {
         for held in self.intermediates.iter().flatten() {
-            note_use(held.storage.device(), held.storage.handle(), last);
+            note_use(held.memory.device(), held.memory.range().handle, last);
         }
     }
 
@@ -184,11 +184,14 @@ impl Words {
         match binding {
             Binding::Tensor(at) => {
                 let tensor = tensors.get(at as usize)?;
-                Some(BoundOperand { words: tensor.storage().words(), view: tensor.view() })
+                Some(BoundOperand {
+                    words: tensor.memory().operand_words().ok()?,
+                    view: tensor.view(),
+                })
             }
             Binding::Intermediate(at) => {
                 let held = self.intermediates.get(at as usize)?.as_ref()?;
-                Some(BoundOperand { words: held.storage.words(), view: &held.view })
+                Some(BoundOperand { words: held.memory.operand_words().ok()?, view: &held.view })
             }
         }
     }

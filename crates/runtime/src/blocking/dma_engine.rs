@@ -1,8 +1,9 @@
+use std::sync::Arc;
+
 use spyre_layout::{SpyreTensorLayout, View};
 
 use super::{LocationInSegment, Program};
-use crate::storage::Storage;
-use crate::{CPUTensor, Error, SpyreStream, SpyreTensor};
+use crate::{CPUTensor, Error, SpyreStream, SpyreTensor, StorageLayout, TensorMemory};
 
 /// Moves programs and tensors between host and device, and waits until they are there.
 ///
@@ -66,9 +67,9 @@ impl DMAEngine {
         let device = self.stream.device();
         let layout = self.layout(host)?;
         let handle = location.take(device, layout.device_bytes() as u64)?;
-        let storage = Storage::owned(device, handle, layout)?;
-        let view = View::contiguous(host.shape())?;
-        let tensor = SpyreTensor::of_storage(storage, view, host.data_type());
+        let layout = StorageLayout::new(layout, host.data_type());
+        let memory = Arc::new(TensorMemory::owned(device, handle, layout)?);
+        let tensor = memory.tensor(View::contiguous(host.shape())?, host.data_type())?;
         tensor.copy_from(&self.stream, host)?;
         self.stream.synchronize()?;
         Ok(tensor)

@@ -161,7 +161,7 @@ impl Composition {
             .iter()
             .enumerate()
             .map(|(at, tensor)| MemoryUse {
-                range: tensor.storage().range(),
+                range: tensor.memory().range(),
                 access: definition.access(at, tensor),
             })
             .collect();

@@ -61,6 +61,18 @@ impl StorageLayout {
         Ok(Self { is_raw: true, ..Self::new(layout, DType::UInt8) })
     }
 
+    /// Layout of elements of which the host has none: only programs see them.
+    pub(crate) fn of_programs(layout: SpyreTensorLayout) -> Self {
+        Self { is_raw: true, ..Self::new(layout, DType::UInt8) }
+    }
+
+    /// Bytes that the host needs for as many elements.
+    pub(crate) fn host_bytes(&self) -> u64 {
+        let elements = self.layout.storage_elements();
+        let elements = elements.unwrap_or_else(|| self.layout.device_elements());
+        (elements * element_bytes(self.dtype)) as u64
+    }
+
     /// Places of the elements on the device.
     pub fn layout(&self) -> &SpyreTensorLayout {
         &self.layout
