@@ -53,7 +53,7 @@ impl Bed {
     }
 
     fn cache_launch(&self, memories: &[Arc<TensorMemory>]) -> Result<Option<CachedLaunch>, Error> {
-        let tensors: Result<Vec<_>, Error> = memories.iter().map(|memory| tensor(memory)).collect();
+        let tensors: Result<Vec<_>, Error> = memories.iter().map(tensor).collect();
         let tensors = tensors?;
         launch_kernel(&self.stream, &self.plan, &tensors)?;
         let layouts: Vec<SharedLayout> =

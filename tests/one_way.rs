@@ -130,7 +130,7 @@ fn a_launch_that_is_made_again_is_the_operation_less_what_is_in_place() -> Resul
     let compute = operation.compute().expect("it computes");
     let memories = [bed.memory()?, bed.memory()?, bed.memory()?];
     let others = [bed.memory()?, bed.memory()?, bed.memory()?];
-    let tensors = |of: &[Arc<TensorMemory>]| of.iter().map(|one| tensor(one)).collect::<Vec<_>>();
+    let tensors = |of: &[Arc<TensorMemory>]| of.iter().map(tensor).collect::<Vec<_>>();
     let tensors = |of| tensors(of).into_iter().collect::<Result<Vec<_>, Error>>();
     let given = tensors(&memories)?;
     launch_kernel(&bed.stream, &plan, &given)?;
