@@ -1,64 +1,47 @@
-// Attention: which calls the card's kernels take, and how their tensors are seen.
+// Attention: PyTorch's choice of a way, and the ops of the one that the card's kernels take.
 #include "native.h"
+#include "operators.h"
 
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/SDPBackend.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
-
-#include <cmath>
 
 namespace spyre {
 namespace {
 
 using at::Tensor;
 
-// Query heads in groups, each of which shares a head of keys and values.
-Tensor grouped(const Tensor& tensor, int64_t heads) {
-  return tensor.unflatten(1, {heads, tensor.size(1) / heads});
-}
-
-std::optional<Tensor> grouped_bias(const std::optional<Tensor>& bias, const Tensor& query, const Tensor& key) {
-  if (!bias.has_value() || !bias->defined()) {
-    return std::nullopt;
-  }
-  const auto all = bias->expand({query.size(0), query.size(1), query.size(2), key.size(2)});
-  return grouped(all, key.size(1));
-}
-
-double scale_of(const std::optional<double>& scale, const Tensor& query) {
-  return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(3))));
-}
-
-bool has_kernels(at::ScalarType dtype) {
-  return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf || dtype == at::kBFloat16;
-}
-
-bool is_taken(const Tensor& query, const Tensor& key, const Tensor& value) {
-  const auto is_plain = [&](const Tensor& tensor) {
-    return tensor.dim() == 4 && tensor.numel() > 0 && !tensor.is_nested() &&
-           tensor.device() == query.device() && tensor.scalar_type() == query.scalar_type();
-  };
-  return is_plain(query) && is_plain(key) && is_plain(value) && has_kernels(query.scalar_type()) &&
-         key.sizes().slice(0, 3) == value.sizes().slice(0, 3) && query.size(0) == key.size(0) &&
-         query.size(3) == key.size(3) && query.size(1) % key.size(1) == 0;
+// A tensor without its memory: there may be none.
+SpyreView shape_of(const Tensor& tensor) {
+  SpyreView view{};
+  view.sizes = tensor.sizes().data();
+  view.strides = tensor.strides().data();
+  view.dim = tensor.dim();
+  view.dtype = static_cast<int32_t>(tensor.scalar_type());
+  return view;
 }
 
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
                const std::optional<Tensor>& mask, double dropout, bool, std::optional<double>,
                bool enable_gqa) {
-  if (query.is_nested() || key.is_nested() || value.is_nested()) {
-    return static_cast<int64_t>(at::SDPBackend::math);
-  }
-  const bool has_all_heads = query.dim() == 4 && key.dim() == 4 && query.size(1) == key.size(1);
+  const auto is_plain = [&](const Tensor& tensor) {
+    return !tensor.is_nested() && tensor.device() == query.device();
+  };
   const bool has_mask = mask.has_value() && mask->defined();
-  const bool may = at::globalContext().userEnabledOverrideableSDP() && dropout == 0.0 &&
-                   (has_all_heads || enable_gqa) && is_taken(query, key, value) &&
-                   (!has_mask || (mask->dim() <= 4 && mask->device() == query.device()));
-  return static_cast<int64_t>(may ? at::SDPBackend::overrideable : at::SDPBackend::math);
+  bool takes = false;
+  if (at::globalContext().userEnabledOverrideableSDP() && is_plain(query) && is_plain(key) && is_plain(value) &&
+      (!has_mask || is_plain(*mask))) {
+    SpyreAttention tensors{shape_of(query), shape_of(key), shape_of(value), {}};
+    tensors.mask.dim = -1;
+    if (has_mask) {
+      tensors.mask = shape_of(*mask);
+    }
+    check(spyre_takes_attention(&tensors, dropout, enable_gqa, &takes));
+  }
+  return static_cast<int64_t>(takes ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
 using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
@@ -69,16 +52,13 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value,
   static const int32_t op = op_named("spyre::attention");
   TORCH_CHECK(dropout == 0.0, "attention on spyre drops nothing out: dropout_p is ", dropout,
               "; F.scaled_dot_product_attention takes another way");
-  TORCH_CHECK(is_taken(query, key, value),
+  const auto made = call_native(op, {query, key, value, bias, scale, is_causal});
+  TORCH_CHECK(made.has_value(),
               "attention on spyre takes float tensors (batch, heads, length, width) of one dtype, not ",
               query.sizes(), ", ", key.sizes(), " and ", value.sizes());
-  const auto made = call_native(op, {grouped(query, key.size(1)), key, value,
-                                     grouped_bias(bias, query, key), scale_of(scale, query), is_causal});
-  TORCH_CHECK(made.has_value(), "attention on spyre has no kernel for ", query.scalar_type());
   const Tensor nothing;
   const Tensor no_seed = at::empty({}, at::TensorOptions().dtype(at::kLong));
-  return {(*made)[0].flatten(1, 2), (*made)[1].flatten(1, 2), nothing, nothing, query.sym_size(2),
-          key.sym_size(2), no_seed, no_seed, nothing};
+  return {(*made)[0], (*made)[1], nothing, nothing, query.sym_size(2), key.sym_size(2), no_seed, no_seed, nothing};
 }
 
 using Backward = std::tuple<Tensor, Tensor, Tensor, Tensor>;
@@ -89,16 +69,13 @@ Backward attention_backward(const Tensor& grad, const Tensor& query, const Tenso
                             c10::SymInt, c10::SymInt, double, bool is_causal, const Tensor&,
                             const Tensor&, std::optional<double> scale) {
   static const int32_t op = op_named("spyre::attention_backward");
-  const int64_t heads = key.size(1);
-  const auto made = call_native(op, {grouped(grad, heads), grouped(query, heads), key, value,
-                                     grouped_bias(bias, query, key), scale_of(scale, query), is_causal,
-                                     grouped(out, heads), grouped(logsumexp, heads)});
+  const auto made = call_native(op, {grad, query, key, value, bias, scale, is_causal, out, logsumexp});
   TORCH_CHECK(made.has_value(), "attention on spyre has no gradient kernel for ", query.scalar_type());
   Tensor to_bias;
   if (wanted[3] && bias.defined()) {
-    to_bias = at::sum_to((*made)[3].flatten(1, 2), bias.sizes()).to(bias.scalar_type());
+    to_bias = at::sum_to((*made)[3], bias.sizes()).to(bias.scalar_type());
   }
-  return {(*made)[0].flatten(1, 2), (*made)[1], (*made)[2], to_bias};
+  return {(*made)[0], (*made)[1], (*made)[2], to_bias};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

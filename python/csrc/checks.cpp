@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/TypeProperties.h>
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,42 @@ void check_probabilities(const Tensor& given) {
 template <size_t at>
 void probabilities(Given given) {
   check_probabilities(given[at].toTensor());
+}
+
+// A deviation is a number or a tensor of numbers.
+void deviations(Given given) {
+  if (!given[1].isTensor()) {
+    const double deviation = given[1].toDouble();
+    TORCH_CHECK(deviation >= 0.0, "normal expects std >= 0.0, but found std ", deviation);
+    return;
+  }
+  const Tensor& deviation = given[1].toTensor();
+  TORCH_CHECK(!deviation.is_complex(), "normal expects standard deviation to be non-complex");
+  TORCH_CHECK(deviation.numel() == 0 || deviation.is_meta() || deviation.min().ge(0).item<bool>(),
+              "normal expects all elements of std >= 0.0");
+}
+
+void samples(Given given) {
+  const Tensor& rates = given[0].toTensor();
+  TORCH_CHECK(rates.dim() > 0 && rates.dim() <= 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(at::isFloatingType(rates.scalar_type()),
+              "multinomial only supports floating-point dtypes for input, got: ", rates.scalar_type());
+  TORCH_CHECK(given[1].toInt() > 0, "cannot sample n_sample <= 0 samples");
+  TORCH_CHECK(given[2].toBool() || given[1].toInt() <= rates.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  if (rates.numel() > 0) {
+    TORCH_CHECK((rates.lt(INFINITY) & rates.ge(0)).all().item<bool>(),
+                "probability tensor contains either `inf`, `nan` or element < 0");
+    TORCH_CHECK(rates.sum(-1).ne(0).all().item<bool>(),
+                "invalid multinomial distribution (sum of probabilities <= 0)");
+  }
+}
+
+void samples_out(Given given) {
+  const Tensor& out = given[4].toTensor();
+  TORCH_CHECK(out.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", out.scalar_type());
+  TORCH_CHECK(out.device() == given[0].toTensor().device(), "multinomial arguments must have the same device");
+  samples(given);
 }
 
 // Whether a number can be stored: to convert it raises otherwise.
@@ -149,6 +186,14 @@ constexpr std::pair<std::string_view, Check> kChecks[] = {
     {"where.self_out", chosen},
     {"_linalg_eigvals", finite},
     {"linalg_eigvals.out", finite},
+    {"normal.Tensor_float", deviations},
+    {"normal.Tensor_float_out", deviations},
+    {"normal.float_Tensor", deviations},
+    {"normal.float_Tensor_out", deviations},
+    {"normal.Tensor_Tensor", deviations},
+    {"normal.Tensor_Tensor_out", deviations},
+    {"multinomial", samples},
+    {"multinomial.out", samples_out},
     {"native_layer_norm", parameters},
     {"native_group_norm", parameters},
     {"native_batch_norm", parameters},

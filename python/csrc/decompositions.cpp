@@ -26,9 +26,10 @@ class Decomposing {
   Decomposing& operator=(const Decomposing&) = delete;
 };
 
-bool is_decomposed(const c10::OperatorName& name) {
+bool is_decomposed(const c10::OperatorHandle& op) {
+  const bool has_cpu = op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
   bool has = false;
-  check(spyre_has_decomposition(c10::toString(name).c_str(), &has));
+  check(spyre_has_decomposition(c10::toString(op.operator_name()).c_str(), has_cpu, &has));
   return has;
 }
 
@@ -36,7 +37,7 @@ bool is_decomposed(const c10::OperatorName& name) {
 
 bool decompose(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack) {
   const auto& name = op.operator_name();
-  if (std::find(decomposing.begin(), decomposing.end(), name) != decomposing.end() || !is_decomposed(name)) {
+  if (std::find(decomposing.begin(), decomposing.end(), name) != decomposing.end() || !is_decomposed(op)) {
     return false;
   }
   const Decomposing guard(name);

@@ -3,6 +3,7 @@
 
 #include "checks.h"
 #include "fallback.h"
+#include "operators.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Generator.h>
@@ -272,8 +273,9 @@ class Signature {
     if (!generator_.has_value() && op.hasTag(at::Tag::nondeterministic_seeded)) {
       generator_ = arguments.size();
     }
-    is_range_ = op.schema().name() == "aten::arange";
-    is_silent_ = op.schema().name() == "aten::log_sigmoid_forward";
+    const std::string name = c10::toString(op.operator_name());
+    is_range_ = has_flag(name, SpyreFlag::Range);
+    is_silent_ = has_flag(name, SpyreFlag::SilentResize);
   }
 
   const c10::SmallVector<int64_t, 2>& written() const {

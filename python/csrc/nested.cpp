@@ -143,22 +143,7 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
-  // Those that have one kernel for all devices, and bmm, to_padded_tensor and the like, which have a general one.
-  borrow<c10::DispatchKey::NestedTensorCPU>(
-      m, {"native_dropout", "native_dropout_backward", "abs", "abs_", "sgn", "sgn_", "add.Tensor", "add_.Tensor",
-          "all.dim", "logical_not", "logical_not_", "bmm", "cat", "chunk", "copy_", "cos", "div.Tensor", "div.Scalar",
-          "embedding", "empty_like", "fill_.Scalar", "fill_.Tensor", "isnan", "is_same_size", "linear",
-          "linear_backward", "matmul", "matmul_backward", "matmul.out", "value_selecting_reduction_backward",
-          "mul.Tensor", "mul_.Tensor", "mul.Scalar", "mul_.Scalar", "narrow", "ones_like", "neg", "neg_", "relu",
-          "relu_", "gelu", "gelu_", "gelu_backward", "select.int", "_nested_select_backward", "silu", "silu_",
-          "silu_backward", "sin", "detach", "_softmax", "_softmax_backward_data", "split_with_sizes", "squeeze",
-          "squeeze.dim", "squeeze.dims", "sqrt", "tanh", "tanh_", "threshold_backward", "transpose.int",
-          "_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets",
-          "_nested_from_padded_and_nested_example", "unsqueeze", "where.self", "where.self_out", "clone", "zero_",
-          "sub.Tensor", "values", "unbind.int", "_to_copy", "masked_fill.Scalar", "view", "eq.Scalar", "eq.Tensor",
-          "ge.Scalar", "gt.Scalar", "normal_", "alias", "isinf", "isposinf", "isneginf", "_safe_softmax",
-          "to_padded_tensor", "_nested_tensor_softmax_with_shape", "_transformer_encoder_layer_fwd",
-          "_native_multi_head_attention"});
+  borrow<c10::DispatchKey::NestedTensorCPU>(m, SpyreFlag::BorrowsNested);
   m.impl("native_layer_norm", TORCH_FN(layer_norm));
   m.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
   m.impl("_transform_bias_rescale_qkv", TORCH_FN(transform_bias_rescale_qkv));

@@ -1,5 +1,5 @@
 // Sparse tensors: indices and values are tensors of the device, and PyTorch's kernels work on those with other ops.
-// What PyTorch has for one device only is composed here, or done on the CPU.
+// What PyTorch has for one device only is composed here, or done on the CPU (fallback.cpp).
 #include "borrowed.h"
 #include "spyre.h"
 
@@ -20,9 +20,6 @@
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/DeviceGuard.h>
-
-#include <algorithm>
 
 namespace spyre {
 namespace {
@@ -30,145 +27,6 @@ namespace {
 using at::Tensor;
 using at::sparse::get_sparse_impl;
 using torch::jit::Stack;
-
-bool is_spyre(const Tensor& tensor) {
-  return tensor.defined() && tensor.device().type() == kSpyre;
-}
-
-// Fallback: the op runs on the CPU, on copies.
-
-template <typename Act>
-c10::IValue with_tensors(const c10::IValue& value, Act act) {
-  if (value.isTensor()) {
-    return act(value.toTensor());
-  }
-  if (value.isTensorList()) {
-    c10::List<Tensor> list;
-    for (const Tensor& tensor : value.toTensorList()) {
-      list.push_back(act(tensor));
-    }
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<Tensor>> list;
-    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
-      list.push_back(tensor.has_value() ? std::optional<Tensor>(act(*tensor)) : std::nullopt);
-    }
-    return list;
-  }
-  return value;
-}
-
-std::optional<c10::Device> device_of(c10::ArrayRef<c10::IValue> values) {
-  std::optional<c10::Device> device;
-  for (const auto& value : values) {
-    with_tensors(value, [&](const Tensor& tensor) {
-      if (is_spyre(tensor)) {
-        TORCH_CHECK(!device.has_value() || *device == tensor.device(),
-                    "Expected all tensors to be on the same device, but found at least two devices, ", *device,
-                    " and ", tensor.device(), "!");
-        device = tensor.device();
-      }
-      return tensor;
-    });
-    if (value.isDevice() && value.toDevice().type() == kSpyre && !device.has_value()) {
-      device = device_at(value.toDevice().index());
-    }
-  }
-  return device;
-}
-
-// A copy whose parts lie row by row: kernels of the CPU rely on that.
-Tensor cpu_copy(const Tensor& tensor) {
-  if (!tensor.is_sparse()) {
-    return tensor.to(at::kCPU);
-  }
-  const Tensor values = tensor._values().to(at::kCPU).contiguous();
-  return at::_sparse_coo_tensor_unsafe(tensor._indices().to(at::kCPU).contiguous(), values, tensor.sizes(),
-                                       values.options().layout(at::kSparse), tensor.is_coalesced());
-}
-
-// Gives a tensor what its copy on the CPU holds now.
-void write_back(const Tensor& tensor, const Tensor& copy) {
-  if (tensor.is_sparse()) {
-    const Tensor moved = copy.to(tensor.device());
-    auto* impl = get_sparse_impl(tensor);
-    impl->raw_resize_(copy.sparse_dim(), copy.dense_dim(), copy.sizes());
-    impl->set_indices_and_values_unsafe(moved._indices(), moved._values());
-    impl->set_coalesced(copy.is_coalesced());
-  } else if (at::sparse_csr::is_sparse_compressed(tensor)) {
-    const auto* moved = at::sparse_csr::get_sparse_csr_impl(copy);
-    at::sparse_csr::get_sparse_csr_impl(tensor)->set_member_tensors(
-        moved->compressed_indices().to(tensor.device()), moved->plain_indices().to(tensor.device()),
-        moved->values().to(tensor.device()), copy.sizes());
-  } else {
-    if (tensor.sizes() != copy.sizes()) {
-      tensor.resize_(copy.sizes());
-    }
-    tensor.copy_(copy);
-  }
-}
-
-bool is_written(const c10::Argument& argument) {
-  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-}
-
-void refuse(const c10::OperatorHandle& op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "The operator '", op.schema().operator_name(),
-                              "' has no implementation for sparse tensors on spyre, and none on the CPU: use "
-                              "to_dense(), or work on values() and indices()");
-}
-
-// Calls an op with copies on the CPU, and moves its results.
-void call_on_cpu(const c10::OperatorHandle& op, Stack* stack) {
-  const auto& schema = op.schema();
-  const auto count = schema.arguments().size();
-  const auto given = torch::jit::last(*stack, count).vec();
-  const auto device = device_of(given).value_or(device_at(-1));
-  for (const auto& result : schema.returns()) {
-    TORCH_CHECK_NOT_IMPLEMENTED(result.alias_info() == nullptr || result.alias_info()->isWrite(), "The operator '",
-                                schema.operator_name(),
-                                "' is a view, and has no implementation for sparse tensors on spyre");
-  }
-  check(spyre_fallback(c10::toString(schema.operator_name()).c_str()));
-  torch::jit::drop(*stack, count);
-  std::vector<std::pair<Tensor, Tensor>> written;
-  for (size_t at = 0; at < count; ++at) {
-    auto moved = with_tensors(given[at], [&](const Tensor& tensor) {
-      TORCH_CHECK(!tensor.defined() || is_spyre(tensor) || tensor.dim() == 0,
-                  "Expected all tensors to be on the same device, but found at least two devices, ", device, " and ",
-                  tensor.device(), "!");
-      const Tensor copy = is_spyre(tensor) ? cpu_copy(tensor) : tensor;
-      if (is_written(schema.arguments()[at]) && is_spyre(tensor)) {
-        written.emplace_back(tensor, copy);
-      }
-      return copy;
-    });
-    const bool is_device = moved.isDevice() && moved.toDevice().type() == kSpyre;
-    stack->push_back(is_device ? c10::IValue(c10::Device(at::kCPU)) : std::move(moved));
-  }
-  try {
-    op.callBoxed(stack);
-  } catch (const c10::NotImplementedError&) {
-    refuse(op);
-  }
-  for (const auto& [tensor, copy] : written) {
-    write_back(tensor, copy);
-  }
-  const auto results = schema.returns().size();
-  const auto values = torch::jit::last(*stack, results).vec();
-  torch::jit::drop(*stack, results);
-  for (size_t at = 0; at < results; ++at) {
-    stack->push_back(with_tensors(values[at], [&](const Tensor& tensor) {
-      for (const auto& [own, copy] : written) {
-        if (copy.is_same(tensor)) {
-          return own;
-        }
-      }
-      return tensor.defined() ? tensor.to(device) : tensor;
-    }));
-  }
-}
 
 // COO: places are counted along all sparse dims.
 
@@ -386,27 +244,15 @@ Tensor matrix_sum(const Tensor& self, const Tensor& first, const Tensor& second,
   return has_self ? scaled(self, beta) + result : result.expand(at::infer_size(self.sizes(), result.sizes()));
 }
 
-Tensor& addmm_out(const Tensor& self, const Tensor& first, const Tensor& second, const at::Scalar& beta,
-                  const at::Scalar& alpha, Tensor& out) {
-  const Tensor result = matrix_sum(self, first, second, beta, alpha);
-  if (is_sparse(out)) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "addmm on spyre writes dense results only: use to_dense() first");
-  }
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
-
 Tensor& addmm_(Tensor& self, const Tensor& first, const Tensor& second, const at::Scalar& beta,
                const at::Scalar& alpha) {
   return self.copy_(matrix_sum(self, first, second, beta, alpha));
 }
 
-Tensor& addmv_out(const Tensor& self, const Tensor& matrix, const Tensor& vector, const at::Scalar& beta,
-                  const at::Scalar& alpha, Tensor& out) {
+Tensor vector_sum(const Tensor& self, const Tensor& matrix, const Tensor& vector, const at::Scalar& beta,
+                  const at::Scalar& alpha) {
   const Tensor all = self.expand({matrix.size(0)}).unsqueeze(1);
-  const Tensor result = matrix_sum(all, matrix, vector.unsqueeze(1), beta, alpha).squeeze(1);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return matrix_sum(all, matrix, vector.unsqueeze(1), beta, alpha).squeeze(1);
 }
 
 Tensor batch_product(const Tensor& self, const Tensor& other) {
@@ -423,11 +269,19 @@ Tensor batch_product(const Tensor& self, const Tensor& other) {
       .view({self.size(0), self.size(1), other.size(2)});
 }
 
-Tensor& bmm_out(const Tensor& self, const Tensor& other, Tensor& out) {
-  const Tensor result = batch_product(self, other);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
+// The form of a function that writes its result into a dense tensor.
+template <auto function>
+struct Stored;
+
+template <typename... Given, Tensor (*function)(Given...)>
+struct Stored<function> {
+  static Tensor& out(Given... given, Tensor& out) {
+    const Tensor result = function(given...);
+    TORCH_CHECK_NOT_IMPLEMENTED(!is_sparse(out), "addmm on spyre writes dense results only: use to_dense() first");
+    at::native::resize_output(out, result.sizes());
+    return out.copy_(result);
+  }
+};
 
 // Elements of a tensor at the places of another.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
@@ -467,72 +321,25 @@ Tensor compressed(const Tensor& self, std::optional<int64_t>) {
   return self.layout() == layout ? self.clone() : self.to_sparse().to_sparse(layout);
 }
 
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&call_on_cpu>());
-}
-
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&call_on_cpu>());
-}
-
-// Ops on values, which have an in-place form, and mostly one with out=.
-constexpr const char* kUnary[] = {
-    "abs", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac", "log1p",
-    "neg", "rad2deg", "round", "sgn", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"};
-
-template <c10::DispatchKey key>
-void borrow_unary(torch::Library& library) {
-  for (const char* op : kUnary) {
-    for (const char* form : {"", "_", ".out"}) {
-      const std::string name = std::string(op) + form;
-      borrow<key>(library, {name.c_str()});
-    }
-  }
-}
-
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  constexpr auto key = c10::DispatchKey::SparseCPU;
-  borrow_unary<key>(m);
-  borrow<key>(
-      m, {"view_as_real", "view_as_complex", "conj_physical.out", "add.Tensor", "add_.Tensor", "_sparse_broadcast_to",
-          "cat", "copy_", "div.Tensor", "div_.Tensor", "div.out", "div.Tensor_mode", "div_.Tensor_mode",
-          "div.out_mode", "empty.memory_format", "empty_like", "floor_divide", "floor_divide_.Tensor",
-          "floor_divide.out", "isnan", "nan_to_num", "nan_to_num_", "nan_to_num.out", "mm", "mm.out", "mul.Tensor",
-          "mul_.Tensor", "mv", "narrow_copy", "permute", "relu", "relu_", "sum", "sum.dim_IntList",
-          "threshold_backward.grad_input", "threshold_backward", "unsqueeze", "zeros.out", "native_norm",
-          "native_norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dim", "clone",
-          "resize_as_sparse_", "zero_", "sub.out", "sub.Tensor", "sub_.Tensor", "_sparse_coo_tensor_with_dims",
-          "_sparse_coo_tensor_with_dims_and_tensors", "sparse_resize_", "sparse_resize_and_clear_", "_to_dense",
-          "sparse_dim", "_dimI", "dense_dim", "_dimV", "_nnz", "is_coalesced", "_indices", "_values", "_coalesced_",
-          "indices", "values", "copy_sparse_to_sparse_", "_to_sparse.sparse_dim", "_to_sparse", "_to_sparse_csr",
-          "_to_sparse_csc", "signbit", "signbit.out", "any", "pow.Tensor_Scalar_out", "pow.Tensor_Scalar", "isinf",
-          "isposinf", "isposinf.out", "isneginf", "isneginf.out"});
+  borrow<c10::DispatchKey::SparseCPU>(m, SpyreFlag::BorrowsSparse);
   m.impl("_coalesce", TORCH_FN(coalesce));
   m.impl("add.out", TORCH_FN(add_out));
   m.impl("mul.out", TORCH_FN(mul_out));
   m.impl("addmm", TORCH_FN(matrix_sum));
-  m.impl("addmm.out", TORCH_FN(addmm_out));
+  m.impl("addmm.out", TORCH_FN(Stored<matrix_sum>::out));
   m.impl("addmm_", TORCH_FN(addmm_));
   m.impl("bmm", TORCH_FN(batch_product));
-  m.impl("bmm.out", TORCH_FN(bmm_out));
+  m.impl("bmm.out", TORCH_FN(Stored<batch_product>::out));
   m.impl("sparse_mask", TORCH_FN(sparse_mask));
   m.impl("is_pinned", TORCH_FN(is_pinned));
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
-  constexpr auto key = c10::DispatchKey::SparseCsrCPU;
-  borrow_unary<key>(m);
-  borrow<key>(
-      m, {"angle", "angle.out", "_conj_physical", "conj_physical.out", "conj_physical_", "add.Tensor", "add_.Tensor",
-          "copy_", "empty.memory_format", "resize_", "empty_like", "fill_.Scalar", "isnan", "mm", "mm.out",
-          "mul.Tensor", "mul_.Tensor", "mul.out", "mul.Scalar", "mul_.Scalar", "relu", "relu_", "select.int",
-          "select_copy.int", "sum", "sum.dim_IntList", "threshold_backward.grad_input", "threshold_backward", "clone",
-          "resize_as_sparse_", "zero_", "addmm", "_to_dense", "sparse_dim", "dense_dim", "_nnz", "values",
-          "crow_indices", "col_indices", "ccol_indices", "row_indices", "_to_sparse.sparse_dim", "_to_sparse", "signbit", "signbit.out", "normal_", "isinf", "isposinf",
-          "isposinf.out", "isneginf", "isneginf.out"});
+  borrow<c10::DispatchKey::SparseCsrCPU>(m, SpyreFlag::BorrowsCompressed);
   m.impl("add.out", TORCH_FN(add_compressed_out));
-  m.impl("addmm.out", TORCH_FN(addmm_out));
-  m.impl("addmv.out", TORCH_FN(addmv_out));
+  m.impl("addmm.out", TORCH_FN(Stored<matrix_sum>::out));
+  m.impl("addmv.out", TORCH_FN(Stored<vector_sum>::out));
   m.impl("_to_sparse_csr", TORCH_FN(compressed<at::kSparseCsr>));
   m.impl("_to_sparse_csc", TORCH_FN(compressed<at::kSparseCsc>));
   m.impl("sparse_mask", TORCH_FN(sparse_mask));
@@ -551,7 +358,9 @@ void to_sparse(const c10::OperatorHandle& op, Stack* stack) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_to_sparse", torch::CppFunction::makeFromBoxedFunction<&to_sparse>());
   m.impl("_to_sparse.sparse_dim", torch::CppFunction::makeFromBoxedFunction<&to_sparse>());
-  borrow<c10::DispatchKey::CPU>(m, {"_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"});
+  for (const char* op : {"_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"}) {
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&borrowed<c10::DispatchKey::CPU>>());
+  }
 }
 
 } // namespace

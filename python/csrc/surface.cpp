@@ -1,22 +1,14 @@
 // The public ops of the plug-in, `torch.ops.spyre.*`. Each is made of PyTorch's own: so it runs on every device
 // and on tensors that only have a shape, has a gradient, and is traced as what it is made of.
-#include "spyre.h"
+#include "operators.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/clamp.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/im2col.h>
-#include <ATen/ops/layer_norm.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/softplus.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
@@ -30,7 +22,6 @@ using at::Tensor;
 using c10::ScalarType;
 using c10::SymInt;
 using c10::SymIntArrayRef;
-using Pair = std::tuple<Tensor, Tensor>;
 using MaybeTensor = std::optional<Tensor>;
 
 constexpr double kLargestFp8 = 448;
@@ -40,38 +31,7 @@ Tensor widened(const Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
 }
 
-// Elementwise functions.
-
-Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  return at::softplus(self, beta, threshold);
-}
-
-Tensor gelu(const Tensor& self, c10::string_view approximate) {
-  return at::gelu(self, approximate);
-}
-
-Tensor silu(const Tensor& self) {
-  return at::silu(self);
-}
-
-Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
-  return at::clamp(self, min, max);
-}
-
-Tensor logical_not(const Tensor& self) {
-  return self.logical_not();
-}
-
-// Norms, whole and in the card's three steps.
-
-Tensor layer_norm(const Tensor& input, SymIntArrayRef shape, const MaybeTensor& weight, const MaybeTensor& bias,
-                  double eps) {
-  return at::layer_norm_symint(input, shape, weight, bias, eps);
-}
-
-Tensor rms_norm(const Tensor& input, SymIntArrayRef shape, const MaybeTensor& weight, std::optional<double> eps) {
-  return at::rms_norm_symint(input, shape, weight, eps);
-}
+// A norm in the card's three steps.
 
 // Of each row the mean and the mean of squares, as two elements.
 Tensor exx2(const Tensor& self, std::optional<double> scale, bool use_zero_mean) {
@@ -96,24 +56,6 @@ Tensor layernormnorm(const Tensor& self, const Tensor& exx2, const Tensor& scale
   norm = weight.has_value() && weight->defined() ? norm * *weight : norm;
   norm = bias.has_value() && bias->defined() ? norm + *bias : norm;
   return norm.to(self.scalar_type());
-}
-
-// The largest along a dim.
-
-Tensor topkvalue(const Tensor& self, SymInt k, int64_t dim, bool largest, bool sorted) {
-  return std::get<0>(at::topk_symint(self, std::move(k), dim, largest, sorted));
-}
-
-Tensor topkindex(const Tensor& self, SymInt k, int64_t dim, bool largest, bool sorted) {
-  return std::get<1>(at::topk_symint(self, std::move(k), dim, largest, sorted));
-}
-
-Pair max_dim(const Tensor& self, int64_t dim, bool keepdim) {
-  return self.max(dim, keepdim);
-}
-
-Pair min_dim(const Tensor& self, int64_t dim, bool keepdim) {
-  return self.min(dim, keepdim);
 }
 
 // Writes into a part of a tensor.
@@ -157,23 +99,8 @@ void copy_from_d2d(const Tensor& source, const Tensor& target) {
   target.copy_(source);
 }
 
-// Shapes and products.
-
-Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
-  return self.unfold(dimension, size, step);
-}
-
-Tensor unfold_images(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
-                     IntArrayRef stride) {
-  return at::im2col(self, kernel_size, dilation, padding, stride);
-}
-
 Tensor reshape_via_cpu(const Tensor& self, SymIntArrayRef shape) {
   return self.clone(at::MemoryFormat::Contiguous).view_symint(shape);
-}
-
-Tensor batched_matmul(const Tensor& self, const Tensor& other) {
-  return at::matmul(self, other);
 }
 
 // Tensors that are made.
@@ -222,42 +149,44 @@ Tensor dequantize(const Tensor& self, const Scale& scale, std::optional<ScalarTy
   return (widened(self) * scale).to(dtype.value_or(at::kHalf));
 }
 
-TORCH_LIBRARY_FRAGMENT(spyre, m) {
-  m.def("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", TORCH_FN(softplus));
-  m.def("gelu(Tensor self, str approximate='none') -> Tensor", TORCH_FN(gelu));
-  m.def("silu(Tensor self) -> Tensor", TORCH_FN(silu));
-  m.def("clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", TORCH_FN(clamp));
-  m.def("logical_not(Tensor self) -> Tensor", TORCH_FN(logical_not));
+// An op of PyTorch's under another name: all of its results, or one of them.
+class AliasKernel final : public c10::OperatorKernel {
+ public:
+  explicit AliasKernel(const SpyreAlias& alias)
+      : op_(c10::Dispatcher::singleton().findSchemaOrThrow(alias.op, alias.overload)), result_(alias.result) {}
 
-  m.def("layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None,"
-        " float eps=1e-05) -> Tensor",
-        TORCH_FN(layer_norm));
-  m.def("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-        TORCH_FN(rms_norm));
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const auto& arguments = op_.schema().arguments();
+    for (size_t at = op.schema().arguments().size(); at < arguments.size(); ++at) {
+      stack->push_back(*arguments[at].default_value());
+    }
+    op_.callBoxed(stack);
+    if (result_ >= 0) {
+      stack->push_back(torch::jit::pop(*stack, op_.schema().returns().size())[result_]);
+    }
+  }
+
+ private:
+  c10::OperatorHandle op_;
+  int32_t result_;
+};
+
+TORCH_LIBRARY_FRAGMENT(spyre, m) {
+  SpyreAlias alias;
+  for (int32_t number = 0; spyre_alias(number, &alias); ++number) {
+    m.def(alias.schema, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AliasKernel>(alias)));
+  }
+
   m.def("exx2(Tensor self, float? scale=None, bool use_zero_mean=False) -> Tensor", TORCH_FN(exx2));
   m.def("layernormscale(Tensor exx2, float eps=1e-05) -> Tensor", TORCH_FN(layernormscale));
   m.def("layernormnorm(Tensor self, Tensor exx2, Tensor scale, Tensor? weight=None, Tensor? bias=None) -> Tensor",
         TORCH_FN(layernormnorm));
 
-  m.def("topkvalue(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> Tensor",
-        TORCH_FN(topkvalue));
-  m.def("topkindex(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> Tensor",
-        TORCH_FN(topkindex));
-  m.def("max_dim_int64_fallback(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        TORCH_FN(max_dim));
-  m.def("min_dim_int64_fallback(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        TORCH_FN(min_dim));
-
   m.def("overwrite(Tensor input, Tensor(a!) output, int[] dims, SymInt[] offsets) -> ()", TORCH_FN(overwrite));
   m.def("overwrite_f(Tensor input, Tensor output, int[] dims, SymInt[] offsets) -> Tensor", TORCH_FN(overwrite_f));
   m.def("copy_from_d2d(Tensor src, Tensor(a!) dst) -> ()", TORCH_FN(copy_from_d2d));
 
-  m.def("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", TORCH_FN(unfold));
-  m.def("unfold.images(Tensor self, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1)"
-        " -> Tensor",
-        TORCH_FN(unfold_images));
   m.def("reshape_via_cpu(Tensor self, SymInt[] shape) -> Tensor", TORCH_FN(reshape_via_cpu));
-  m.def("batched_matmul(Tensor self, Tensor other) -> Tensor", TORCH_FN(batched_matmul));
 
   m.def("empty(SymInt[] size, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None)"
         " -> Tensor",

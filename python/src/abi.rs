@@ -22,6 +22,7 @@ mod launches;
 mod layouts;
 mod memory;
 mod native;
+mod operators;
 mod recordings;
 mod text;
 mod view;
@@ -29,6 +30,7 @@ mod view;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
+pub(crate) use fallback::register_fallback;
 pub(crate) use launches::device_tensor;
 pub(crate) use memory::{NewMemory, memory_info};
 pub(crate) use text::SpyreText;

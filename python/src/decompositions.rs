@@ -10,12 +10,13 @@ use crate::native;
 
 static KNOWN: RwLock<Option<HashMap<String, bool>>> = RwLock::new(None);
 
-/// Returns true if this op has a decomposition, which is a kernel from then on.
-pub(crate) fn has(op: &str) -> Result<bool, Failure> {
+/// Returns true if this op has a decomposition, which is a kernel from then on. `EAGER_MODE=0` leaves to
+/// the CPU what that has a kernel for.
+pub(crate) fn has(op: &str, has_cpu: bool) -> Result<bool, Failure> {
     let known = KNOWN.read().as_ref().and_then(|known| known.get(op).copied());
     match known {
         Some(has) => Ok(has),
-        None if !native::is_on() => Ok(false),
+        None if has_cpu && !native::is_on() => Ok(false),
         None => ask(op),
     }
 }

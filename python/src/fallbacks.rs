@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::failure::{Failure, SpyreStatus};
-use crate::{cards, variables};
+use crate::{abi, cards, variables};
 
 /// Reaction to a fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,13 @@ fn count_fallback(op: &str) -> PyResult<bool> {
     Ok(count(op)?)
 }
 
+/// Has the CPU carry an op out in place of the device's kernels.
+#[pyfunction]
+fn register_fallback(namespace: &str, op: &str) -> PyResult<()> {
+    abi::register_fallback(namespace, op)?;
+    Ok(())
+}
+
 /// "warn", "silent" or "error".
 #[pyfunction]
 fn fallback_mode() -> PyResult<&'static str> {
@@ -156,6 +163,7 @@ pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add_function(wrap_pyfunction!(fallback_stats, names)?)?;
     names.add_function(wrap_pyfunction!(reset_fallback_stats, names)?)?;
     names.add_function(wrap_pyfunction!(count_fallback, names)?)?;
+    names.add_function(wrap_pyfunction!(register_fallback, names)?)?;
     names.add_function(wrap_pyfunction!(fallback_mode, names)?)?;
     names.add_function(wrap_pyfunction!(set_fallback_mode, names)?)
 }

@@ -22,6 +22,7 @@ mod keywords;
 mod layouts;
 mod logging;
 mod native;
+mod operators;
 mod pinned_memory;
 mod plan_cache;
 mod recording;
@@ -47,6 +48,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     logging::register(names)?;
     kernels::register(names)?;
     native::register(names)?;
+    operators::register(names)?;
     plan_cache::register(names)?;
     traffic::register(names)?;
     recording::register(names)?;

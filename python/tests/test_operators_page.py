@@ -1,4 +1,4 @@
-"""The page of operators is about those that there are."""
+"""The page of operators is about those that there are, and so is the registry that it is printed from."""
 
 import re
 from pathlib import Path
@@ -8,15 +8,38 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch_spyre import _C
 
 from conftest import needs_spyre
+from opinfo.page import TITLES, names_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 
-@needs_spyre
-def test_the_page_has_every_overload_that_is_a_kernel():
-    listed = re.findall(r"`([^`]+)`", PAGE.read_text().partition("## Overloads that are kernels")[2])
+def listed(title: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", PAGE.read_text().partition(title)[2].partition("\n## ")[0])
 
-    assert listed == sorted(_C.native_ops()), "write them anew: python -m opinfo.page"
+
+@needs_spyre
+def test_the_page_has_every_overload_of_the_registry():
+    rows = _C.operators()
+
+    assert listed(TITLES["native"]) == sorted(names_of(rows, "native")), "write them anew: python -m opinfo.page"
+    assert listed(TITLES["composite"])[1:] == sorted(names_of(rows, "composite"))
+    assert names_of(rows, "native") == sorted(_C.native_ops())
+
+
+@needs_spyre
+def test_every_composite_has_a_row_and_every_row_a_composite():
+    from torch_spyre.ops import composites
+
+    named = {name.removeprefix("aten::") for name in composites.FUNCTIONS}
+
+    assert named == set(names_of(_C.operators(), "composite")), "crates/aten/src/registry/composites.rs lists them"
+
+
+@needs_spyre
+def test_every_row_is_an_overload_of_pytorchs():
+    names = [name.partition(".") for name, _ in _C.operators() if "::" not in name]
+
+    assert [row for row in names if (row[2] or "default") not in getattr(torch.ops.aten, row[0]).overloads()] == []
 
 
 def test_the_page_has_every_operator():

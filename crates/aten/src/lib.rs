@@ -36,23 +36,25 @@ mod common_kernels;
 mod decline;
 mod dtypes;
 mod movement;
-mod op;
 mod optimisers;
 mod pointwise;
 mod products;
 mod random;
 mod recipe;
+mod recurrent;
 mod reductions;
+mod registry;
 mod spatial;
 
+pub use attention::takes_attention;
 pub use call::{Argument, Call, Number, Tensor};
 pub use common_kernels::common_kernels;
 pub use decline::Decline;
 pub use dtypes::{Category, promoted};
 pub use generated::Generated;
-pub use op::Op;
 pub use pointwise::Pointwise;
 pub use recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
+pub use registry::{Alias, Flag, Op, OperatorRow, Way};
 pub use template::Written;
 
 // The registry and the families name each other's modules without their folders.

@@ -8,8 +8,8 @@ use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 
 use self::distribution::{
-    BERNOULLI, BERNOULLI_OF, CAUCHY, Distribution, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, NORMAL,
-    UNIFORM, WHOLE, digits,
+    ARRIVALS, BERNOULLI, BERNOULLI_OF, CAUCHY, Distribution, EXPONENTIAL, GEOMETRIC, LOG_NORMAL,
+    NORMAL, NORMAL_OF, UNIFORM, WHOLE, digits,
 };
 use crate::dtypes::{Category, lane};
 use crate::generated::{Generated, Text};
@@ -17,7 +17,7 @@ use crate::outputs::{Outputs, Wanted};
 use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
-use crate::views::{Loops, Numbers, expanded, like};
+use crate::views::{Loops, Numbers, broadcast, expanded, like};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
@@ -36,8 +36,14 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("random_.from", |call| whole(call, call.int(1), call.int(2), 3)),
     ("randperm.generator_out", permutation),
     ("native_dropout", dropout),
-    // probabilities, random numbers, result
-    ("spyre::multinomial", multinomial),
+    ("normal.Tensor_float", normal_of),
+    ("normal.Tensor_float_out", normal_of),
+    ("normal.float_Tensor", normal_of),
+    ("normal.float_Tensor_out", normal_of),
+    ("normal.Tensor_Tensor", normal_of),
+    ("normal.Tensor_Tensor_out", normal_of),
+    ("multinomial", multinomial),
+    ("multinomial.out", multinomial),
 ];
 
 /// Returns the seed and the offset that a generator gave a call.
@@ -247,30 +253,144 @@ fn dropout(call: &Call<'_>) -> Result<Recipe, Decline> {
     Ok(finish(outputs, launches))
 }
 
-/// `multinomial(x)` with replacement, for rows of probabilities: which share of the sum of a row so
-/// far holds a random number. Sums are kept beside the result.
+/// `normal(mean, deviation)`, of which one at least is a tensor.
+fn normal_of(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let [mean, deviation] = [call.tensor(0), call.tensor(1)];
+    let dtype = mean.or(deviation).ok_or(Decline::Shapes)?.dtype;
+    check_float(dtype)?;
+    let places = [(0, mean), (1, deviation)];
+    let tensors = places.into_iter().filter_map(|(at, tensor)| Some((at, tensor?)));
+    let tensors: SmallVec<[(usize, Tensor<'_>); 2]> = tensors.collect();
+    let size = broadcast(tensors.iter().map(|(_, tensor)| tensor.size)).ok_or(Decline::Shapes)?;
+    // A result of another shape stays as large as it is, if there is one deviation for all.
+    let is_fixed = deviation.is_none() && !call.written.is_empty();
+    if is_fixed && call.tensor(3).is_none_or(|out| out.size != &size[..]) {
+        return Err(Decline::Shapes);
+    }
+    let outputs = Outputs::cast(call, &[Wanted::rows(dtype, &size)])?;
+    let (place, y) = outputs.get(0);
+    check_float(y.dtype)?;
+    let mut given = SmallVec::<[_; 2]>::new();
+    for &(at, tensor) in &tensors {
+        let strides = expanded(&tensor, y.size).ok_or(Decline::Shapes)?;
+        given.push((TensorRef::Argument(at), tensor.dtype, strides));
+    }
+    let (distribution, numbers) = match (mean, deviation) {
+        (Some(_), None) => (&NORMAL_OF[0], smallvec![number(call, 1)?]),
+        (None, _) => (&NORMAL_OF[1], smallvec![number(call, 0)?]),
+        _ => (&NORMAL_OF[2], SmallVec::<[f64; 1]>::new()),
+    };
+    let draw = Draw { distribution, numbers: &numbers, from: generator(call, 2)? };
+    let launch = draw.launch(&given, &[(place, y)])?;
+    Ok(finish(outputs, launch))
+}
+
+/// `multinomial(x, samples, replacement)` for one row of probabilities, or several.
 fn multinomial(call: &Call<'_>) -> Result<Recipe, Decline> {
     let x = source(call)?;
-    let y = call.tensor(2).ok_or(Decline::Shapes)?;
     check_float(x.dtype)?;
-    let (&[rows, categories], &[_, samples]) = (x.size, y.size) else {
-        return Err(Decline::Shapes);
-    };
-    let mut recipe = Recipe::default();
-    if rows == 0 || samples == 0 {
-        return Ok(recipe);
+    let samples = call.int(1).and_then(|samples| usize::try_from(samples).ok());
+    let samples = samples.ok_or(Decline::Argument { argument: 1, expected: "a count" })?;
+    let is_repeated = call.boolean(2).unwrap_or(false) && samples > 1;
+    let mut size = Numbers::from(x.size);
+    *size.last_mut().ok_or(Decline::Shapes)? = samples;
+    let outputs = Outputs::of(call, &[Wanted::rows(DType::Int64, &size)])?;
+    let (place, y) = outputs.get(0);
+    let x = as_rows(&x)?;
+    let y = as_rows(&y)?;
+    let x = x.tensor();
+    let y = (place, y.tensor());
+    if y.1.size.contains(&0) {
+        return Ok(outputs.into_recipe());
     }
-    let sums = Wanted::rows(DType::Float64, &[rows, categories]);
-    let kept = Tensor { dtype: sums.dtype, size: &sums.size, stride: &sums.stride };
-    let tensors = [(TensorRef::Argument(0), x), (TensorRef::Result(0), kept)];
-    recipe.launches.push(Generated::launch("shares", write_shares, smallvec![], &tensors)?);
-    let tensors = [(TensorRef::Result(0), kept), (TensorRef::Argument(2), y)];
-    let mut launch = Generated::launch("multinomial", write_multinomial, smallvec![], &tensors)?;
-    launch.scalars.extend(generator(call, 1)?);
-    recipe.launches.push(launch);
-    let Wanted { dtype, size, stride } = sums;
+    if x.size[1] == 0 {
+        return Err(Decline::Shapes);
+    }
+    // Sums or arrivals, which are kept beside the result.
+    let is_wide = is_repeated || x.dtype == DType::Float64;
+    let kept = Wanted::rows(if is_wide { DType::Float64 } else { DType::Float32 }, x.size);
+    let temporary = TensorRef::Result(usize::from(call.written.is_empty()));
+    let make = if is_repeated { samples_of_sums } else { samples_of_arrivals };
+    let launches = make(x, (temporary, kept.tensor()), y, generator(call, 3)?)?;
+    let mut recipe = outputs.into_recipe();
+    recipe.launches = launches;
+    let Wanted { dtype, size, stride } = kept;
     recipe.results.push(crate::ResultShape { dtype, size, stride });
     Ok(recipe)
+}
+
+type Launches = SmallVec<[Launch; 1]>;
+
+/// A row or rows, as a matrix.
+fn as_rows(tensor: &Tensor<'_>) -> Result<Wanted, Decline> {
+    let mut size = Numbers::from(tensor.size);
+    let mut stride = Numbers::from(tensor.stride);
+    if size.len() == 1 {
+        size.insert(0, 1);
+        stride.insert(0, 0);
+    }
+    if size.len() == 2 {
+        Ok(Wanted { dtype: tensor.dtype, size, stride })
+    } else {
+        Err(Decline::Shapes)
+    }
+}
+
+/// Samples that may repeat: which share of the sum of a row so far holds a random number.
+fn samples_of_sums(
+    x: Tensor<'_>,
+    sums: (TensorRef, Tensor<'_>),
+    y: (TensorRef, Tensor<'_>),
+    from: [u64; 2],
+) -> Result<Launches, Decline> {
+    let tensors = [(TensorRef::Argument(0), x), sums];
+    let shares = Generated::launch("shares", write_shares, smallvec![], &tensors)?;
+    let mut launch = Generated::launch("multinomial", write_multinomial, smallvec![], &[sums, y])?;
+    launch.scalars.extend(from);
+    Ok(Launches::from_iter([shares, launch]))
+}
+
+/// Samples that do not repeat: the elements that arrive first, at the rates of a row.
+fn samples_of_arrivals(
+    x: Tensor<'_>,
+    arrivals: (TensorRef, Tensor<'_>),
+    y: (TensorRef, Tensor<'_>),
+    from: [u64; 2],
+) -> Result<Launches, Decline> {
+    let draw = Draw { distribution: &ARRIVALS, numbers: &[], from };
+    let given = [(TensorRef::Argument(0), x.dtype, x.stride.into())];
+    let mut launches: Launches = draw.launch(&given, &[arrivals])?.into_iter().collect();
+    let first = if y.1.size[1] == 1 {
+        let mut launch =
+            Generated::launch("first_arrival", write_first, smallvec![], &[arrivals, y])?;
+        launch.operands[1].size.pop();
+        launch.operands[1].stride.pop();
+        launch
+    } else {
+        Generated::launch("first_arrivals", write_firsts, smallvec![], &[arrivals, y])?
+    };
+    launches.push(first);
+    Ok(launches)
+}
+
+fn write_first(kernel: &Generated) -> String {
+    let x = kernel.dtypes[0];
+    let y = kernel.dtypes[1];
+    format!(
+        "kernel aten_{}(r, c) {{\n    in x: {x}[r, c]\n    out y: {y}[r]\n    \
+         y = argmax<c>(x)\n}}\n",
+        kernel.name
+    )
+}
+
+fn write_firsts(kernel: &Generated) -> String {
+    let x = kernel.dtypes[0];
+    let y = kernel.dtypes[1];
+    format!(
+        "kernel aten_{}(r, c, n) {{\n    in x: {x}[r, c]\n    out y: {y}[r, n]\n    \
+         at = order_descending<c>(x)\n    y[r, c] = at if c < size(n)\n}}\n",
+        kernel.name
+    )
 }
 
 fn write_shares(kernel: &Generated) -> String {

@@ -1,7 +1,7 @@
 """Writes docs/operators.md: python -m opinfo.page [table] (from python/tests).
 
-The table is what `python -m opinfo.native` wrote; without one, only the list of overloads is written anew, from what
-is installed: kernels are added more often than the table is measured.
+The table is what `python -m opinfo.native` wrote; without one, only the lists of overloads are written anew, from the
+registry that is installed: kernels are added more often than the table is measured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[3] / "docs" / "operators.md"
-TITLE = "## Overloads that are kernels"
+TITLES = {"native": "## Overloads that are kernels", "composite": "## Overloads that are composites"}
+ABOUT = {
+    "native": "",
+    "composite": "Functions of `torch_spyre.ops.composites` carry these out as other operators, if no kernel takes a call. What is"
+    "\nin neither list is PyTorch's to decompose, or the CPU's.\n\n",
+}
 SIGNS = {"kernels": "kernel", "parts": "parts", "views": "view"}
 HEAD = """# Operators
 
@@ -35,9 +40,15 @@ def main() -> int:
     if len(sys.argv) > 1:
         table = measured(Path(sys.argv[1]).read_text())
     else:
-        table = PAGE.read_text().partition(TITLE)[0]
-    PAGE.write_text(table + TITLE + "\n\n" + wrapped(_C.native_ops()))
+        table = PAGE.read_text().partition(TITLES["native"])[0]
+    lists = [f"{title}\n\n{ABOUT[way]}{wrapped(names_of(_C.operators(), way))}" for way, title in TITLES.items()]
+    PAGE.write_text(table + "\n".join(lists))
     return 0
+
+
+def names_of(rows: list[tuple[str, list[str]]], way: str) -> list[str]:
+    """The overloads of the registry that are carried out in a way."""
+    return [name for name, ways in rows if way in ways]
 
 
 def measured(table: str) -> str:

@@ -36,8 +36,12 @@ SPELLED = {
 NOT_IN_THE_TABLE = {
     "_amp_foreach_non_finite_check_and_unscale_",
     "_amp_update_scale_",
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_gru_cell_backward",
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_lstm_cell_backward_impl",
 }
-"""Operators of gradient scaling: `test_optimisers.py` compares them."""
+"""Operators of gradient scaling and cells: `test_optimisers.py` and `test_recurrent.py` compare them."""
 
 
 class Seen(TorchDispatchMode):

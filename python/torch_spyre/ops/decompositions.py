@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .. import _C
 from .composites.table import Declined
 from .fallbacks import Op, _overloads, _refuse_views, _tensors, fallback_mode
 
@@ -51,14 +52,6 @@ _taken: set[tuple[Any, ...]] = set()
 _MOST_ASKED = 1 << 20
 _UNKNOWN_TO_THE_CPU = {torch.uint16, torch.uint32, torch.uint64}
 """Dtypes that the device computes with where the CPU has next to nothing for them."""
-_OUT_APART = {"aten::kthvalue.values", "aten::take.out"}
-"""Overloads whose results may not share memory with what they are given."""
-_OUT_OF_DTYPE = {"aten::aminmax.out", "aten::complex.out", "aten::polar.out"}
-"""Overloads whose results are of one dtype, and not cast to another."""
-_OUT_RESIZED_SILENTLY = {"aten::addbmm.out"}
-"""Overloads that give a result its shape without PyTorch's warning."""
-_OUT_IN_ROWS = {"aten::_fft_c2c.out", "aten::_fft_c2r.out", "aten::_fft_r2c.out", "aten::cholesky.out"}
-"""Overloads that lay a result which they resize in rows, however they lay one that they make."""
 _counts: Counter[str] = Counter()
 _running = threading.local()
 
@@ -143,7 +136,7 @@ def _tried(overload: OpOverload, function: Function, *args: Any, **kwargs: Any) 
     try:
         result = function(*args, **kwargs)
     except Exception as error:
-        if fallback_mode() == "error" and not isinstance(error, Declined):
+        if not isinstance(error, Declined) and (fallback_mode() == "error" or not _is_known_to_the_cpu(overload)):
             raise
         # An operation is not decomposed while it is: this goes to the CPU.
         return overload(*args, **kwargs)
@@ -190,8 +183,11 @@ def _refusal(
 
 def _is_repeatable(overload: OpOverload) -> bool:
     """Returns True if the CPU can do an operation, and to do it once more changes no random state."""
-    is_random = torch.Tag.nondeterministic_seeded in overload.tags
-    return not is_random and torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU")
+    return torch.Tag.nondeterministic_seeded not in overload.tags and _is_known_to_the_cpu(overload)
+
+
+def _is_known_to_the_cpu(overload: OpOverload) -> bool:
+    return torch._C._dispatch_has_computed_kernel_for_dispatch_key(overload.name(), "CPU")
 
 
 def _zeros(value: Any) -> Any:
@@ -265,23 +261,24 @@ def _of_its_form(overload: OpOverload, function: Function) -> Function:
         return function
     places = {argument.name: at for at, argument in enumerate(overload._schema.arguments)}
     outs = {argument.name for argument in written if argument.is_out}
+    flags = set(_C.operator_flags(overload.name()))
 
     def write(*args: Any, **kwargs: Any) -> Any:
         given = [kwargs[a.name] if a.name in kwargs else args[places[a.name]] for a in written]
-        if overload.name() in _OUT_APART:
+        if "Apart" in flags:
             _check_apart(_tensors(given), _tensors(args))
         result = function(*args, **{name: value for name, value in kwargs.items() if name not in outs})
         targets, values = _tensors(given), _tensors(result)
         others = [(target, value) for target, value in zip(targets, values, strict=True) if target.dtype != value.dtype]
-        if others and overload.name() in _OUT_OF_DTYPE:
+        if others and "ExactDType" in flags:
             target, value = others[0]
             raise RuntimeError(f"expected a result of {value.dtype}, not {target.dtype}")
         if outs and others:
             raise Declined("results of another dtype are the CPU's to refuse, or to convert")
-        if overload.name() in _OUT_IN_ROWS:
+        if "Rows" in flags:
             values = [value.contiguous() for value in values]
         for target, value in zip(targets, values, strict=True):
-            if outs and target.shape != value.shape and overload.name() in _OUT_RESIZED_SILENTLY:
+            if outs and target.shape != value.shape and "SilentResize" in flags:
                 target.resize_(value.shape)
             _store(target, value, may_resize=bool(outs))
         return None if not overload._schema.returns else targets[0] if len(targets) == 1 else tuple(targets)

@@ -28,7 +28,6 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from .. import _C
-from ..constants import DEVICE_NAME
 from ..logging_config import get_logger
 
 __all__ = [
@@ -54,7 +53,9 @@ fallback_ops: list[str] = []
 """The operations that were registered here, such as ``"aten::frac"``."""
 
 _libraries: dict[str, torch.library.Library] = {}
-_kernels: dict[str, Callable[..., Any]] = {}
+_functions: dict[str, Callable[..., Any]] = {}
+_KEY = "PrivateUse2"
+"""Functions are kernels of a key that no tensor has: ``csrc/fallback.cpp`` calls them with copies on the host."""
 
 
 def fallback_stats() -> dict[str, int]:
@@ -114,90 +115,17 @@ def register_fallback_default(ops: Op | Iterable[Op]) -> None:
 def _register(overload: OpOverload, function: Callable[..., Any]) -> None:
     name = overload.name()
     namespace, _, rest = name.partition("::")
-    if name not in _kernels:
+    if name not in _functions:
+        _C.register_fallback(namespace, rest)
         library = _libraries.setdefault(namespace, torch.library.Library(namespace, "IMPL"))
         # What is called is looked up, so that to register an operation again replaces the function.
-        library.impl(rest, functools.partial(_dispatch, name), "PrivateUse1", allow_override=True)
+        library.impl(rest, functools.partial(_call, name), _KEY)
         fallback_ops.append(name)
-    _kernels[name] = functools.partial(_on_the_cpu, overload, function)
+    _functions[name] = function
 
 
-def _dispatch(name: str, *args: Any, **kwargs: Any) -> Any:
-    return _kernels[name](*args, **kwargs)
-
-
-def _on_the_cpu(overload: OpOverload, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    if _C.count_fallback(overload.name()):
-        warn_fallback(overload)
-    move = _Move(overload, args, kwargs)
-    return move.back(function(*move.args, **move.kwargs))
-
-
-class _Move:
-    """The arguments of one call, copied to the host, and the way back."""
-
-    def __init__(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._schema = overload._schema
-        self._args, self._kwargs = args, kwargs
-        self._storages: dict[int, torch.UntypedStorage] = {}
-        self._copies: dict[int, torch.Tensor] = {}
-        tensors = [t for t in _tensors((args, kwargs)) if t.device.type == DEVICE_NAME]
-        self._device = _common_device(overload, _tensors((args, kwargs)), kwargs.get("device"))
-        keys = [t.untyped_storage()._cdata for t in {id(t): t for t in tensors}.values()]
-        self._shared = {key for key in keys if keys.count(key) > 1}
-        self.args = _map(args, self._to_host)
-        self.kwargs = {name: _map(value, self._to_host) for name, value in kwargs.items()}
-
-    def _to_host(self, value: Any) -> Any:
-        """A tensor, generator or device of ours, as the CPU's; anything else as it is."""
-        if isinstance(value, torch.device) and value.type == DEVICE_NAME:
-            return torch.device("cpu")
-        if isinstance(value, torch.Generator) and value.device.type == DEVICE_NAME:
-            return _on_the_host(value)
-        is_ours = isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
-        return self._copy_of(value) if is_ours else value
-
-    def _copy_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in self._copies:
-            self._copies[id(tensor)] = self._copy(tensor)
-        return self._copies[id(tensor)]
-
-    def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in self._shared:
-            return tensor.detach().cpu()
-        # Tensors that share memory have to share it on the host too.
-        if storage._cdata not in self._storages:
-            self._storages[storage._cdata] = storage.cpu()
-        on_host = torch.empty(0, dtype=tensor.dtype)
-        return on_host.set_(
-            self._storages[storage._cdata], tensor.storage_offset(), tensor.size(), tensor.stride()
-        )
-
-    def back(self, result: Any) -> Any:
-        """Copies back what was written to, and puts results on the device."""
-        written = self._written()
-        for tensor in (tensor for tensor in written if tensor.device.type == DEVICE_NAME):
-            copy = self._copy_of(tensor)
-            if tensor.size() != copy.size():
-                tensor.resize_(copy.size())
-            tensor.copy_(copy)
-        if written and _tensors(result):
-            return written[0] if len(written) == 1 else tuple(written)
-        return _map(result, self._to_device)
-
-    def _to_device(self, value: Any) -> Any:
-        is_the_hosts = isinstance(value, torch.Tensor) and value.device.type == "cpu"
-        return value.to(self._device) if is_the_hosts else value
-
-    def _written(self) -> list[torch.Tensor]:
-        written: list[torch.Tensor] = []
-        for position, argument in enumerate(self._schema.arguments):
-            if argument.alias_info is None or not argument.alias_info.is_write:
-                continue
-            in_place = not argument.kwarg_only and position < len(self._args)
-            written += _tensors(self._args[position] if in_place else self._kwargs.get(argument.name))
-        return written
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    return _functions[name](*args, **kwargs)
 
 
 def _overloads(ops: Op | Iterable[Op]) -> list[OpOverload]:
@@ -237,20 +165,6 @@ def _refuse_views(overload: OpOverload) -> None:
         raise ValueError(f"{overload.name()} gives a view of its argument: the CPU cannot make one of device memory")
 
 
-def _common_device(overload: OpOverload, tensors: list[torch.Tensor], wanted: Any) -> torch.device:
-    """The device that all tensors are on; numbers (tensors of rank 0) of the CPU go with any."""
-    devices = [t.device for t in tensors if t.dim() > 0 or t.device.type == DEVICE_NAME]
-    different = list(dict.fromkeys(devices))
-    if len(different) > 1:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{different[0]} and {different[1]}! (when checking arguments for {overload.name()})"
-        )
-    if isinstance(wanted, torch.device) and wanted.type == DEVICE_NAME:
-        return wanted
-    return different[0] if different else torch.device(DEVICE_NAME)
-
-
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -259,20 +173,6 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     elif not isinstance(value, (list, tuple)):
         return []
     return [tensor for item in value for tensor in _tensors(item)]
-
-
-def _map(value: Any, function: Callable[[Any], Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        mapped = [_map(item, function) for item in value]
-        return type(value)(*mapped) if hasattr(value, "_fields") else type(value)(mapped)
-    return function(value)
-
-
-def _on_the_host(generator: torch.Generator) -> torch.Generator:
-    """A generator of the CPU, seeded by where the device's is; that one moves on."""
-    seed, offset = generator.initial_seed(), generator.get_offset()
-    generator.set_offset(offset + 4)
-    return torch.Generator().manual_seed(hash((seed, offset)) & ((1 << 63) - 1))
 
 
 def _callers_level() -> int:

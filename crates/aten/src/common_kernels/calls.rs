@@ -92,12 +92,12 @@ const FLOATS: Group = Group(
     nll_loss_forward.output | x:4x64 i:4 - 1 -100 =x: =x:
     nll_loss_backward.grad_input | x: x:4x64 i:4 - 1 -100 x: =x:4x64
     mse_loss.out | x:4x64 x:4x64 1 =x:
-    spyre::attention | x:2x2x1x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 false
-    spyre::attention | x:2x2x1x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 true
-    spyre::attention | x:2x2x1x4x64 x:2x2x8x64 x:2x2x8x64 x:2x2x1x4x8 0.125 false
-    spyre::attention | x:2x2x2x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 false
-    spyre::attention | x:2x2x2x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 true
-    spyre::attention | x:2x2x2x4x64 x:2x2x8x64 x:2x2x8x64 x:2x2x2x4x8 0.125 false
+    spyre::attention | x:2x2x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 false
+    spyre::attention | x:2x2x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 true
+    spyre::attention | x:2x2x4x64 x:2x2x8x64 x:2x2x8x64 x:2x2x4x8 0.125 false
+    spyre::attention | x:2x4x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 false
+    spyre::attention | x:2x4x4x64 x:2x2x8x64 x:2x2x8x64 - 0.125 true
+    spyre::attention | x:2x4x4x64 x:2x2x8x64 x:2x2x8x64 x:2x4x4x8 0.125 false
     uniform_ normal_ | =x:* 0.0 1.0 random
     native_dropout | x:* 0.5 true random
     ",

@@ -10,23 +10,82 @@ use crate::outputs::Wanted;
 use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, ResultShape, TensorRef};
 use crate::reductions::float_of;
-use crate::views::Numbers;
+use crate::views::{Numbers, expanded};
 use crate::{Argument, Call, Decline, Tensor};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
-    // query [b, h, g, q, d], key [b, h, t, d], value [b, h, t, e], bias [b, h, g, q, t], scale, causal
+    // query [b, hg, q, d], key [b, h, t, d], value [b, h, t, e], bias [b, hg, q, t], scale, causal
     ("spyre::attention", forward),
-    // grad [b, h, g, q, e], the same as above, result [b, h, g, q, e], logsumexp [b, h, g, q]
+    // grad [b, hg, q, e], the same as above, result [b, hg, q, e], logsumexp [b, hg, q]
     ("spyre::attention_backward", backward),
 ];
 
+/// Returns true if kernels take attention of these tensors: otherwise it is a matter of products and a
+/// softmax. With `has_groups`, several query heads may share a head of keys and values.
+pub fn takes_attention(
+    [query, key, value]: [Tensor<'_>; 3],
+    bias: Option<Tensor<'_>>,
+    dropout: f64,
+    has_groups: bool,
+) -> bool {
+    let is_shared = |size: [&[usize]; 2]| size[0].get(1) != size[1].get(1);
+    let takes_bias = |bias: &Tensor<'_>| {
+        let scores = [query.size[0], query.size[1], query.size[2], key.size[2]];
+        expanded(bias, &scores).is_some()
+    };
+    dropout == 0.0
+        && (has_groups || !is_shared([query.size, key.size]))
+        && check([query, key, value]).is_ok()
+        && bias.as_ref().is_none_or(takes_bias)
+}
+
+/// Declines tensors that are no heads of queries, keys and values of one dtype.
+fn check([query, key, value]: [Tensor<'_>; 3]) -> Result<(), Decline> {
+    let dtype = query.dtype;
+    if Category::of(dtype) != Category::Float || key.dtype != dtype || value.dtype != dtype {
+        return Err(Decline::DType { dtype });
+    }
+    let all = [query, key, value];
+    let are_heads = all.iter().all(|tensor| tensor.size.len() == 4 && !tensor.size.contains(&0));
+    let fits = are_heads
+        && key.size[..3] == value.size[..3]
+        && query.size[0] == key.size[0]
+        && query.size[3] == key.size[3]
+        && query.size[1].is_multiple_of(key.size[1]);
+    if fits { Ok(()) } else { Err(Decline::Shapes) }
+}
+
+/// Tensor whose query heads are in groups, each of which shares a head of keys and values.
+struct Grouped {
+    place: TensorRef,
+    view: Wanted,
+}
+
+impl Grouped {
+    /// Splits the dim of heads, which is the second.
+    fn of((place, tensor): (TensorRef, Tensor<'_>), heads: usize) -> Self {
+        let mut size = Numbers::from(tensor.size);
+        let mut stride = Numbers::from(tensor.stride);
+        let group = size[1] / heads;
+        size[1] = group;
+        size.insert(1, heads);
+        let step = stride[1] * group;
+        stride.insert(1, step);
+        Self { place, view: Wanted { dtype: tensor.dtype, size, stride } }
+    }
+
+    fn tensor(&self) -> (TensorRef, Tensor<'_>) {
+        (self.place, self.view.tensor())
+    }
+}
+
 /// Arguments of a call of attention: tensors with their places in the call, scale and masking.
 struct Attention<'a> {
-    query: (TensorRef, Tensor<'a>),
+    query: Grouped,
     key: (TensorRef, Tensor<'a>),
     value: (TensorRef, Tensor<'a>),
-    bias: Option<(TensorRef, Tensor<'a>)>,
+    bias: Option<Grouped>,
     scale: f64,
     is_causal: bool,
     /// Dtype of the scores.
@@ -36,51 +95,81 @@ struct Attention<'a> {
 impl<'a> Attention<'a> {
     /// Reads the arguments of a call whose query is its argument `first`.
     fn of(call: &Call<'a>, first: usize) -> Result<Self, Decline> {
-        let [query, key, value] = [0, 1, 2].map(|at| tensor(call, first + at, 5 - at.min(1)));
-        let query = query?;
-        let key = key?;
-        let value = value?;
-        let dtype = query.1.dtype;
-        if Category::of(dtype) != Category::Float || key.1.dtype != dtype || value.1.dtype != dtype
-        {
-            return Err(Decline::DType { dtype });
-        }
-        let bias = call.tensor(first + 3).map(|_| tensor(call, first + 3, 5)).transpose()?;
-        let Argument::Number(scale) = call.argument(first + 4) else {
-            return Err(Decline::Argument { argument: first + 4, expected: "a scale" });
+        let query = tensor(call, first)?;
+        let key = tensor(call, first + 1)?;
+        let value = tensor(call, first + 2)?;
+        check([query.1, key.1, value.1])?;
+        let size = query.1.size;
+        let heads = key.1.size[1];
+        let bias = match call.tensor(first + 3) {
+            Some(bias) => {
+                let scores = [size[0], size[1], size[2], key.1.size[2]];
+                let stride = expanded(&bias, &scores).ok_or(Decline::Shapes)?;
+                let all = Tensor { dtype: bias.dtype, size: &scores, stride: &stride };
+                Some(Grouped::of((TensorRef::Argument(first + 3), all), heads))
+            }
+            None => None,
         };
+        let scale = match call.argument(first + 4) {
+            Argument::Number(scale) => float_of(&scale),
+            _ => 1.0 / (size[3] as f64).sqrt(),
+        };
+        let dtype = query.1.dtype;
         Ok(Self {
-            query,
+            query: Grouped::of(query, heads),
             key,
             value,
             bias,
-            scale: float_of(&scale),
+            scale,
             is_causal: call.boolean(first + 5).unwrap_or(false),
             wide: if dtype == DType::Float64 { DType::Float64 } else { DType::Float32 },
         })
     }
 
     fn dtype(&self) -> DType {
-        self.query.1.dtype
+        self.query.view.dtype
+    }
+
+    fn heads(&self) -> usize {
+        self.key.1.size[1]
     }
 
     /// A shape whose dims before the last are those of the query, and the last one that of another.
     fn rows_of(&self, width: usize) -> Numbers {
-        let mut size = Numbers::from(self.query.1.size);
-        size[4] = width;
-        size
+        let [batch, heads, group, queries, _] = self.query.view.size[..] else {
+            return Numbers::new();
+        };
+        Numbers::from_slice(&[batch, heads * group, queries, width])
     }
 
     /// The dim of groups or of queries, if there is only one of these: rows that are numbered along one
     /// dim alone are more at a time.
     fn single_row_dim(&self) -> Option<usize> {
-        let is_single = |dim: &usize| self.query.1.size[*dim] == 1;
+        let is_single = |dim: &usize| self.query.view.size[*dim] == 1;
         let dims: &[usize] = if self.is_causal { &[2] } else { &[2, 3] };
         dims.iter().copied().find(is_single)
     }
 
     fn scores(&self) -> Wanted {
         Wanted::rows(self.wide, &self.rows_of(self.key.1.size[2]))
+    }
+
+    /// A result or an argument with a row for each query.
+    fn grouped(&self, tensor: (TensorRef, Tensor<'_>)) -> Grouped {
+        Grouped::of(tensor, self.heads())
+    }
+
+    /// Declines an argument that has not a row for each query, of this width.
+    fn rows(
+        &self,
+        call: &Call<'_>,
+        argument: usize,
+        width: Option<usize>,
+    ) -> Result<Grouped, Decline> {
+        let found = tensor(call, argument)?;
+        let size = self.rows_of(width.unwrap_or(1));
+        let expected = if width.is_some() { &size[..] } else { &size[..3] };
+        if found.1.size == expected { Ok(self.grouped(found)) } else { Err(Decline::Shapes) }
     }
 
     fn launch(
@@ -96,16 +185,9 @@ impl<'a> Attention<'a> {
     }
 }
 
-fn tensor<'a>(
-    call: &Call<'a>,
-    argument: usize,
-    rank: usize,
-) -> Result<(TensorRef, Tensor<'a>), Decline> {
-    let tensor = call.tensor(argument).filter(|tensor| tensor.size.len() == rank);
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(TensorRef, Tensor<'a>), Decline> {
+    let tensor = call.tensor(argument);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor of heads" })?;
-    if tensor.size.contains(&0) {
-        return Err(Decline::Shapes);
-    }
     Ok((TensorRef::Argument(argument), tensor))
 }
 
@@ -119,8 +201,7 @@ fn making(wanted: SmallVec<[Wanted; 5]>, launches: SmallVec<[Launch; 4]>) -> Rec
 }
 
 fn result(wanted: &[Wanted], at: usize) -> (TensorRef, Tensor<'_>) {
-    let Wanted { dtype, size, stride } = &wanted[at];
-    (TensorRef::Result(at), Tensor { dtype: *dtype, size, stride })
+    (TensorRef::Result(at), wanted[at].tensor())
 }
 
 /// The result, and the logarithm of each row's sum, in one pass over the keys.
@@ -128,15 +209,15 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let asked = Attention::of(call, 0)?;
     let size = asked.rows_of(asked.value.1.size[3]);
     let wanted: SmallVec<[Wanted; 5]> =
-        smallvec![Wanted::rows(asked.dtype(), &size), Wanted::rows(asked.wide, &size[..4])];
-    let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query, asked.key, asked.value];
-    tensors.extend(asked.bias);
-    tensors.extend([result(&wanted, 0), result(&wanted, 1)]);
+        smallvec![Wanted::rows(asked.dtype(), &size), Wanted::rows(asked.wide, &size[..3])];
+    let made = [0, 1].map(|at| asked.grouped(result(&wanted, at)));
+    let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query.tensor(), asked.key, asked.value];
+    tensors.extend(asked.bias.as_ref().map(Grouped::tensor));
+    tensors.extend(made.iter().map(Grouped::tensor));
     let single = asked.single_row_dim();
     let name = if single.is_some() { "attention" } else { "attention_in_groups" };
     let write = if single.is_some() { write_rows } else { write_groups };
     let mut launch = asked.launch(write, name, &tensors)?;
-    drop(tensors);
     let shared = [TensorRef::Argument(1), TensorRef::Argument(2)];
     for view in launch.operands.iter_mut().filter(|view| !shared.contains(&view.place)) {
         single.into_iter().for_each(|dim| _ = (view.size.remove(dim), view.stride.remove(dim)));
@@ -147,23 +228,30 @@ fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
 /// Gradients of query, key, value and scores, from the logarithms that the forward op kept.
 fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let asked = Attention::of(call, 1)?;
-    let grad = tensor(call, 0, 5)?;
-    let out = tensor(call, 7, 5)?;
-    let total = tensor(call, 8, 4)?;
-    let of = |(_, like): (TensorRef, Tensor<'_>)| Wanted::rows(asked.dtype(), like.size);
-    let wanted: SmallVec<[Wanted; 5]> =
-        smallvec![of(asked.query), of(asked.key), of(asked.value), asked.scores(), asked.scores(),];
+    let width = asked.value.1.size[3];
+    let grad = asked.rows(call, 0, Some(width))?;
+    let out = asked.rows(call, 7, Some(width))?;
+    let total = asked.rows(call, 8, None)?;
+    let query = asked.rows_of(asked.query.view.size[4]);
+    let of = |size: &[usize]| Wanted::rows(asked.dtype(), size);
+    let wanted: SmallVec<[Wanted; 5]> = smallvec![
+        of(&query),
+        of(asked.key.1.size),
+        of(asked.value.1.size),
+        asked.scores(),
+        asked.scores(),
+    ];
     let launches = {
-        let ds = result(&wanted, 3);
-        let p = result(&wanted, 4);
-        let mut tensors: SmallVec<[_; 9]> = smallvec![asked.query, asked.key, asked.value];
-        tensors.extend(asked.bias);
-        tensors.extend([grad, out, total, p, ds]);
+        let [to_query, ds, p] = [0, 3, 4].map(|at| asked.grouped(result(&wanted, at)));
+        let mut tensors: SmallVec<[_; 9]> = smallvec![asked.query.tensor(), asked.key, asked.value];
+        tensors.extend(asked.bias.as_ref().map(Grouped::tensor));
+        tensors.extend([&grad, &out, &total, &p, &ds].map(Grouped::tensor));
+        let to_key = [ds.tensor(), asked.query.tensor(), result(&wanted, 1)];
         smallvec![
             asked.launch(write_grad_scores, "attention_grad_scores", &tensors)?,
-            product(OF_QUERIES, asked.scale, [ds, asked.key, result(&wanted, 0)])?,
-            product(OF_KEYS, asked.scale, [ds, asked.query, result(&wanted, 1)])?,
-            product(OF_VALUES, 1.0, [p, grad, result(&wanted, 2)])?,
+            product(OF_QUERIES, asked.scale, [ds.tensor(), asked.key, to_query.tensor()])?,
+            product(OF_KEYS, asked.scale, to_key)?,
+            product(OF_VALUES, 1.0, [p.tensor(), grad.tensor(), result(&wanted, 2)])?,
         ]
     };
     Ok(making(wanted, launches))

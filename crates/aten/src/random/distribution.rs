@@ -12,11 +12,11 @@ use crate::generated::{Generated, Text, row_index};
 pub(super) struct Distribution {
     /// Its place in the list of all.
     pub(super) number: u32,
-    /// Name of the tensor that it reads, if it reads one.
-    given: Option<&'static str>,
+    /// Names of the tensors that it reads.
+    given: &'static [&'static str],
     /// Its parameters, and their lanes; without one, the one that it computes in.
     parameters: &'static [(&'static str, Option<Lane>)],
-    /// Expressions of its results; `{T}` is the dtype of the first.
+    /// Expressions of its results; `{T}` is the dtype of the first, `{L}` the lane that it computes in.
     results: &'static [&'static str],
 }
 
@@ -25,7 +25,7 @@ const fn floats(
     parameters: &'static [(&'static str, Option<Lane>)],
     results: &'static [&'static str],
 ) -> Distribution {
-    Distribution { number, given: None, parameters, results }
+    Distribution { number, given: &[], parameters, results }
 }
 
 const WIDE: Option<Lane> = Some(Lane::F64);
@@ -52,7 +52,7 @@ pub(super) static GEOMETRIC: Distribution =
     floats(5, &[("rate", WIDE)], &["max(ceil(log(f64(v)) / rate), 1)"]);
 pub(super) static BERNOULLI: Distribution = floats(6, &[("p", WIDE)], &["share < p"]);
 pub(super) static BERNOULLI_OF: Distribution =
-    Distribution { given: Some("p"), ..floats(7, &[], &["share < f64(p)"]) };
+    Distribution { given: &["p"], ..floats(7, &[], &["share < f64(p)"]) };
 // Of 63 bits; a range that is not said is all of them.
 pub(super) static WHOLE: Distribution = floats(
     8,
@@ -60,7 +60,7 @@ pub(super) static WHOLE: Distribution = floats(
     &["from + where(count == 0, wide, wide % where(count == 0, 1, count))"],
 );
 pub(super) static DROPOUT: Distribution = Distribution {
-    given: Some("x"),
+    given: &["x"],
     ..floats(
         9,
         &[("left", WIDE), ("scale", None)],
@@ -68,7 +68,20 @@ pub(super) static DROPOUT: Distribution = Distribution {
     )
 };
 
-fn all() -> [&'static Distribution; 10] {
+/// Normal numbers whose means, deviations or both are tensors.
+pub(super) static NORMAL_OF: [Distribution; 3] = [
+    Distribution { given: &["mean"], ..floats(10, &[("deviation", None)], OF_BOTH) },
+    Distribution { given: &["deviation"], ..floats(11, &[("mean", None)], OF_BOTH) },
+    Distribution { given: &["mean", "deviation"], ..floats(12, &[], OF_BOTH) },
+];
+const OF_BOTH: &[&str] = &["z * {L}(deviation) + {L}(mean)"];
+/// Arrivals at the rates of the elements that it reads: the first ones are samples that do not repeat.
+pub(super) static ARRIVALS: Distribution = Distribution {
+    given: &["rate"],
+    ..floats(13, &[], &["{L}(rate) / max(-log(v), 5.960464477539063e-8)"])
+};
+
+fn all() -> [&'static Distribution; 14] {
     [
         &UNIFORM,
         &NORMAL,
@@ -80,6 +93,10 @@ fn all() -> [&'static Distribution; 10] {
         &BERNOULLI_OF,
         &WHOLE,
         &DROPOUT,
+        &NORMAL_OF[0],
+        &NORMAL_OF[1],
+        &NORMAL_OF[2],
+        &ARRIVALS,
     ]
 }
 
@@ -99,7 +116,7 @@ pub(super) fn write(kernel: &Generated) -> String {
     let mut text = Text::default();
     let own = text.dims("i", kernel.numbers[0] as usize);
     let mut dtypes = kernel.dtypes.iter().copied();
-    if let Some((name, dtype)) = distribution.given.and_then(|name| Some((name, dtypes.next()?))) {
+    for (name, dtype) in distribution.given.iter().zip(dtypes.by_ref()) {
         text.operand("in", name, dtype, &own);
     }
     let results: Vec<DType> = dtypes.collect();
@@ -117,7 +134,7 @@ pub(super) fn write(kernel: &Generated) -> String {
     write_sources(&mut text, &own, first);
     for (nth, (&dtype, result)) in results.iter().zip(distribution.results).enumerate() {
         let stored = lane(dtype).unwrap_or(own_lane);
-        let result = result.replace("{T}", &first.to_string());
+        let result = result.replace("{T}", &first.to_string()).replace("{L}", own_lane.name());
         text.line(format_args!("y{nth} = {stored}({result})"));
     }
     text.kernel(kernel.name)

@@ -22,6 +22,11 @@ impl Wanted {
         Self { dtype, size: size.into(), stride: like(size, &[]) }
     }
 
+    /// The tensor that it will be.
+    pub(crate) fn tensor(&self) -> Tensor<'_> {
+        Tensor { dtype: self.dtype, size: &self.size, stride: &self.stride }
+    }
+
     /// One that lies as an image does.
     pub(crate) fn image(dtype: DType, size: &[usize], like: &Tensor<'_>) -> Self {
         Self { dtype, size: size.into(), stride: image_like(size, &[like]) }

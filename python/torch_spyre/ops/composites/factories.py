@@ -78,6 +78,28 @@ def zeros(
     return torch.zeros(size, dtype=dtype, device=device)
 
 
+@composite("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta")
+def kaiser_window(
+    length: int, periodic: bool = True, beta: float = 12.0, *, dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None, device: torch.device | None = None, pin_memory: bool | None = None,
+) -> Tensor:  # fmt: skip
+    dtype = dtype or torch.get_default_dtype()
+    if pin_memory:
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    if layout not in (None, torch.strided):
+        raise RuntimeError(f"kaiser_window is not implemented for sparse types, got: {layout}")
+    if not dtype.is_floating_point and not dtype.is_complex:
+        raise RuntimeError(f"kaiser_window expects floating point dtypes, got: {dtype}")
+    if length < 0:
+        raise RuntimeError(f"kaiser_window requires non-negative window_length, got window_length={length}")
+    if length < 2:
+        return torch.ones(length, dtype=dtype, device=device)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    x = torch.arange(length, dtype=wide, device=device) * (2.0 / (length if periodic else length - 1)) - 1.0
+    largest = torch.special.i0(torch.tensor(beta, dtype=torch.float64)).item()
+    return (torch.special.i0((1.0 - x * x).clamp_min(0).sqrt() * beta) / largest).to(dtype)
+
+
 @composite("frexp.Tensor")
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     """The bits of the exponent, where there are some; numbers without are first made larger."""

@@ -1,29 +1,28 @@
 // Ops that the card has no program for: one boxed kernel runs them on the CPU.
+#include "fallback.h"
+
 #include "checks.h"
 #include "decompositions.h"
-#include "fallback.h"
 #include "native.h"
+#include "operators.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/SparseTensorUtils.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/as_strided.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace spyre {
 namespace {
@@ -96,6 +95,36 @@ Tensor cpu_copy(const Tensor& tensor, bool is_read) {
   return at::as_strided(host, tensor.sizes(), tensor.strides());
 }
 
+bool is_sparse(const Tensor& tensor) {
+  return tensor.defined() && tensor.layout() != at::kStrided;
+}
+
+// A copy whose parts lie row by row: kernels of the CPU rely on that.
+Tensor sparse_copy(const Tensor& tensor) {
+  if (!tensor.is_sparse()) {
+    return tensor.to(at::kCPU);
+  }
+  const Tensor values = tensor._values().to(at::kCPU).contiguous();
+  return at::_sparse_coo_tensor_unsafe(tensor._indices().to(at::kCPU).contiguous(), values, tensor.sizes(),
+                                       values.options().layout(at::kSparse), tensor.is_coalesced());
+}
+
+// Gives a sparse tensor what its copy on the CPU holds now.
+void write_sparse(const Tensor& tensor, const Tensor& copy) {
+  if (!tensor.is_sparse()) {
+    const auto* moved = at::sparse_csr::get_sparse_csr_impl(copy);
+    at::sparse_csr::get_sparse_csr_impl(tensor)->set_member_tensors(
+        moved->compressed_indices().to(tensor.device()), moved->plain_indices().to(tensor.device()),
+        moved->values().to(tensor.device()), copy.sizes());
+    return;
+  }
+  const Tensor moved = copy.to(tensor.device());
+  auto* impl = at::sparse::get_sparse_impl(tensor);
+  impl->raw_resize_(copy.sparse_dim(), copy.dense_dim(), copy.sizes());
+  impl->set_indices_and_values_unsafe(moved._indices(), moved._values());
+  impl->set_coalesced(copy.is_coalesced());
+}
+
 // The tensors of one call, each brought to the CPU once.
 class Arguments {
  public:
@@ -104,7 +133,7 @@ class Arguments {
 
   // Takes note of a tensor before any is copied.
   void see(const Tensor& tensor, bool is_written) {
-    if (!is_spyre(tensor)) {
+    if (!is_spyre(tensor) || is_sparse(tensor)) {
       return;
     }
     auto& group = groups_[tensor.storage().unsafeGetStorageImpl()];
@@ -125,8 +154,7 @@ class Arguments {
     if (known != copies_.end()) {
       return known->second;
     }
-    const auto& group = groups_[tensor.storage().unsafeGetStorageImpl()];
-    Tensor copy = shares_memory(group) ? shared_copy(tensor, group) : cpu_copy(tensor, is_read_);
+    const Tensor copy = is_sparse(tensor) ? sparse_copy(tensor) : dense_copy(tensor);
     copies_.emplace(tensor.unsafeGetTensorImpl(), copy);
     return copy;
   }
@@ -138,6 +166,10 @@ class Arguments {
       return;
     }
     const Tensor& copy = known->second;
+    if (is_sparse(tensor)) {
+      write_sparse(tensor, copy);
+      return;
+    }
     if (copy.sizes() != tensor.sizes()) {
       tensor.resize_(copy.sizes());
       if (copy.strides() != tensor.strides() && copy.is_non_overlapping_and_dense()) {
@@ -158,6 +190,11 @@ class Arguments {
     std::vector<Tensor> members;
     bool is_written = false;
   };
+
+  Tensor dense_copy(const Tensor& tensor) {
+    const auto& group = groups_[tensor.storage().unsafeGetStorageImpl()];
+    return shares_memory(group) ? shared_copy(tensor, group) : cpu_copy(tensor, is_read_);
+  }
 
   static bool shares_memory(const Group& group) {
     if (!group.is_written || (group.members.size() < 2 && !has_windows(group.members[0]))) {
@@ -202,19 +239,6 @@ void each_tensor(const c10::IValue& value, Act act) {
   }
 }
 
-// Ops that take indices or arguments from the CPU as they are.
-bool takes_mixed_devices(const std::string& name) {
-  static const std::unordered_set<std::string> names{
-      "aten::index", "aten::_unsafe_index", "aten::index_put", "aten::index_put_",
-      "aten::_index_put_impl_", "aten::_unsafe_index_put", "aten::_index_put_impl",
-      "aten::_foreach_add", "aten::_foreach_add_", "aten::_foreach_mul", "aten::_foreach_mul_",
-      "aten::_foreach_div", "aten::_foreach_div_", "aten::_fused_adam_", "aten::_fused_adamw_",
-      "aten::_fused_sgd_", "aten::_fused_adagrad_", "aten::_amp_foreach_non_finite_check_and_unscale_",
-      "aten::_foreach_addcdiv_", "aten::_foreach_addcmul_", "aten::_foreach_addcdiv",
-      "aten::_foreach_addcmul"};
-  return names.count(name) != 0;
-}
-
 bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
@@ -241,7 +265,7 @@ std::optional<c10::Device> common_device(const std::string& name, c10::ArrayRef<
       }
     });
   }
-  TORCH_CHECK(!device.has_value() || !other.has_value() || takes_mixed_devices(name),
+  TORCH_CHECK(!device.has_value() || !other.has_value() || has_flag(name, SpyreFlag::MixedDevices),
               "Expected all tensors to be on the same device, but found at least two devices, ",
               *device, " and ", *other, "!");
   return device;
@@ -268,14 +292,6 @@ bool is_of_host(const c10::IValue& value) {
 // Whether a call draws from a generator of the host. The CPU's own kernel does that, since it is asked for.
 bool draws_on_host(c10::ArrayRef<c10::IValue> given) {
   return std::any_of(given.begin(), given.end(), is_of_host);
-}
-
-// Whether an op fills its tensor with random numbers, whatever that held.
-bool fills(const std::string& name) {
-  static const std::unordered_set<std::string> names{
-      "aten::uniform_", "aten::normal_", "aten::random_", "aten::exponential_", "aten::geometric_",
-      "aten::cauchy_", "aten::log_normal_"};
-  return names.count(name) != 0;
 }
 
 // While it lives, the CPU's default generator is another.
@@ -372,12 +388,12 @@ void refuse_foreign_tensors(c10::ArrayRef<c10::IValue> arguments) {
 }
 
 // Refuses view ops. Their result is an argument's own memory, which the op does not write: a copy is no view.
-void refuse_views(const c10::OperatorHandle& op) {
+void refuse_views(const c10::OperatorHandle& op, const char* tensors) {
   for (const auto& result : op.schema().returns()) {
     const auto* alias = result.alias_info();
     TORCH_CHECK_NOT_IMPLEMENTED(alias == nullptr || alias->isWrite(), "The operator '",
                                 op.schema().operator_name(),
-                                "' is a view, and has no implementation for spyre");
+                                "' is a view, and has no implementation for ", tensors);
   }
 }
 
@@ -408,26 +424,137 @@ bool shares_result(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> giv
   return shares;
 }
 
+// The device of a call: that of its tensors, the one that it names, or the current one.
+c10::Device device_for(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> given) {
+  if (const auto found = common_device(schema.name(), given, &schema)) {
+    return *found;
+  }
+  refuse_foreign_tensors(given);
+  for (const auto& value : given) {
+    if (value.isDevice() && value.toDevice().type() == kSpyre) {
+      return device_at(value.toDevice().index());
+    }
+  }
+  return device_at(-1);
+}
+
+// PyTorch has two names for a convolution, and the CPU has one of them. The gradient's takes the length of a bias, too.
+bool convolve(const c10::OperatorHandle& op, Stack* stack) {
+  const auto& name = op.schema().name();
+  const bool is_backward = name == "aten::convolution_backward_overrideable";
+  if (!is_backward && name != "aten::convolution_overrideable") {
+    return false;
+  }
+  if (is_backward) {
+    const auto first = stack->end() - static_cast<int64_t>(op.schema().arguments().size());
+    stack->insert(first + 3, c10::IValue(std::vector<int64_t>{first->toTensor().size(1)}));
+  }
+  c10::Dispatcher::singleton()
+      .findSchemaOrThrow(is_backward ? "aten::convolution_backward" : "aten::convolution", "")
+      .callBoxed(stack);
+  return true;
+}
+
+void call_sparse(const c10::OperatorHandle& op, Stack* stack) {
+  try {
+    op.callBoxed(stack);
+  } catch (const c10::NotImplementedError&) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "The operator '", op.schema().operator_name(),
+                                "' has no implementation for sparse tensors on spyre, and none on the CPU: use "
+                                "to_dense(), or work on values() and indices()");
+  }
+}
+
+// Functions that a program has registered are kernels of a key that no tensor has.
+constexpr c10::DispatchKey kRegistered = c10::DispatchKey::PrivateUse2;
+
+// Calls an op with tensors of the CPU: a program's own function, or the CPU's kernel.
+void call_kernel(const c10::OperatorHandle& op, Stack* stack, bool is_for_sparse) {
+  if (op.hasKernelForDispatchKey(kRegistered)) {
+    op.redispatchBoxed(c10::DispatchKeySet(kRegistered), stack);
+  } else if (is_for_sparse) {
+    call_sparse(op, stack);
+  } else if (!convolve(op, stack)) {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  }
+}
+
+// The results of a call as its caller gets them: those that were written are arguments, of the same alias.
+void push_results(const c10::FunctionSchema& schema, const Stack& given, c10::Device device, Stack* stack) {
+  const auto count = schema.returns().size();
+  const auto values = torch::jit::pop(*stack, count);
+  for (size_t at = 0; at < count; ++at) {
+    const auto* alias = schema.returns()[at].alias_info();
+    c10::IValue result;
+    for (size_t from = 0; alias != nullptr && alias->isWrite() && from < given.size(); ++from) {
+      const auto* info = schema.arguments()[from].alias_info();
+      if (info != nullptr && *info == *alias) {
+        result = given[from];
+        break;
+      }
+    }
+    stack->push_back(result.isNone() ? value_on_device(values[at], device) : std::move(result));
+  }
+}
+
+// Carries a call out on copies of its tensors, which are copied back where they are written. Without `is_read`
+// they are only written.
+void run_on_cpu(const c10::OperatorHandle& op, Stack* stack, c10::Device device, bool is_read, bool is_for_sparse) {
+  const auto& schema = op.schema();
+  const auto given = torch::jit::pop(*stack, schema.arguments().size());
+  const c10::OptionalDeviceGuard guard(device);
+  Arguments tensors(is_read);
+  for (size_t at = 0; at < given.size(); ++at) {
+    const bool written = is_written(schema.arguments()[at]);
+    each_tensor(given[at], [&](const Tensor& tensor) { tensors.see(tensor, written); });
+  }
+  bool has_generator = false;
+  for (size_t at = 0; at < given.size(); ++at) {
+    stack->push_back(value_on_cpu(given[at], schema.arguments()[at], device, has_generator, tensors));
+  }
+  {
+    std::optional<DefaultGenerator> replaced;
+    if (!has_generator && is_random(op)) {
+      replaced.emplace(cpu_generator(default_generator(device)));
+    }
+    call_kernel(op, stack, is_for_sparse);
+  }
+  for (size_t at = 0; at < given.size(); ++at) {
+    if (is_written(schema.arguments()[at])) {
+      each_tensor(given[at], [&](const Tensor& tensor) {
+        if (tensor.defined()) {
+          tensors.write_back(tensor);
+        }
+      });
+    }
+  }
+  push_results(schema, given, device, stack);
+}
+
+// The CPU is the only way: a program has asked for it, or the tensors are sparse.
+void only_on_cpu(const c10::OperatorHandle& op, Stack* stack, bool is_for_sparse) {
+  const auto& schema = op.schema();
+  const auto device = device_for(schema, torch::jit::last(*stack, schema.arguments().size()));
+  check(spyre_fallback(c10::toString(schema.operator_name()).c_str()));
+  run_on_cpu(op, stack, device, true, is_for_sparse);
+}
+
+void registered_fallback(const c10::OperatorHandle& op, Stack* stack) {
+  only_on_cpu(op, stack, false);
+}
+
+void sparse_fallback(const c10::OperatorHandle& op, Stack* stack) {
+  refuse_views(op, "sparse tensors on spyre");
+  only_on_cpu(op, stack, true);
+}
+
 } // namespace
 
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
-  const auto count = schema.arguments().size();
-  const auto given = torch::jit::last(*stack, count).vec();
-  const auto found = common_device(schema.name(), given, &schema);
-  std::optional<c10::Device> device = found;
-  for (const auto& value : given) {
-    if (!device.has_value() && value.isDevice() && value.toDevice().type() == kSpyre) {
-      device = device_at(value.toDevice().index());
-    }
-  }
-  if (!device.has_value()) {
-    device = device_at(-1);
-  }
-  if (!found.has_value()) {
-    refuse_foreign_tensors(given);
-  }
-  refuse_views(op);
+  const auto given = torch::jit::last(*stack, schema.arguments().size());
+  const auto device = device_for(schema, given);
+  refuse_views(op, "spyre");
   const auto name = c10::toString(schema.operator_name());
   if (const Check check_given = check_of(std::string_view(name).substr(schema.name().find("::") + 2))) {
     check_given(given);
@@ -442,221 +569,52 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   if (!is_hosts) {
     check(spyre_fallback(name.c_str()));
   }
-
-  const c10::OptionalDeviceGuard guard(*device);
-  Arguments tensors(!(is_hosts && fills(schema.name())));
-  for (size_t at = 0; at < count; ++at) {
-    const bool written = is_written(schema.arguments()[at]);
-    each_tensor(given[at], [&](const Tensor& tensor) { tensors.see(tensor, written); });
-  }
-  bool has_generator = false;
-  torch::jit::drop(*stack, count);
-  for (size_t at = 0; at < count; ++at) {
-    stack->push_back(value_on_cpu(given[at], schema.arguments()[at], *device, has_generator, tensors));
-  }
-  {
-    std::optional<DefaultGenerator> replaced;
-    if (!has_generator && is_random(op)) {
-      replaced.emplace(cpu_generator(default_generator(*device)));
-    }
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-  }
-  for (size_t at = 0; at < count; ++at) {
-    if (is_written(schema.arguments()[at])) {
-      each_tensor(given[at], [&](const Tensor& tensor) {
-        if (tensor.defined()) {
-          tensors.write_back(tensor);
-        }
-      });
-    }
-  }
-
-  const auto results = schema.returns().size();
-  const auto values = torch::jit::last(*stack, results).vec();
-  torch::jit::drop(*stack, results);
-  for (size_t at = 0; at < results; ++at) {
-    const auto* alias = schema.returns()[at].alias_info();
-    c10::IValue result;
-    if (alias != nullptr && alias->isWrite()) {
-      // It is the argument of the same name.
-      for (size_t from = 0; from < count; ++from) {
-        const auto* info = schema.arguments()[from].alias_info();
-        if (info != nullptr && *info == *alias) {
-          result = given[from];
-          break;
-        }
-      }
-    }
-    stack->push_back(result.isNone() ? value_on_device(values[at], *device) : std::move(result));
-  }
+  run_on_cpu(op, stack, device, !(is_hosts && has_flag(name, SpyreFlag::Fills)), false);
 }
 
 namespace {
-
-Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                   c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
-                   c10::SymIntArrayRef dilation, bool transposed,
-                   c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  const c10::IValue arguments[] = {input, weight, bias.value_or(Tensor())};
-  const auto device = common_device("aten::convolution", arguments);
-  check(spyre_fallback("aten::convolution_overrideable"));
-  std::optional<Tensor> cpu_bias;
-  if (bias.has_value() && bias->defined()) {
-    cpu_bias = bias->to(at::kCPU);
-  }
-  return at::convolution_symint(input.to(at::kCPU), weight.to(at::kCPU), cpu_bias, stride, padding,
-                                dilation, transposed, output_padding, std::move(groups))
-      .to(*device);
-}
-
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(
-    const Tensor& grad, const Tensor& input, const Tensor& weight, c10::SymIntArrayRef stride,
-    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
-    c10::SymIntArrayRef output_padding, c10::SymInt groups, std::array<bool, 3> mask) {
-  check(spyre_fallback("aten::convolution_backward_overrideable"));
-  c10::SymInt channels = grad.sym_size(1);
-  const c10::SymIntArrayRef bias_sizes(&channels, 1);
-  auto results = at::convolution_backward_symint(
-      grad.to(at::kCPU), input.to(at::kCPU), weight.to(at::kCPU), bias_sizes, stride, padding,
-      dilation, transposed, output_padding, std::move(groups), mask);
-  const auto back = [&](const Tensor& tensor) {
-    return tensor.defined() ? tensor.to(grad.device()) : tensor;
-  };
-  return {back(std::get<0>(results)), back(std::get<1>(results)), back(std::get<2>(results))};
-}
-
-void convolution_fallback(const c10::OperatorHandle& op, Stack* stack) {
-  static const auto kernel = c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(convolution));
-  kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
-}
-
-void convolution_backward_fallback(const c10::OperatorHandle& op, Stack* stack) {
-  static const auto kernel =
-      c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(convolution_backward));
-  kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
-}
-
-// Cells of recurrent networks: PyTorch has them fused for accelerators only, and in parts for the CPU.
-
-// Parts of one width, side by side: a caller may give anything.
-std::vector<Tensor> side_by_side(const Tensor& gates, int64_t count) {
-  TORCH_CHECK(gates.dim() == 2 && gates.size(1) % count == 0, "expected a matrix of ", count,
-              " parts side by side, but got sizes ", gates.sizes());
-  return gates.chunk(count, 1);
-}
-
-Tensor gates_of(const Tensor& input, const Tensor& hidden, const std::optional<Tensor>& input_bias,
-                const std::optional<Tensor>& hidden_bias) {
-  Tensor gates = input + hidden;
-  if (input_bias.has_value() && input_bias->defined()) {
-    gates = gates + *input_bias + *hidden_bias;
-  }
-  return gates;
-}
-
-std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
-                                             const Tensor& cell, const std::optional<Tensor>& input_bias,
-                                             const std::optional<Tensor>& hidden_bias) {
-  const auto gates = side_by_side(gates_of(input_gates, hidden_gates, input_bias, hidden_bias), 4);
-  const Tensor in = gates[0].sigmoid();
-  const Tensor forget = gates[1].sigmoid();
-  const Tensor next = gates[2].tanh();
-  const Tensor out = gates[3].sigmoid();
-  const Tensor new_cell = forget * cell + in * next;
-  return {out * new_cell.tanh(), new_cell, at::cat({in, forget, next, out}, 1)};
-}
-
-std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const std::optional<Tensor>& grad_hidden,
-                                                      const std::optional<Tensor>& grad_cell,
-                                                      const Tensor& cell, const Tensor& new_cell,
-                                                      const Tensor& workspace, bool has_bias) {
-  const auto gates = side_by_side(workspace, 4);
-  const Tensor& in = gates[0];
-  const Tensor& forget = gates[1];
-  const Tensor& next = gates[2];
-  const Tensor& out = gates[3];
-  const Tensor squashed = new_cell.tanh();
-  const bool has_hidden = grad_hidden.has_value() && grad_hidden->defined();
-  const bool has_cell = grad_cell.has_value() && grad_cell->defined();
-  if (!has_hidden && !has_cell) {
-    return {};
-  }
-  const Tensor from_hidden = has_hidden ? *grad_hidden : at::zeros_like(new_cell);
-  Tensor to_cell = from_hidden * out * (1 - squashed * squashed);
-  if (has_cell) {
-    to_cell = to_cell + *grad_cell;
-  }
-  const Tensor grad_gates = at::cat({to_cell * next * in * (1 - in), to_cell * cell * forget * (1 - forget),
-                                     to_cell * in * (1 - next * next),
-                                     from_hidden * squashed * out * (1 - out)},
-                                    1);
-  return {grad_gates, to_cell * forget, has_bias ? grad_gates.sum(0) : Tensor()};
-}
-
-std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates,
-                                    const Tensor& hidden, const std::optional<Tensor>& input_bias,
-                                    const std::optional<Tensor>& hidden_bias) {
-  const bool has_bias = input_bias.has_value() && input_bias->defined();
-  const auto input = side_by_side(has_bias ? input_gates + *input_bias : input_gates, 3);
-  const auto gates = side_by_side(has_bias ? hidden_gates + *hidden_bias : hidden_gates, 3);
-  const Tensor reset = (input[0] + gates[0]).sigmoid();
-  const Tensor update = (input[1] + gates[1]).sigmoid();
-  const Tensor next = (input[2] + reset * gates[2]).tanh();
-  return {next + update * (hidden - next), at::cat({reset, update, next, hidden, gates[2]}, 1)};
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad,
-                                                                     const Tensor& workspace,
-                                                                     bool has_bias) {
-  const auto kept = side_by_side(workspace, 5);
-  const Tensor& reset = kept[0];
-  const Tensor& update = kept[1];
-  const Tensor& next = kept[2];
-  const Tensor& hidden = kept[3];
-  const Tensor& gate = kept[4];
-  const Tensor to_update = grad * (hidden - next) * (1 - update) * update;
-  const Tensor to_next = grad * (1 - update) * (1 - next * next);
-  const Tensor to_reset = to_next * gate * (1 - reset) * reset;
-  const Tensor to_input = at::cat({to_reset, to_update, to_next}, 1);
-  const Tensor to_hidden = at::cat({to_reset, to_update, to_next * reset}, 1);
-  return {to_input, to_hidden, grad * update, has_bias ? to_input.sum(0) : Tensor(),
-          has_bias ? to_hidden.sum(0) : Tensor()};
-}
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-// These have a decomposition that would be taken instead: the CPU's own kernels round less.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"addr", "addr.out", "linalg__powsum"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
-  }
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_fallback>());
 }
 
-// PyTorch's own functions for all devices read or write these at their address, which is not the host's, or ask for
-// one of the devices that they know.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"_saturate_weight_to_fp16", "choose_qparams_optimized", "mode.values", "range.out_"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
-  }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_fallback>());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
-  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
-  m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+  each_flagged(SpyreFlag::Replaced, [&](const char* op) {
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  });
 }
 
 } // namespace
 
-Fallback fallback_of(const char* op) {
-  const std::string_view name(op);
-  if (name == "convolution_overrideable") {
-    return convolution_fallback;
-  }
-  return name == "convolution_backward_overrideable" ? convolution_backward_fallback : fallback;
+Fallback fallback_of(const char*) {
+  return fallback;
 }
 
 } // namespace spyre
+
+extern "C" bool spyre_register_fallback(const char* space, const char* op) noexcept {
+  // Python's lock is held. A library that is dropped takes its kernels along, so these stay to the end.
+  static auto& libraries = *new std::vector<std::unique_ptr<torch::Library>>;
+  struct Quiet : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  };
+  try {
+    // That a kernel is replaced is what is asked for.
+    Quiet quiet;
+    const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+    libraries.push_back(std::make_unique<torch::Library>(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1,
+                                                         __FILE__, __LINE__));
+    libraries.back()->impl(op, torch::CppFunction::makeFromBoxedFunction<&spyre::registered_fallback>());
+    return true;
+  } catch (...) {
+    return false;
+  }
+}

@@ -5,34 +5,34 @@ use crate::pointwise::{Entry, entries};
 use crate::recipe::Function;
 use crate::{
     Call, Decline, Recipe, attention, casts, data_dependent, indexing, losses, making, membership,
-    optimisers, permuting, products, quantised, random, reductions, rolling, rows, scans,
-    scattering, sorting, spatial, unsigned,
+    optimisers, permuting, products, quantised, random, recurrent, reductions, rolling, rows,
+    scans, scattering, sorting, spatial, unsigned,
 };
 
 /// An operator of PyTorch that kernels are known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op(u16);
 
-struct Known {
+struct NativeRow {
     name: &'static str,
-    way: Way,
+    source: RecipeSource,
 }
 
-enum Way {
+enum RecipeSource {
     /// Rows of expressions: the first one that takes the arguments is used.
     Rows(Vec<&'static Entry>),
     Function(Function),
 }
 
-static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    let mut ops: Vec<Known> = Vec::new();
+static OPS: LazyLock<Vec<NativeRow>> = LazyLock::new(|| {
+    let mut ops: Vec<NativeRow> = Vec::new();
     for (entry, &name) in
         entries().iter().flat_map(|entry| entry.names.iter().map(move |name| (entry, name)))
     {
-        let known = ops.iter_mut().find(|known| known.name == name);
-        match known.map(|known| &mut known.way) {
-            Some(Way::Rows(rows)) => rows.push(entry),
-            _ => ops.push(Known { name, way: Way::Rows(vec![entry]) }),
+        let row = ops.iter_mut().find(|row| row.name == name);
+        match row.map(|row| &mut row.source) {
+            Some(RecipeSource::Rows(rows)) => rows.push(entry),
+            _ => ops.push(NativeRow { name, source: RecipeSource::Rows(vec![entry]) }),
         }
     }
     let functions = [
@@ -50,6 +50,7 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         membership::OPS,
         rolling::OPS,
         random::OPS,
+        recurrent::OPS,
         attention::OPS,
         optimisers::OPS,
         data_dependent::OPS,
@@ -58,7 +59,9 @@ static OPS: LazyLock<Vec<Known>> = LazyLock::new(|| {
     .into_iter()
     .chain(spatial::OPS.iter().copied())
     .flatten();
-    ops.extend(functions.map(|&(name, function)| Known { name, way: Way::Function(function) }));
+    let rows = functions
+        .map(|&(name, function)| NativeRow { name, source: RecipeSource::Function(function) });
+    ops.extend(rows);
     ops
 });
 
@@ -88,9 +91,9 @@ impl Op {
 
     /// Returns the recipe of a call of it.
     pub fn recipe(self, call: &Call<'_>) -> Result<Recipe, Decline> {
-        let rows = match &OPS[usize::from(self.0)].way {
-            Way::Rows(rows) => rows,
-            Way::Function(function) => {
+        let rows = match &OPS[usize::from(self.0)].source {
+            RecipeSource::Rows(rows) => rows,
+            RecipeSource::Function(function) => {
                 let recipe = function(call)?;
                 unsigned::check(self.name(), call, &recipe)?;
                 return Ok(recipe);
