@@ -6,7 +6,7 @@
 extern "C" {
 // Has the CPU carry an op out in place of the device's kernels: by the function that a program has registered at the
 // key PrivateUse2, or by the CPU's own kernel. The Rust side calls it, with Python's lock held.
-int32_t spyre_register_fallback(const char* space, const char* op) noexcept;
+bool spyre_register_fallback(const char* space, const char* op) noexcept;
 }
 
 namespace spyre {

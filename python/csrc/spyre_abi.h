@@ -57,6 +57,18 @@ enum class SpyreArgumentKind : int32_t {
   Random,
 };
 
+/// Property of an operator that the shim asks for.
+enum class SpyreFlag : uint32_t {
+  MixedDevices,
+  Fills,
+  SilentResize,
+  Range,
+  Replaced,
+  BorrowsSparse,
+  BorrowsCompressed,
+  BorrowsNested,
+};
+
 /// Kind of a block, as the profiler tells them apart.
 enum class SpyreBlockKind : int32_t {
   Kernel,
@@ -182,6 +194,22 @@ struct SpyreCall {
   int64_t room;
 };
 
+/// An op of the namespace `spyre` that is PyTorch's under another name. A result is one of several, or -1 for all.
+struct SpyreAlias {
+  const char *schema;
+  const char *op;
+  const char *overload;
+  int32_t result;
+};
+
+/// Tensors of an attention; the mask may be missing. Only shapes are read.
+struct SpyreAttention {
+  SpyreView query;
+  SpyreView key;
+  SpyreView value;
+  SpyreView mask;
+};
+
 /// A block that ran. Times are nanoseconds since 1970; `modelled` is how long a real card would take. Its texts are
 /// good until the recording is dropped.
 struct SpyreBlock {
@@ -209,8 +237,11 @@ SpyreStatus spyre_copy(const SpyreView *source, const SpyreView *target, bool no
 /// Refuses a view whose bits the card does not keep.
 SpyreStatus spyre_check_view(const SpyreView *view);
 
-/// Tells if an op is decomposed: then a kernel for it is registered at the key of decompositions.
-SpyreStatus spyre_has_decomposition(SpyreText op, bool *has);
+/// Tells if an op is decomposed: then a kernel for it is registered at the key of decompositions. What the CPU has
+/// no kernel for always is, whatever `EAGER_MODE` says.
+SpyreStatus spyre_has_decomposition(SpyreText op,
+                                    bool has_cpu,
+                                    bool *has);
 
 /// Number of devices; it never fails.
 int32_t spyre_device_count();
@@ -273,6 +304,8 @@ SpyreStatus spyre_event_elapsed(const SpyreEvent *first,
 
 /// Drops an event; a forked child only forgets it.
 void spyre_event_destroy(Box<SpyreEvent> event);
+
+extern bool spyre_register_fallback(const char *namespace_, const char *op);
 
 /// Counts a fallback, and warns of it or refuses it.
 SpyreStatus spyre_fallback(SpyreText op);
@@ -388,6 +421,22 @@ const char *spyre_op_name(int32_t op);
 /// which shape they are to have.
 SpyreStatus spyre_call(const SpyreCall *call,
                        int64_t *made);
+
+/// Returns true if an op, such as `aten::add.out`, has a flag. A name without an overload has those of all.
+bool spyre_has_flag(SpyreText op,
+                    SpyreFlag flag);
+
+/// Name of a number that is listed with a flag; null past the last.
+const char *spyre_flagged_op(SpyreFlag flag, int32_t number);
+
+/// Fills in the alias of a number; `false` past the last.
+bool spyre_alias(int32_t number, SpyreAlias *alias);
+
+/// Tells if kernels take an attention.
+SpyreStatus spyre_takes_attention(const SpyreAttention *given,
+                                  double dropout,
+                                  bool has_groups,
+                                  bool *takes);
 
 /// Begins a recording.
 SpyreStatus spyre_recording_start(uint64_t *number);
