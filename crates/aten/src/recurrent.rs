@@ -23,7 +23,7 @@ pub(crate) const OPS: &[(&str, Function)] = &[
 ];
 
 /// Kind of cell.
-struct Cell {
+struct CellKind {
     name: &'static str,
     write: fn(&Generated) -> String,
     /// Gates in a row.
@@ -34,8 +34,10 @@ struct Cell {
     kept: usize,
 }
 
-static LSTM: Cell = Cell { name: "lstm_cell", write: write_lstm, gates: 4, results: 2, kept: 4 };
-static GRU: Cell = Cell { name: "gru_cell", write: write_gru, gates: 3, results: 1, kept: 5 };
+static LSTM: CellKind =
+    CellKind { name: "lstm_cell", write: write_lstm, gates: 4, results: 2, kept: 4 };
+static GRU: CellKind =
+    CellKind { name: "gru_cell", write: write_gru, gates: 3, results: 1, kept: 5 };
 
 /// Operands of a launch: matrices of one size and dtype, in the order of the kernel's text.
 struct Matrices {
@@ -123,7 +125,7 @@ fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
 }
 
 /// A cell's new state, and the gates that its gradient needs.
-fn forward(call: &Call<'_>, cell: &Cell) -> Result<Recipe, Decline> {
+fn forward(call: &Call<'_>, cell: &CellKind) -> Result<Recipe, Decline> {
     let mut all = Matrices::like(call, 2)?;
     let has_bias = call.tensor(3).is_some();
     for argument in [0, 1] {

@@ -81,7 +81,8 @@ pub extern "C" fn spyre_flagged_op(flag: SpyreFlag, number: i32) -> *const c_cha
 #[unsafe(no_mangle)]
 pub extern "C" fn spyre_alias(number: i32, alias: &mut SpyreAlias) -> bool {
     let Some(found) = Alias::ALL.get(number as usize) else { return false };
-    let [schema, op, overload] = [found.schema, found.op, found.overload].map(|name| name.as_ptr());
+    let [schema, op, overload] =
+        [found.schema, found.op, found.overload].map(std::ffi::CStr::as_ptr);
     let result = found.result.map_or(-1, i32::from);
     *alias = SpyreAlias { schema, op, overload, result };
     true
