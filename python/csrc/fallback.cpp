@@ -600,7 +600,9 @@ Fallback fallback_of(const char*) {
 
 } // namespace spyre
 
-extern "C" bool spyre_register_fallback(const char* space, const char* op) noexcept {
+// Has the CPU carry an op out in place of the device's kernels: by the function that a program has registered at the
+// key PrivateUse2, or by the CPU's own kernel. The Rust side calls it, with Python's lock held.
+extern "C" bool spyre_register_fallback(const char* space, const char* op) {
   // Python's lock is held. A library that is dropped takes its kernels along, so these stay to the end.
   static auto& libraries = *new std::vector<std::unique_ptr<torch::Library>>;
   struct Quiet : c10::WarningHandler {
