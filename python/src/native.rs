@@ -9,7 +9,7 @@ mod reports;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
-use spyre::aten::{Launch, Recipe, ResultShape};
+use spyre::aten::{Launch, Recipe, ResultShape, part_of};
 use spyre::layout::TensorView;
 use spyre::numerics::Profile;
 use spyre::runtime::{
@@ -163,7 +163,8 @@ fn tensors(
     for operand in &launch.operands {
         let view = view_at(operand.place, arguments, results);
         let view = view.ok_or_else(|| Failure::runtime("a tensor of the call is missing"))?;
-        tensors.push(device_tensor(card, view, &operand.size, &operand.stride, operand.offset)?);
+        let seen = (&operand.size[..], &operand.stride[..], operand.offset);
+        tensors.push(device_tensor(card, view, part_of(view.tensor()?.dtype), seen)?);
     }
     Ok(tensors)
 }

@@ -45,6 +45,22 @@ pub(crate) fn is_complex(dtype: DType) -> bool {
     Category::of(dtype) == Category::Complex
 }
 
+/// Dtype of the parts of complex numbers; that of others is their own.
+///
+/// ```
+/// use spyre_aten::part_of;
+/// use spyre_numerics::DType::*;
+/// assert_eq!((part_of(Complex64), part_of(Float16)), (Float32, Float16));
+/// ```
+pub fn part_of(dtype: DType) -> DType {
+    match dtype {
+        DType::Complex32 => DType::Float16,
+        DType::Complex64 => DType::Float32,
+        DType::Complex128 => DType::Float64,
+        real => real,
+    }
+}
+
 /// The lane that elements are computed in, if kernels have one. That of uint64 has its bits, with a
 /// sign: only ops to which that is the same take them (`unsigned.rs`).
 pub(crate) fn lane(dtype: DType) -> Result<Lane, Decline> {
@@ -198,10 +214,11 @@ fn own_dtype(number: &Number, default: DType) -> DType {
 
 fn combined(first: Option<DType>, second: Option<DType>) -> Option<DType> {
     match (first, second) {
-        (Some(first), Some(second)) => {
-            let is_wider = Category::of(second) > Category::of(first);
-            Some(if is_wider { promoted(first, second) } else { first })
+        (Some(first), Some(second)) if Category::of(second) > Category::of(first) => {
+            let is_wide_enough = Category::of(first) == Category::Float;
+            Some(promoted(first, if is_wide_enough { DType::Complex32 } else { second }))
         }
+        (Some(first), Some(_)) => Some(first),
         (first, second) => first.or(second),
     }
 }
@@ -240,5 +257,8 @@ mod tests {
         let single = Argument::Tensor(Tensor { dtype: DType::Float64, size: &[], stride: &[] });
         assert_eq!(dtype(&[tensor, single]), Some(DType::Float16));
         assert_eq!(dtype(&[whole, single]), Some(DType::Float64));
+        let complex = Argument::Tensor(Tensor { dtype: DType::Complex128, size: &[], stride: &[] });
+        assert_eq!(dtype(&[tensor, complex]), Some(DType::Complex32));
+        assert_eq!(dtype(&[whole, complex]), Some(DType::Complex128));
     }
 }

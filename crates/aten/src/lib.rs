@@ -33,6 +33,7 @@
 
 mod call;
 mod common_kernels;
+mod complex_parts;
 mod decline;
 mod dtypes;
 mod movement;
@@ -50,7 +51,7 @@ pub use attention::takes_attention;
 pub use call::{Argument, Call, Number, Tensor};
 pub use common_kernels::common_kernels;
 pub use decline::Decline;
-pub use dtypes::{Category, promoted};
+pub use dtypes::{Category, part_of, promoted};
 pub use generated::Generated;
 pub use pointwise::Pointwise;
 pub use recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};

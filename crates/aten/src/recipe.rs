@@ -121,6 +121,9 @@ pub enum TensorRef {
 }
 
 /// A part of a tensor, as a kernel sees it.
+///
+/// Kernels see complex numbers as their parts, which lie side by side: strides and offsets of such a
+/// tensor's views count these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandView {
     /// The tensor that it is a part of.

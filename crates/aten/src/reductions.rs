@@ -11,7 +11,7 @@ use spyre_artifact::Constant;
 use spyre_artifact::Lane;
 use spyre_numerics::DType;
 
-use crate::dtypes::{Category, lane, numbered};
+use crate::dtypes::{Category, is_complex, lane, numbered, part_of};
 use crate::nest::{Nest, kept_strides};
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::Function;
@@ -24,7 +24,7 @@ use crate::{Argument, Call, Decline, Number, Tensor};
 pub(crate) const OPS: &[(&str, Function)] = &[
     ("sum.IntList_out", |call| Dims::of(call, 1, 2)?.reduce(call, &SUM, Kind::Accumulated)),
     ("nansum.out", nan_sum),
-    ("mean.out", |call| Dims::of(call, 1, 2)?.reduce(call, &MEAN, Kind::Float)),
+    ("mean.out", mean),
     ("prod.int_out", |call| Dims::of(call, 1, 2)?.reduce(call, &PRODUCT, Kind::Accumulated)),
     ("prod", |call| Dims::all(call).accumulate(call, &PRODUCT, asked(call, 1)?)),
     ("amax.out", |call| Dims::of(call, 1, 2)?.reduce(call, &LARGEST, Kind::Same)),
@@ -37,12 +37,20 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("all.out", |call| Dims::of(call, 1, 2)?.reduce(call, &ALL, Kind::Bool)),
     ("all.dims_out", |call| Dims::listed(call, 1, 2)?.reduce(call, &ALL, Kind::Bool)),
     ("all.all_out", |call| Dims::all(call).reduce(call, &ALL, Kind::Bool)),
-    ("var.correction", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE)),
-    ("var.correction_out", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE)),
-    ("std.correction", |call| Dims::of(call, 1, 3)?.spread(call, &DEVIATION)),
-    ("std.correction_out", |call| Dims::of(call, 1, 3)?.spread(call, &DEVIATION)),
-    ("var_mean.correction", |call| Dims::of(call, 1, 3)?.spread(call, &VARIANCE_AND_MEAN)),
-    ("std_mean.correction", |call| Dims::of(call, 1, 3)?.spread(call, &DEVIATION_AND_MEAN)),
+    ("var.correction", |call| Dims::of(call, 1, 3)?.spread(call, [&VARIANCE, &COMPLEX_VARIANCE])),
+    ("var.correction_out", |call| {
+        Dims::of(call, 1, 3)?.spread(call, [&VARIANCE, &COMPLEX_VARIANCE])
+    }),
+    ("std.correction", |call| Dims::of(call, 1, 3)?.spread(call, [&DEVIATION, &COMPLEX_DEVIATION])),
+    ("std.correction_out", |call| {
+        Dims::of(call, 1, 3)?.spread(call, [&DEVIATION, &COMPLEX_DEVIATION])
+    }),
+    ("var_mean.correction", |call| {
+        Dims::of(call, 1, 3)?.spread(call, [&VARIANCE_AND_MEAN, &COMPLEX_VARIANCE_AND_MEAN])
+    }),
+    ("std_mean.correction", |call| {
+        Dims::of(call, 1, 3)?.spread(call, [&DEVIATION_AND_MEAN, &COMPLEX_DEVIATION_AND_MEAN])
+    }),
     ("linalg_vector_norm.out", norm),
     ("argmax.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_LARGEST, Kind::Index)),
     ("argmin.out", |call| Dims::flat(call, 1, 2)?.reduce(call, &PLACE_OF_SMALLEST, Kind::Index)),
@@ -107,6 +115,71 @@ static DEVIATION_AND_MEAN: Template = Template {
         "m = sum<R>(x) / count\nd = x - m\ny = sqrt(sum<R>(d * d) / divisor)\nmean = m",
     )
 };
+
+const X_PARTS: [TemplateOperand; 2] =
+    [TemplateOperand::read("x_re", Spans::All), TemplateOperand::read("x_im", Spans::All)];
+const MEAN_PARTS: [TemplateOperand; 2] = [
+    TemplateOperand::written("mean_re", Spans::Kept),
+    TemplateOperand::written("mean_im", Spans::Kept),
+];
+
+/// A template of complex numbers, which has their sums as `re` and `im`.
+macro_rules! of_complex {
+    ($name:literal, $scalars:expr, [$($results:expr),*], $($line:literal),*) => {
+        Template {
+            name: $name,
+            dims: None,
+            operands: &[X_PARTS[0], X_PARTS[1], $($results),*],
+            scalars: $scalars,
+            body: concat!("re = sum<R>(x_re)\nim = sum<R>(x_im)", $("\n", $line),*),
+        }
+    };
+}
+
+// A quotient of a complex number: an infinite part leaves nothing of the other one.
+static COMPLEX_MEAN: Template = of_complex!(
+    "complex_mean",
+    &[("count", None)],
+    [MEAN_PARTS[0], MEAN_PARTS[1]],
+    "mean_re = (re + im * 0) / count",
+    "mean_im = (im - re * 0) / count"
+);
+static COMPLEX_VARIANCE: Template = of_complex!(
+    "complex_var",
+    SPREAD,
+    [Y],
+    "d = x_re - re / count",
+    "e = x_im - im / count",
+    "y = sum<R>(d * d) / divisor + sum<R>(e * e) / divisor"
+);
+static COMPLEX_DEVIATION: Template = of_complex!(
+    "complex_std",
+    SPREAD,
+    [Y],
+    "d = x_re - re / count",
+    "e = x_im - im / count",
+    "y = sqrt(sum<R>(d * d) / divisor + sum<R>(e * e) / divisor)"
+);
+static COMPLEX_VARIANCE_AND_MEAN: Template = of_complex!(
+    "complex_var_mean",
+    SPREAD,
+    [Y, MEAN_PARTS[0], MEAN_PARTS[1]],
+    "d = x_re - re / count",
+    "e = x_im - im / count",
+    "y = sum<R>(d * d) / divisor + sum<R>(e * e) / divisor",
+    "mean_re = (re + im * 0) / count",
+    "mean_im = (im - re * 0) / count"
+);
+static COMPLEX_DEVIATION_AND_MEAN: Template = of_complex!(
+    "complex_std_mean",
+    SPREAD,
+    [Y, MEAN_PARTS[0], MEAN_PARTS[1]],
+    "d = x_re - re / count",
+    "e = x_im - im / count",
+    "y = sqrt(sum<R>(d * d) / divisor + sum<R>(e * e) / divisor)",
+    "mean_re = (re + im * 0) / count",
+    "mean_im = (im - re * 0) / count"
+);
 
 static NORM_0: Template = template("norm_0", "y = sum<R>(where(x != 0, 1, 0))");
 static NORM_1: Template = template("norm_1", "y = sum<R>(abs(x))");
@@ -281,11 +354,17 @@ impl Dims {
         self.launch(call, template, numbers(x.dtype), &[x.dtype, DType::Int64], smallvec![])
     }
 
-    fn spread(&self, call: &Call<'_>, template: &'static Template) -> Result<Recipe, Decline> {
-        let x = source(call)?;
-        if Category::of(x.dtype) != Category::Float {
+    /// Reduces by one of two templates, for real and for complex numbers. How far numbers spread is real.
+    fn spread(
+        &self,
+        call: &Call<'_>,
+        [real, complex]: [&'static Template; 2],
+    ) -> Result<Recipe, Decline> {
+        let x = source_of_parts(call)?;
+        if Category::of(x.dtype) < Category::Float {
             return Err(Decline::DType { dtype: x.dtype });
         }
+        let template = if is_complex(x.dtype) { complex } else { real };
         let correction = match call.argument(2) {
             Argument::None => 1.0,
             Argument::Number(number) => float_of(&number),
@@ -294,9 +373,10 @@ impl Dims {
         let count = self.count(&x) as f64;
         let words =
             [count, (count - correction).max(0.0)].map(|number| Constant::Float(number).word());
-        let results: &[DType] =
-            if template.operands.len() > 2 { &[x.dtype; 2] } else { &[x.dtype] };
-        self.launch(call, template, x.dtype, results, SmallVec::from_slice(&words))
+        let own = part_of(x.dtype);
+        let has_mean = real.operands.len() > 2;
+        let results: &[DType] = if has_mean { &[own, x.dtype] } else { &[own] };
+        self.launch(call, template, own, results, SmallVec::from_slice(&words))
     }
 
     fn launch(
@@ -307,7 +387,7 @@ impl Dims {
         results: &[DType],
         scalars: SmallVec<[u64; 4]>,
     ) -> Result<Recipe, Decline> {
-        let x = source(call)?;
+        let x = source_of_parts(call)?;
         lane(compute)?;
         let size = self.size(&x);
         let wanted: SmallVec<[Wanted; 2]> =
@@ -325,6 +405,20 @@ impl Dims {
         recipe.launches.extend(launch.transpose()?);
         Ok(recipe)
     }
+}
+
+fn mean(call: &Call<'_>) -> Result<Recipe, Decline> {
+    let dims = Dims::of(call, 1, 2)?;
+    let x = source_of_parts(call)?;
+    if !is_complex(x.dtype) {
+        return dims.reduce(call, &MEAN, Kind::Float);
+    }
+    // PyTorch adds up no numbers of 16-bit parts.
+    if x.dtype == DType::Complex32 {
+        return Err(Decline::DType { dtype: x.dtype });
+    }
+    let count = Constant::Float(dims.count(&x) as f64).word();
+    dims.launch(call, &COMPLEX_MEAN, part_of(x.dtype), &[x.dtype], smallvec![count])
 }
 
 /// Sums of floats that leave out NaN are floats; whole numbers have none.
@@ -369,6 +463,13 @@ fn norm(call: &Call<'_>) -> Result<Recipe, Decline> {
 pub(crate) fn source<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
     let x = call.tensor(0).ok_or(Decline::Argument { argument: 0, expected: "a tensor" })?;
     lane(x.dtype)?;
+    Ok(x)
+}
+
+/// The first argument, which may be of complex numbers.
+fn source_of_parts<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
+    let x = call.tensor(0).ok_or(Decline::Argument { argument: 0, expected: "a tensor" })?;
+    lane(part_of(x.dtype))?;
     Ok(x)
 }
 

@@ -136,40 +136,41 @@ pub extern "C" fn spyre_plan_drop(plan: Box<SpyrePlan>) {
 /// A tensor as plans know it.
 fn tensor(card: &Card, view: &SpyreView<'_>) -> Result<SpyreTensor, Failure> {
     let tensor = view.tensor()?;
-    device_tensor(card, view, tensor.size, tensor.stride, 0)
+    device_tensor(card, view, tensor.dtype, (tensor.size, tensor.stride, 0))
 }
 
-/// Another view of a tensor's memory, whose first element is `offset` elements from the tensor's.
+/// Another view of a tensor's memory: its size, its stride, and how far its first element is from the
+/// tensor's. All count elements of `dtype`, which is the tensor's own or that of its parts.
 pub(crate) fn device_tensor(
     card: &Card,
     view: &SpyreView<'_>,
-    size: &[usize],
-    stride: &[usize],
-    offset: usize,
+    dtype: DType,
+    (size, stride, offset): (&[usize], &[usize], usize),
 ) -> Result<SpyreTensor, Failure> {
     let tensor = view.tensor()?;
     let address = view.address();
     if address == 0 && size.contains(&0) {
-        return Ok(SpyreTensor::empty(card.current_stream()?, size, tensor.dtype)?);
+        return Ok(SpyreTensor::empty(card.current_stream()?, size, dtype)?);
     }
     let (memory, inside) = cards::memory_at(address)?;
     let width = bytes_of(tensor.dtype);
     if !inside.is_multiple_of(width as u64) {
         return Err(Failure::runtime("a storage that starts inside an element"));
     }
-    let offset = tensor.offset + offset + inside as usize / width;
+    let parts = width / bytes_of(dtype);
+    let offset = (tensor.offset + inside as usize / width) * parts + offset;
     let elements = View::new(size, stride, offset)?;
     let own = view.layout().shared();
     let layout = own.as_ref().unwrap_or_else(|| memory.layout());
-    if own.is_none() && layout.dtype() == tensor.dtype {
-        return Ok(memory.tensor(elements, tensor.dtype)?);
+    if own.is_none() && layout.dtype() == dtype {
+        return Ok(memory.tensor(elements, dtype)?);
     }
-    let Some(seen) = layout.seen_as(tensor.dtype) else {
-        return Err(shown_otherwise(layout.dtype(), tensor.dtype));
+    let Some(seen) = layout.seen_as(dtype) else {
+        return Err(shown_otherwise(layout.dtype(), dtype));
     };
     let device = memory.device();
     let handle = memory.range().handle;
-    Ok(SpyreTensor::at(device, handle, seen.clone(), tensor.dtype, elements)?)
+    Ok(SpyreTensor::at(device, handle, seen.clone(), dtype, elements)?)
 }
 
 #[cold]

@@ -1,10 +1,12 @@
+use std::hash::{Hash, Hasher};
+
 use smallvec::SmallVec;
-use spyre_artifact::Lane;
+use spyre_artifact::{Constant, Lane};
 use spyre_numerics::DType;
 
 use super::kernel::{Input, Pointwise};
 use super::parameter::Parameter;
-use crate::dtypes::{Category, Promotion, can_cast, lane};
+use crate::dtypes::{Category, Promotion, can_cast, is_complex, lane, part_of, promoted};
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
 use crate::views::{Loops, Numbers, broadcast, expanded, like};
 use crate::{Argument, Call, Decline, Tensor};
@@ -40,10 +42,31 @@ pub(crate) struct Entry {
     pub(crate) boolean: Option<&'static str>,
     /// Expression for the bits of unsigned integers.
     pub(crate) unsigned: Option<&'static str>,
+    /// Expressions for complex numbers, of the two parts of a result, or of a real one. Those of `a`
+    /// are `a_re` and `a_im`.
+    pub(crate) complex: Option<String>,
+    /// Complex numbers of any width are computed in float64.
+    pub(crate) is_double: bool,
     /// Narrow floats have no kernel: what is exact in a wider one, is not in them.
     pub(crate) is_wide: bool,
+    /// Results are of the dtype that is computed in, and no other.
+    pub(crate) is_strict: bool,
     /// Its place in the table.
     pub(crate) number: u16,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Entry {}
+
+impl Hash for Entry {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
 }
 
 /// Arguments that are tensors, and their strides in the shape of all.
@@ -51,7 +74,11 @@ type Inputs = SmallVec<[(usize, Numbers); 4]>;
 
 impl Entry {
     /// The expression for numbers of a dtype.
-    pub(crate) fn expression(&self, dtype: DType) -> Option<&'static str> {
+    pub(crate) fn expression(&self, dtype: DType) -> Option<&str> {
+        if is_complex(dtype) {
+            let is_too_narrow = self.is_wide && dtype == DType::Complex32;
+            return self.complex.as_deref().filter(|_| !is_too_narrow);
+        }
         match lane(dtype).ok()? {
             Lane::I64 if dtype == DType::UInt64 => self.unsigned,
             Lane::I64 => self.int,
@@ -61,17 +88,37 @@ impl Entry {
         }
     }
 
+    /// The lane that numbers of a dtype are computed in.
+    pub(super) fn lane(&self, compute: DType) -> Result<Lane, Decline> {
+        if self.is_double { Ok(Lane::F64) } else { lane(part_of(compute)) }
+    }
+
+    /// Dtype of results where the caller asks for none.
+    pub(super) fn result_dtype(&self, compute: DType) -> DType {
+        match self.outcome {
+            Outcome::Bool => DType::Bool,
+            Outcome::Computed if self.gives_real() => part_of(compute),
+            Outcome::Computed => compute,
+        }
+    }
+
+    /// Returns true if it makes one real number of complex ones.
+    fn gives_real(&self) -> bool {
+        let values = |text: &String| text.split(';').filter(|part| !part.contains(":=")).count();
+        self.complex.as_ref().is_some_and(|text| values(text) == 1)
+    }
+
     /// Returns the recipe of a call.
-    pub(crate) fn recipe(&self, call: &Call<'_>) -> Result<Recipe, Decline> {
+    pub(crate) fn recipe(&'static self, call: &Call<'_>) -> Result<Recipe, Decline> {
         self.check(call)?;
         let compute = self.computed_in(call)?;
         let (shape, inputs) = self.inputs(call)?;
         let results = self.results(call, compute, &shape, &inputs)?;
         let outputs = outputs(call, &results)?;
-        let from = if self.outcome == Outcome::Bool { DType::Bool } else { compute };
+        let from = self.result_dtype(compute);
         for (_, output) in &outputs {
             if output.size != &shape[..] {
-                let stride = lies_as(&shape, &inputs).to_vec();
+                let stride = self.lies_as(&shape, &inputs).to_vec();
                 return Err(Decline::ResultShape { size: shape.to_vec(), stride });
             }
             if !can_cast(from, output.dtype) || (self.keeps_dtype() && from != output.dtype) {
@@ -89,12 +136,13 @@ impl Entry {
     /// of such ops, and the host knows for which.
     fn keeps_dtype(&self) -> bool {
         let values = self.parameters.iter().filter(|known| matches!(known, Parameter::Value(_)));
-        self.domain == Domain::Promoted && self.outcome == Outcome::Computed && values.count() == 1
+        let is_alone = self.is_strict || values.count() == 1;
+        self.domain == Domain::Promoted && self.outcome == Outcome::Computed && is_alone
     }
 
     fn check(&self, call: &Call<'_>) -> Result<(), Decline> {
         for (argument, parameter) in self.parameters.iter().enumerate() {
-            if !parameter.takes(&call.argument(argument)) {
+            if !parameter.takes(&call.argument(argument), self.complex.is_some()) {
                 return Err(Decline::Argument { argument, expected: "another overload" });
             }
         }
@@ -108,7 +156,19 @@ impl Entry {
         let dtype = Promotion::of(call, voters.map(|(at, _)| at)).dtype().unwrap_or(DType::Bool);
         let is_float = Category::of(dtype) >= Category::Float;
         let dtype = if self.domain == Domain::Float && !is_float { call.default } else { dtype };
+        let dtype = if self.complex.is_some() { self.as_complex(call, dtype) } else { dtype };
         self.expression(dtype).map(|_| dtype).ok_or(Decline::DType { dtype })
+    }
+
+    /// A result of complex numbers has an op compute with them, also where no argument does: `2 + 0j` is a
+    /// number as any other.
+    fn as_complex(&self, call: &Call<'_>, dtype: DType) -> DType {
+        let is_given = |&at: &usize| call.tensor(at).is_some_and(|tensor| is_complex(tensor.dtype));
+        if !call.written.iter().any(is_given) {
+            return dtype;
+        }
+        let is_float = Category::of(dtype) >= Category::Float;
+        promoted(if is_float { dtype } else { call.default }, DType::Complex32)
     }
 
     /// The shape of all arguments together, and those that are tensors with their strides in it.
@@ -137,33 +197,28 @@ impl Entry {
         if !call.written.is_empty() {
             return Ok(SmallVec::new());
         }
-        let dtype = if self.outcome == Outcome::Bool { DType::Bool } else { compute };
-        let stride = lies_as(shape, inputs);
+        let dtype = self.result_dtype(compute);
+        let stride = self.lies_as(shape, inputs);
         Ok(SmallVec::from_iter([ResultShape { dtype, size: shape.clone(), stride }]))
     }
 
     fn launch(
-        &self,
+        &'static self,
         call: &Call<'_>,
         compute: DType,
         shape: &Numbers,
         inputs: Inputs,
         outputs: &[(TensorRef, Tensor<'_>)],
     ) -> Result<Launch, Decline> {
-        let places = inputs.iter().map(|&(at, _)| TensorRef::Argument(at));
-        let places = places.chain(outputs.iter().map(|&(place, _)| place));
-        let places: SmallVec<[TensorRef; 4]> = places.collect();
-        let mut strides: SmallVec<[Numbers; 4]> =
-            inputs.into_iter().map(|(_, strides)| strides).collect();
-        strides.extend(outputs.iter().map(|(_, output)| Numbers::from(output.stride)));
-        let loops = Loops::over(shape, strides)?;
-        let operands = places.into_iter().zip(loops.strides).map(|(place, stride)| OperandView {
-            place,
-            size: loops.size.clone(),
-            stride,
-            offset: 0,
-        });
-        let own = lane(compute)?;
+        let mut operands = Operands::default();
+        for (at, strides) in inputs {
+            let dtype = call.tensor(at).map_or(compute, |tensor| tensor.dtype);
+            operands.push(TensorRef::Argument(at), dtype, strides);
+        }
+        for &(place, output) in outputs {
+            operands.push(place, output.dtype, output.stride.into());
+        }
+        let own = self.lane(compute)?;
         let mut kinds = SmallVec::new();
         let mut scalars = SmallVec::new();
         for (at, parameter) in self.parameters.iter().enumerate() {
@@ -171,37 +226,100 @@ impl Entry {
             let in_lane = if let Parameter::Of(_, lane) = parameter { *lane } else { own };
             match call.argument(at) {
                 Argument::Tensor(tensor) => {
-                    let is_mixed = in_lane == Lane::I64 && compute != DType::UInt64;
-                    if lane(tensor.dtype)? == Lane::I64 && is_mixed && tensor.dtype == DType::UInt64
-                    {
-                        return Err(Decline::DType { dtype: tensor.dtype });
-                    }
+                    self.check_operand(&tensor, in_lane, compute)?;
                     kinds.push(Input::Tensor(tensor.dtype));
                 }
                 Argument::Number(number) => {
                     kinds.push(Input::Number);
                     scalars.push(number.in_lane(in_lane).word());
+                    if is_complex(compute) && parameter.has_parts() {
+                        scalars.push(Constant::Float(number.imaginary).word());
+                    }
                 }
                 _ => {}
             }
         }
-        let results = outputs.iter().map(|(_, output)| lane(output.dtype).map(|_| output.dtype));
+        let results = outputs.iter().map(|(_, output)| output.dtype);
+        let has_parts = |dtype: &DType| !is_complex(*dtype) || self.complex.is_some();
+        if let Some(dtype) = results.clone().find(|dtype| !has_parts(dtype)) {
+            return Err(Decline::DType { dtype });
+        }
+        for dtype in results.clone() {
+            lane(part_of(dtype))?;
+        }
+        let (size, operands) = operands.views(shape)?;
         let kernel = Pointwise {
-            entry: self.number,
+            entry: self,
             compute,
             inputs: kinds,
-            results: results.collect::<Result<_, _>>()?,
-            dims: loops.size.len() as u8,
+            results: results.collect(),
+            dims: size as u8,
         };
         let kernel = KernelSource::Pointwise(kernel);
-        Ok(Launch { kernel, operands: operands.collect(), scalars })
+        Ok(Launch { kernel, operands, scalars })
+    }
+
+    /// Refuses elements that the kernel would take for other numbers.
+    fn check_operand(
+        &self,
+        tensor: &Tensor<'_>,
+        in_lane: Lane,
+        compute: DType,
+    ) -> Result<(), Decline> {
+        let dtype = tensor.dtype;
+        let is_unsigned = dtype == DType::UInt64 && in_lane == Lane::I64;
+        let is_true = in_lane == Lane::Bool && dtype != DType::Complex32;
+        let is_whole = is_complex(dtype) && !is_complex(compute) && !is_true;
+        lane(part_of(dtype))?;
+        if (is_unsigned && compute != DType::UInt64) || is_whole {
+            return Err(Decline::DType { dtype });
+        }
+        Ok(())
+    }
+
+    /// Strides of a result. PyTorch has real ones of complex numbers in rows.
+    fn lies_as(&self, shape: &Numbers, inputs: &[(usize, Numbers)]) -> Numbers {
+        if self.outcome == Outcome::Computed && self.gives_real() {
+            return like(shape, &[]);
+        }
+        let sources: Vec<Numbers> = inputs.iter().map(|(_, strides)| strides.clone()).collect();
+        like(shape, &sources)
     }
 }
 
-/// Strides of a result.
-fn lies_as(shape: &Numbers, inputs: &[(usize, Numbers)]) -> Numbers {
-    let sources: Vec<Numbers> = inputs.iter().map(|(_, strides)| strides.clone()).collect();
-    like(shape, &sources)
+/// Operands of a kernel: a tensor of complex numbers is two, its parts.
+#[derive(Default)]
+struct Operands {
+    places: SmallVec<[(TensorRef, usize); 4]>,
+    strides: SmallVec<[Numbers; 4]>,
+}
+
+impl Operands {
+    fn push(&mut self, place: TensorRef, dtype: DType, strides: Numbers) {
+        if !is_complex(dtype) {
+            self.places.push((place, 0));
+            self.strides.push(strides);
+            return;
+        }
+        let strides: Numbers = strides.into_iter().map(|stride| 2 * stride).collect();
+        for offset in 0..2 {
+            self.places.push((place, offset));
+            self.strides.push(strides.clone());
+        }
+    }
+
+    /// Views of all, and how many dims they have.
+    fn views(self, shape: &Numbers) -> Result<(usize, SmallVec<[OperandView; 4]>), Decline> {
+        let loops = Loops::over(shape, self.strides)?;
+        let views = self.places.into_iter().zip(loops.strides);
+        let views = views.map(|((place, offset), stride)| OperandView {
+            place,
+            size: loops.size.clone(),
+            stride,
+            offset,
+        });
+        Ok((loops.size.len(), views.collect()))
+    }
 }
 
 fn outputs<'a>(

@@ -48,15 +48,22 @@ impl Parameter {
         }
     }
 
-    /// Returns true if an argument can be it.
-    pub(crate) fn takes(self, argument: &Argument<'_>) -> bool {
+    /// Returns true if complex numbers are two of it.
+    pub(crate) fn has_parts(self) -> bool {
+        matches!(self, Self::Value(_) | Self::Silent(_))
+    }
+
+    /// Returns true if an argument can be it, in a row of complex numbers or in another one.
+    pub(crate) fn takes(self, argument: &Argument<'_>, may_be_complex: bool) -> bool {
         match self {
             Self::Value(_) | Self::Silent(_) | Self::Of(..) => match argument {
                 // What has no say in the dtype is a number to PyTorch, also as a tensor.
                 Argument::Tensor(tensor) => {
                     !matches!(self, Self::Silent(_)) || tensor.size.is_empty()
                 }
-                Argument::Number(number) => !Number::is_complex(number),
+                Argument::Number(number) => {
+                    may_be_complex && self.has_parts() || !Number::is_complex(number)
+                }
                 _ => false,
             },
             Self::Nothing => matches!(argument, Argument::None),

@@ -1,7 +1,7 @@
 //! Rows of polynomials, of functions of two parameters, and of gradients that few models need.
 
 use super::entry::Entry;
-use super::table::row;
+use super::row::row;
 
 /// Every row of this kind.
 pub(super) fn rows() -> Vec<Entry> {

@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use super::entry::{Domain, Entry, Outcome};
-use super::parameter::Parameter;
+use super::entry::Entry;
+use super::row::row;
 
 /// Every row.
 pub(crate) fn entries() -> &'static [Entry] {
@@ -23,6 +23,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         activations(),
         backward(),
         super::special::rows(),
+        super::complex::rows(),
     ];
     let mut entries: Vec<Entry> = rows.into_iter().flatten().collect();
     for (number, entry) in entries.iter_mut().enumerate() {
@@ -30,64 +31,6 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     }
     entries
 });
-
-pub(super) fn row(names: &'static str, parameters: &'static str) -> Entry {
-    Entry {
-        names: names.split_whitespace().collect(),
-        parameters: parameters.split_whitespace().map(Parameter::read).collect(),
-        domain: Domain::Promoted,
-        outcome: Outcome::Computed,
-        float: None,
-        int: None,
-        boolean: None,
-        unsigned: None,
-        is_wide: false,
-        number: 0,
-    }
-}
-
-impl Entry {
-    pub(super) fn float(self, expression: &'static str) -> Self {
-        Self { float: Some(expression), ..self }
-    }
-
-    /// Floats of at least 32 bits alone.
-    pub(super) fn wide(self, expression: &'static str) -> Self {
-        Self { is_wide: true, ..self.float(expression) }
-    }
-
-    pub(super) fn int(self, expression: &'static str) -> Self {
-        Self { int: Some(expression), ..self }
-    }
-
-    pub(super) fn boolean(self, expression: &'static str) -> Self {
-        Self { boolean: Some(expression), ..self }
-    }
-
-    pub(super) fn unsigned(self, expression: &'static str) -> Self {
-        Self { unsigned: Some(expression), ..self }
-    }
-
-    /// Uses the expression of integers also for unsigned ones: their bits are the same.
-    pub(super) fn wraps(self) -> Self {
-        Self { unsigned: self.int, ..self }
-    }
-
-    /// Uses one expression for floats and integers.
-    pub(super) fn number(self, expression: &'static str) -> Self {
-        self.float(expression).int(expression)
-    }
-
-    /// Integers are computed as floats.
-    pub(super) fn in_float(self, expression: &'static str) -> Self {
-        Self { domain: Domain::Float, ..self.float(expression) }
-    }
-
-    /// Its results are booleans.
-    pub(super) fn asks(self) -> Self {
-        Self { outcome: Outcome::Bool, ..self }
-    }
-}
 
 fn arithmetic() -> Vec<Entry> {
     vec![
@@ -118,6 +61,8 @@ fn arithmetic() -> Vec<Entry> {
             .int("sign(a)")
             .boolean("a"),
         row("reciprocal.out", "a").in_float("reciprocal(a)"),
+        row("angle angle.out", "a")
+            .in_float("where(a < 0, 3.141592653589793, where(is_nan(a), a, 0))"),
         row("addcmul.out", "a b c value:s").number("a + value * b * c"),
         row("addcdiv.out", "a b c value:s").float("a + value * (b / c)"),
         row("lerp.Scalar_out", "a b weight:s")
@@ -317,9 +262,12 @@ fn backward() -> Vec<Entry> {
 #[cfg(test)]
 mod tests {
     use spyre_compiler::{CompileOptions, Kernel};
-    use spyre_numerics::DType::{Bool, Float16, Float32, Float64, Int32, Int64};
+    use spyre_numerics::DType::{
+        Bool, Complex32, Complex64, Complex128, Float16, Float32, Float64, Int32, Int64,
+    };
 
     use super::*;
+    use crate::pointwise::parameter::Parameter;
     use crate::{Argument, Call, Tensor};
 
     fn argument(parameter: Parameter, tensor: Argument<'static>) -> Argument<'static> {
@@ -335,12 +283,14 @@ mod tests {
     fn every_row_compiles_for_every_dtype_that_it_takes() {
         for entry in entries() {
             let mut compiled = 0;
-            for dtype in [Bool, Int32, Int64, Float16, Float32, Float64] {
-                let tensor = Tensor { dtype, size: &[3, 70], stride: &[70, 1] };
-                let tensor = Argument::Tensor(tensor);
+            let real = [Bool, Int32, Int64, Float16, Float32, Float64];
+            for dtype in real.into_iter().chain([Complex32, Complex64, Complex128]) {
+                let result = Tensor { dtype, size: &[3, 70], stride: &[70, 1] };
+                let tensor = Argument::Tensor(result);
                 let mut arguments: Vec<Argument<'_>> =
                     entry.parameters.iter().map(|&known| argument(known, tensor)).collect();
-                arguments.push(tensor);
+                let result = Tensor { dtype: entry.result_dtype(dtype), ..result };
+                arguments.push(Argument::Tensor(result));
                 let written = [arguments.len() - 1];
                 let call = Call { arguments: &arguments, written: &written, default: Float32 };
                 let Ok(recipe) = entry.recipe(&call) else { continue };

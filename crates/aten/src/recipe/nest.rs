@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::dtypes::lane;
+use crate::dtypes::{is_complex, lane, part_of};
 use crate::recipe::{KernelSource, Launch, OperandView, TensorRef};
 use crate::template::{Template, Written};
 use crate::views::{MOST_DIMS, Numbers};
@@ -13,7 +13,14 @@ use spyre_numerics::DType;
 #[derive(Debug)]
 pub(crate) struct Nest {
     axes: SmallVec<[Axis; 8]>,
-    operands: SmallVec<[(TensorRef, DType); 6]>,
+    operands: SmallVec<[NestOperand; 6]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NestOperand {
+    place: TensorRef,
+    dtype: DType,
+    offset: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -31,12 +38,16 @@ impl Nest {
         Self { axes: size.iter().enumerate().map(axis).collect(), operands: smallvec![] }
     }
 
-    /// Adds a tensor whose strides along all dims are these.
+    /// Adds a tensor whose strides along all dims are these. One of complex numbers is two operands, its
+    /// parts.
     pub(crate) fn push(&mut self, place: TensorRef, dtype: DType, strides: &[usize]) {
-        for (axis, &stride) in self.axes.iter_mut().zip(strides) {
-            axis.strides.push(stride);
+        let parts = if is_complex(dtype) { 2 } else { 1 };
+        for offset in 0..parts {
+            for (axis, &stride) in self.axes.iter_mut().zip(strides) {
+                axis.strides.push(parts * stride);
+            }
+            self.operands.push(NestOperand { place, dtype: part_of(dtype), offset });
         }
-        self.operands.push((place, dtype));
     }
 
     /// The launch of a template on it: in the order of the first tensor's memory, without dims of
@@ -57,13 +68,13 @@ impl Nest {
         if self.axes.len() > MOST_DIMS {
             return Err(Decline::Rank { dims: self.axes.len() });
         }
-        for &(_, dtype) in &self.operands {
-            lane(dtype)?;
+        for operand in &self.operands {
+            lane(operand.dtype)?;
         }
         let kernel = Written {
             template,
             compute,
-            dtypes: self.operands.iter().map(|&(_, dtype)| dtype).collect(),
+            dtypes: self.operands.iter().map(|operand| operand.dtype).collect(),
             reduced: self.axes.iter().map(|axis| axis.is_reduced).collect(),
         };
         let operands = (0..self.operands.len()).map(|at| self.view(template, at)).collect();
@@ -89,11 +100,12 @@ impl Nest {
     fn view(&self, template: &Template, at: usize) -> OperandView {
         let spans = template.operands[at].spans;
         let axes = || self.axes.iter().filter(|axis| spans.includes(axis.is_reduced));
+        let NestOperand { place, offset, .. } = self.operands[at];
         OperandView {
-            place: self.operands[at].0,
+            place,
             size: axes().map(|axis| axis.size).collect(),
             stride: axes().map(|axis| axis.strides[at]).collect(),
-            offset: 0,
+            offset,
         }
     }
 }

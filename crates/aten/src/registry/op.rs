@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 use crate::pointwise::{Entry, entries};
 use crate::recipe::Function;
 use crate::{
-    Call, Decline, Recipe, attention, casts, data_dependent, indexing, losses, making, membership,
-    optimisers, permuting, products, quantised, random, recurrent, reductions, rolling, rows,
-    scans, scattering, sorting, spatial, unsigned,
+    Call, Decline, Recipe, attention, casts, complex_parts, data_dependent, indexing, losses,
+    making, membership, optimisers, permuting, products, quantised, random, recurrent, reductions,
+    rolling, rows, scans, scattering, sorting, spatial, unsigned,
 };
 
 /// An operator of PyTorch that kernels are known for.
@@ -94,7 +94,7 @@ impl Op {
         let rows = match &OPS[usize::from(self.0)].source {
             RecipeSource::Rows(rows) => rows,
             RecipeSource::Function(function) => {
-                let recipe = function(call)?;
+                let recipe = complex_parts::recipe(self.name(), *function, call)?;
                 unsigned::check(self.name(), call, &recipe)?;
                 return Ok(recipe);
             }
@@ -102,7 +102,7 @@ impl Op {
         let mut why = Decline::Argument { argument: 0, expected: "arguments of the op" };
         for entry in rows {
             match entry.recipe(call) {
-                Err(decline @ Decline::Argument { .. }) => why = decline,
+                Err(decline @ (Decline::Argument { .. } | Decline::DType { .. })) => why = decline,
                 outcome => return outcome,
             }
         }
