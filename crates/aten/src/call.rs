@@ -1,4 +1,5 @@
 use spyre_artifact::{Constant, Lane};
+use spyre_layout::TensorView;
 use spyre_numerics::DType;
 
 /// Arguments of a call of an op.
@@ -18,10 +19,10 @@ pub struct Call<'a> {
 pub enum Argument<'a> {
     /// Nothing.
     None,
-    /// A tensor of the device.
-    Tensor(Tensor<'a>),
+    /// A tensor of the device. Operands count elements from its first, so its offset is 0.
+    Tensor(TensorView<'a>),
     /// Several; `None` where a list has none.
-    Tensors(&'a [Option<Tensor<'a>>]),
+    Tensors(&'a [Option<TensorView<'a>>]),
     /// A number, or a tensor of the host that has one element.
     Number(Number),
     /// Integers.
@@ -39,17 +40,6 @@ pub enum Argument<'a> {
         /// Position of the generator in its sequence of random numbers.
         offset: u64,
     },
-}
-
-/// A tensor as its user sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tensor<'a> {
-    /// Dtype of its elements.
-    pub dtype: DType,
-    /// Elements along each dimension.
-    pub size: &'a [usize],
-    /// Elements of the storage from one to the next along each.
-    pub stride: &'a [usize],
 }
 
 /// A number.
@@ -70,7 +60,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor of the device.
-    pub fn tensor(&self, at: usize) -> Option<Tensor<'a>> {
+    pub fn tensor(&self, at: usize) -> Option<TensorView<'a>> {
         match self.argument(at) {
             Argument::Tensor(tensor) => Some(tensor),
             _ => None,

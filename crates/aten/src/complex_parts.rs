@@ -7,7 +7,7 @@ use spyre_numerics::DType;
 
 use crate::dtypes::{Category, is_complex, part_of, promoted};
 use crate::recipe::{Function, OperandView, Recipe, TensorRef};
-use crate::{Argument, Call, Decline, Number, Tensor};
+use crate::{Argument, Call, Decline, Number, TensorView};
 
 /// An op of this kind.
 struct Apart {
@@ -118,7 +118,7 @@ fn is_of_parts(dtype: DType) -> bool {
     Category::of(dtype) == Category::Float
 }
 
-fn tensors<'a>(argument: Argument<'a>) -> impl Iterator<Item = Tensor<'a>> {
+fn tensors<'a>(argument: Argument<'a>) -> impl Iterator<Item = TensorView<'a>> {
     let (single, several) = match argument {
         Argument::Tensor(tensor) => (Some(tensor), &[][..]),
         Argument::Tensors(list) => (None, list),
@@ -138,7 +138,7 @@ fn part_recipe(
         Argument::Tensors(list) => list.iter().map(|tensor| tensor.map(seen_as_part)).collect(),
         _ => Vec::new(),
     });
-    let lists: SmallVec<[Vec<Option<Tensor<'_>>>; 8]> = lists.collect();
+    let lists: SmallVec<[Vec<Option<TensorView<'_>>>; 8]> = lists.collect();
     let arguments = call.arguments.iter().zip(&lists).enumerate();
     let arguments = arguments.map(|(at, (&argument, list))| match argument {
         Argument::Tensor(tensor) => Argument::Tensor(seen_as_part(tensor)),
@@ -160,8 +160,8 @@ fn part_recipe(
     Ok(recipe)
 }
 
-fn seen_as_part(tensor: Tensor<'_>) -> Tensor<'_> {
-    Tensor { dtype: part_of(tensor.dtype), ..tensor }
+fn seen_as_part(tensor: TensorView<'_>) -> TensorView<'_> {
+    TensorView { dtype: part_of(tensor.dtype), ..tensor }
 }
 
 fn part_of_number(number: Number, part: usize) -> Number {
@@ -170,7 +170,7 @@ fn part_of_number(number: Number, part: usize) -> Number {
 }
 
 fn is_complex_at(call: &Call<'_>, made: &[crate::ResultShape], place: TensorRef) -> bool {
-    let is_complex = |tensor: Tensor<'_>| is_complex(tensor.dtype);
+    let is_complex = |tensor: TensorView<'_>| is_complex(tensor.dtype);
     match place {
         TensorRef::Argument(at) => call.tensor(at).is_some_and(is_complex),
         TensorRef::Item(at, item) => match call.argument(at) {

@@ -226,7 +226,7 @@ fn combined(first: Option<DType>, second: Option<DType>) -> Option<DType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tensor;
+    use crate::TensorView;
 
     const ALL: [DType; 15] = {
         use DType::*;
@@ -245,19 +245,39 @@ mod tests {
 
     #[test]
     fn a_number_does_not_widen_a_tensor_of_its_kind() {
-        let tensor = Argument::Tensor(Tensor { dtype: DType::Float16, size: &[2], stride: &[1] });
+        let tensor = Argument::Tensor(TensorView {
+            dtype: DType::Float16,
+            size: &[2],
+            stride: &[1],
+            offset: 0,
+        });
         let dtype = |arguments: &[Argument<'_>]| {
             let call = Call { arguments, written: &[], default: DType::Float32 };
             Promotion::of(&call, 0..arguments.len()).dtype()
         };
         assert_eq!(dtype(&[tensor, 2.5.into()]), Some(DType::Float16));
-        let whole = Argument::Tensor(Tensor { dtype: DType::Int32, size: &[2], stride: &[1] });
+        let whole = Argument::Tensor(TensorView {
+            dtype: DType::Int32,
+            size: &[2],
+            stride: &[1],
+            offset: 0,
+        });
         assert_eq!(dtype(&[whole, 2.5.into()]), Some(DType::Float32));
         assert_eq!(dtype(&[whole, 7.into()]), Some(DType::Int32));
-        let single = Argument::Tensor(Tensor { dtype: DType::Float64, size: &[], stride: &[] });
+        let single = Argument::Tensor(TensorView {
+            dtype: DType::Float64,
+            size: &[],
+            stride: &[],
+            offset: 0,
+        });
         assert_eq!(dtype(&[tensor, single]), Some(DType::Float16));
         assert_eq!(dtype(&[whole, single]), Some(DType::Float64));
-        let complex = Argument::Tensor(Tensor { dtype: DType::Complex128, size: &[], stride: &[] });
+        let complex = Argument::Tensor(TensorView {
+            dtype: DType::Complex128,
+            size: &[],
+            stride: &[],
+            offset: 0,
+        });
         assert_eq!(dtype(&[tensor, complex]), Some(DType::Complex32));
         assert_eq!(dtype(&[whole, complex]), Some(DType::Complex128));
     }

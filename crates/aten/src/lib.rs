@@ -5,12 +5,12 @@
 //! kernel is known for is [declined](Decline), and the caller takes another way.
 //!
 //! ```
-//! use spyre_aten::{Argument, Call, Op, Tensor};
+//! use spyre_aten::{Argument, Call, Op, TensorView};
 //! use spyre_numerics::DType::{Float32, Int32};
 //!
 //! let add = Op::named("add.out").expect("it is known");
-//! let a = Argument::Tensor(Tensor { dtype: Float32, size: &[3, 4], stride: &[4, 1] });
-//! let b = Argument::Tensor(Tensor { dtype: Int32, size: &[4], stride: &[1] });
+//! let a = Argument::Tensor(TensorView { dtype: Float32, size: &[3, 4], stride: &[4, 1], offset: 0 });
+//! let b = Argument::Tensor(TensorView { dtype: Int32, size: &[4], stride: &[1], offset: 0 });
 //! let arguments = [a, b, Argument::from(1), a];
 //! let recipe = add.recipe(&Call { arguments: &arguments, written: &[3], default: Float32 })?;
 //! assert_eq!(
@@ -48,7 +48,7 @@ mod registry;
 mod spatial;
 
 pub use attention::takes_attention;
-pub use call::{Argument, Call, Number, Tensor};
+pub use call::{Argument, Call, Number};
 pub use common_kernels::common_kernels;
 pub use decline::Decline;
 pub use dtypes::{Category, part_of, promoted};
@@ -56,6 +56,7 @@ pub use generated::Generated;
 pub use pointwise::Pointwise;
 pub use recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
 pub use registry::{Alias, Flag, Op, OperatorRow, Way};
+pub use spyre_layout::TensorView;
 pub use template::Written;
 
 // The registry and the families name each other's modules without their folders.

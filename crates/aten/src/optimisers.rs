@@ -13,7 +13,7 @@ use crate::recipe::Function;
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::float_of;
 use crate::views::{Loops, Numbers};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -125,14 +125,14 @@ fn number(call: &Call<'_>, argument: usize) -> Result<f64, Decline> {
     }
 }
 
-fn list<'a>(call: &Call<'a>, argument: usize) -> Result<&'a [Option<Tensor<'a>>], Decline> {
+fn list<'a>(call: &Call<'a>, argument: usize) -> Result<&'a [Option<TensorView<'a>>], Decline> {
     match call.argument(argument) {
         Argument::Tensors(list) => Ok(list),
         _ => Err(Decline::Argument { argument, expected: "tensors" }),
     }
 }
 
-fn item<'a>(call: &Call<'a>, argument: usize, at: usize) -> Result<Tensor<'a>, Decline> {
+fn item<'a>(call: &Call<'a>, argument: usize, at: usize) -> Result<TensorView<'a>, Decline> {
     let missing = Decline::Argument { argument, expected: "as many tensors as parameters" };
     list(call, argument)?.get(at).copied().flatten().ok_or(missing)
 }
@@ -174,11 +174,11 @@ impl Step<'_> {
 /// Tensors of one shape, beside some of one element.
 #[derive(Default)]
 struct Wide<'a> {
-    tensors: SmallVec<[(TensorRef, Tensor<'a>); 5]>,
+    tensors: SmallVec<[(TensorRef, TensorView<'a>); 5]>,
 }
 
 impl<'a> Wide<'a> {
-    fn push(&mut self, place: TensorRef, tensor: Tensor<'a>) -> Result<(), Decline> {
+    fn push(&mut self, place: TensorRef, tensor: TensorView<'a>) -> Result<(), Decline> {
         if Category::of(tensor.dtype) != Category::Float {
             return Err(Decline::DType { dtype: tensor.dtype });
         }
@@ -194,7 +194,7 @@ impl<'a> Wide<'a> {
         name: &'static str,
         write: fn(&Generated) -> String,
         flags: u32,
-        singles: &[(TensorRef, Tensor<'_>)],
+        singles: &[(TensorRef, TensorView<'_>)],
         numbers: &[f64],
     ) -> Result<Launch, Decline> {
         let strides = self.tensors.iter().map(|(_, tensor)| Numbers::from(tensor.stride)).collect();
@@ -212,7 +212,7 @@ impl<'a> Wide<'a> {
                 return Err(Decline::Shapes);
             }
             lane(tensor.dtype)?;
-            let one = AtLeastOne::of(&Tensor { size: &[], stride: &[], ..*tensor });
+            let one = AtLeastOne::of(&TensorView { size: &[], stride: &[], ..*tensor });
             let size = one.tensor().size.into();
             let stride = one.tensor().stride.into();
             operands.push(OperandView { place: *place, size, stride, offset: 0 });

@@ -13,7 +13,7 @@ use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::template::{Spans, Template, TemplateOperand, Written};
 use crate::views::{Numbers, expanded};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -79,7 +79,7 @@ static BATCHES: Products =
 static VECTOR: Products = products!("mv", "m, k", "m, k", "k", "m");
 static VECTORS: Products = products!("dot", "one, k", "one, k", "one, k", "one");
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<TensorView<'a>, Decline> {
     let tensor = call.tensor(argument);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
     lane(tensor.dtype)?;
@@ -122,7 +122,7 @@ fn added(call: &Call<'_>, forms: &'static Products) -> Result<Recipe, Decline> {
     let outputs = Outputs::of(call, &[Wanted::rows(a.dtype, &size)])?;
     let (place, y) = outputs.get(0);
     let own = lane(a.dtype)?;
-    let mut operands: SmallVec<[(TensorRef, Tensor<'_>, Numbers); 4]> = smallvec![
+    let mut operands: SmallVec<[(TensorRef, TensorView<'_>, Numbers); 4]> = smallvec![
         (TensorRef::Argument(1), a, a.stride.into()),
         (TensorRef::Argument(2), b, b.stride.into()),
         (place, y, y.stride.into()),
@@ -132,7 +132,7 @@ fn added(call: &Call<'_>, forms: &'static Products) -> Result<Recipe, Decline> {
         &forms.scaled
     } else {
         let stride = expanded(&c, &size).ok_or(Decline::Shapes)?;
-        operands.insert(0, (TensorRef::Argument(0), Tensor { size: &size, ..c }, stride));
+        operands.insert(0, (TensorRef::Argument(0), TensorView { size: &size, ..c }, stride));
         scalars.insert(0, beta.in_lane(own).word());
         &forms.added
     };
@@ -151,7 +151,7 @@ fn finish(outputs: Outputs<'_>, launch: Launch) -> Result<Recipe, Decline> {
 }
 
 /// The shape of `a @ b`.
-fn result_size(a: &Tensor<'_>, b: &Tensor<'_>) -> Result<Numbers, Decline> {
+fn result_size(a: &TensorView<'_>, b: &TensorView<'_>) -> Result<Numbers, Decline> {
     let size: Numbers = match (a.size, b.size) {
         (&[m, k], &[other, n]) if k == other => smallvec![m, n],
         (&[batch, m, k], &[also, other, n]) if k == other && batch == also => {
@@ -167,7 +167,7 @@ fn result_size(a: &Tensor<'_>, b: &Tensor<'_>) -> Result<Numbers, Decline> {
 fn launch(
     template: &'static Template,
     compute: DType,
-    operands: SmallVec<[(TensorRef, Tensor<'_>, Numbers); 4]>,
+    operands: SmallVec<[(TensorRef, TensorView<'_>, Numbers); 4]>,
     scalars: SmallVec<[u64; 4]>,
 ) -> Launch {
     let dtypes = operands.iter().map(|(_, tensor, _)| tensor.dtype).collect();

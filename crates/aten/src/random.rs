@@ -18,7 +18,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{Loops, Numbers, broadcast, expanded, like};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -260,7 +260,7 @@ fn normal_of(call: &Call<'_>) -> Result<Recipe, Decline> {
     check_float(dtype)?;
     let places = [(0, mean), (1, deviation)];
     let tensors = places.into_iter().filter_map(|(at, tensor)| Some((at, tensor?)));
-    let tensors: SmallVec<[(usize, Tensor<'_>); 2]> = tensors.collect();
+    let tensors: SmallVec<[(usize, TensorView<'_>); 2]> = tensors.collect();
     let size = broadcast(tensors.iter().map(|(_, tensor)| tensor.size)).ok_or(Decline::Shapes)?;
     // A result of another shape stays as large as it is, if there is one deviation for all.
     let is_fixed = deviation.is_none() && !call.written.is_empty();
@@ -322,7 +322,7 @@ fn multinomial(call: &Call<'_>) -> Result<Recipe, Decline> {
 type Launches = SmallVec<[Launch; 1]>;
 
 /// A row or rows, as a matrix.
-fn as_rows(tensor: &Tensor<'_>) -> Result<Wanted, Decline> {
+fn as_rows(tensor: &TensorView<'_>) -> Result<Wanted, Decline> {
     let mut size = Numbers::from(tensor.size);
     let mut stride = Numbers::from(tensor.stride);
     if size.len() == 1 {
@@ -338,9 +338,9 @@ fn as_rows(tensor: &Tensor<'_>) -> Result<Wanted, Decline> {
 
 /// Samples that may repeat: which share of the sum of a row so far holds a random number.
 fn samples_of_sums(
-    x: Tensor<'_>,
-    sums: (TensorRef, Tensor<'_>),
-    y: (TensorRef, Tensor<'_>),
+    x: TensorView<'_>,
+    sums: (TensorRef, TensorView<'_>),
+    y: (TensorRef, TensorView<'_>),
     from: [u64; 2],
 ) -> Result<Launches, Decline> {
     let tensors = [(TensorRef::Argument(0), x), sums];
@@ -352,9 +352,9 @@ fn samples_of_sums(
 
 /// Samples that do not repeat: the elements that arrive first, at the rates of a row.
 fn samples_of_arrivals(
-    x: Tensor<'_>,
-    arrivals: (TensorRef, Tensor<'_>),
-    y: (TensorRef, Tensor<'_>),
+    x: TensorView<'_>,
+    arrivals: (TensorRef, TensorView<'_>),
+    y: (TensorRef, TensorView<'_>),
     from: [u64; 2],
 ) -> Result<Launches, Decline> {
     let draw = Draw { distribution: &ARRIVALS, numbers: &[], from };
@@ -447,7 +447,7 @@ impl Draw<'_> {
     fn launch(
         &self,
         given: &[(TensorRef, DType, Numbers)],
-        results: &[(TensorRef, Tensor<'_>)],
+        results: &[(TensorRef, TensorView<'_>)],
     ) -> Result<Option<Launch>, Decline> {
         let (_, y) = results[0];
         if y.size.contains(&0) {
@@ -461,9 +461,11 @@ impl Draw<'_> {
         let loops = Loops::over(y.size, strides)?;
         let places = given.iter().map(|&(place, dtype, _)| (place, dtype));
         let places = places.chain(results.iter().map(|&(place, tensor)| (place, tensor.dtype)));
-        let tensors: SmallVec<[(TensorRef, Tensor<'_>); 4]> = places
+        let tensors: SmallVec<[(TensorRef, TensorView<'_>); 4]> = places
             .zip(&loops.strides)
-            .map(|((place, dtype), stride)| (place, Tensor { dtype, size: &loops.size, stride }))
+            .map(|((place, dtype), stride)| {
+                (place, TensorView { dtype, size: &loops.size, stride, offset: 0 })
+            })
             .collect();
         let numbers = smallvec![loops.size.len() as u32, self.distribution.number];
         let mut launch = Generated::launch("random", distribution::write, numbers, &tensors)?;

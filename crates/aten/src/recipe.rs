@@ -152,7 +152,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::{Argument, Call, Op, Tensor};
+    use crate::{Argument, Call, Op, TensorView};
 
     fn launch(op: &str, arguments: &[Argument<'_>]) -> Launch {
         let op = Op::named(op).expect("a known op");
@@ -166,7 +166,7 @@ mod tests {
     fn a_dim_of_a_launch_can_be_two() {
         let size = [6, 4];
         let stride = [4, 1];
-        let tensor = Tensor { dtype: DType::Float32, size: &size, stride: &stride };
+        let tensor = TensorView { dtype: DType::Float32, size: &size, stride: &stride, offset: 0 };
         let add = launch("neg.out", &[Argument::Tensor(tensor), Argument::Tensor(tensor)]);
         assert_eq!(add.operands[0].size[..], [24]);
         let apart = add.split(0, 0, 4).expect("a pointwise kernel has any dims");

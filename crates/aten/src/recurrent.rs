@@ -8,7 +8,7 @@ use crate::generated::{Generated, Text};
 use crate::outputs::Wanted;
 use crate::recipe::Function;
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -60,7 +60,12 @@ impl Matrices {
     }
 
     /// Adds the parts of a tensor whose rows are so many of ours.
-    fn add(&mut self, place: TensorRef, tensor: Tensor<'_>, parts: usize) -> Result<(), Decline> {
+    fn add(
+        &mut self,
+        place: TensorRef,
+        tensor: TensorView<'_>,
+        parts: usize,
+    ) -> Result<(), Decline> {
         let [rows, columns] = self.size;
         let &[row_stride, stride] = tensor.stride else { return Err(Decline::Shapes) };
         if tensor.size != [rows, parts * columns] {
@@ -91,7 +96,7 @@ impl Matrices {
     fn add_bias(&mut self, call: &Call<'_>, argument: usize, parts: usize) -> Result<(), Decline> {
         let bias = tensor(call, argument)?;
         let (&[width], &[step]) = (bias.size, bias.stride) else { return Err(Decline::Shapes) };
-        let rows = Tensor { size: &[self.size[0], width], stride: &[0, step], ..bias };
+        let rows = TensorView { size: &[self.size[0], width], stride: &[0, step], ..bias };
         self.add(TensorRef::Argument(argument), rows, parts)
     }
 
@@ -120,7 +125,7 @@ impl Matrices {
     }
 }
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<TensorView<'a>, Decline> {
     call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a matrix of gates" })
 }
 
@@ -204,8 +209,14 @@ fn column_sums(
     let Wanted { dtype, size: length, stride } = Wanted::rows(gates.dtype, &size[1..]);
     let row = ResultShape { dtype, size: length, stride };
     let tensors = [
-        (TensorRef::Result(from), Tensor { dtype, size: &size, stride: &gates.stride }),
-        (TensorRef::Result(to), Tensor { dtype, size: &row.size, stride: &row.stride }),
+        (
+            TensorRef::Result(from),
+            TensorView { dtype, size: &size, stride: &gates.stride, offset: 0 },
+        ),
+        (
+            TensorRef::Result(to),
+            TensorView { dtype, size: &row.size, stride: &row.stride, offset: 0 },
+        ),
     ];
     let launch = Generated::launch("cell_bias", write_column_sums, smallvec![], &tensors)?;
     Ok((launch, row))
@@ -355,7 +366,7 @@ mod tests {
     const WIDTH: usize = 5;
 
     fn matrix(size: &'static [usize], stride: &'static [usize]) -> Argument<'static> {
-        Argument::Tensor(Tensor { dtype: DType::Float32, size, stride })
+        Argument::Tensor(TensorView { dtype: DType::Float32, size, stride, offset: 0 })
     }
 
     fn recipe(op: &str, arguments: &[Argument<'_>]) -> Result<Recipe, Decline> {

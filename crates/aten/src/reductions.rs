@@ -18,7 +18,7 @@ use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::Numbers;
-use crate::{Argument, Call, Decline, Number, Tensor};
+use crate::{Argument, Call, Decline, Number, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -280,7 +280,7 @@ impl Dims {
         }
     }
 
-    fn size(&self, x: &Tensor<'_>) -> Numbers {
+    fn size(&self, x: &TensorView<'_>) -> Numbers {
         let dims = x.size.iter().zip(&self.reduced);
         let size = dims.filter_map(|(&size, &is_reduced)| match (is_reduced, self.keeps) {
             (false, _) => Some(size),
@@ -290,7 +290,7 @@ impl Dims {
         size.collect()
     }
 
-    fn count(&self, x: &Tensor<'_>) -> usize {
+    fn count(&self, x: &TensorView<'_>) -> usize {
         let dims = x.size.iter().zip(&self.reduced);
         dims.filter(|(_, is_reduced)| **is_reduced).map(|(size, _)| size).product()
     }
@@ -460,14 +460,14 @@ fn norm(call: &Call<'_>) -> Result<Recipe, Decline> {
     dims.launch(call, template, dtype, &[dtype], scalars)
 }
 
-pub(crate) fn source<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
+pub(crate) fn source<'a>(call: &Call<'a>) -> Result<TensorView<'a>, Decline> {
     let x = call.tensor(0).ok_or(Decline::Argument { argument: 0, expected: "a tensor" })?;
     lane(x.dtype)?;
     Ok(x)
 }
 
 /// The first argument, which may be of complex numbers.
-fn source_of_parts<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
+fn source_of_parts<'a>(call: &Call<'a>) -> Result<TensorView<'a>, Decline> {
     let x = call.tensor(0).ok_or(Decline::Argument { argument: 0, expected: "a tensor" })?;
     lane(part_of(x.dtype))?;
     Ok(x)

@@ -2,7 +2,7 @@
 
 mod support;
 
-use spyre_aten::{Argument, Tensor, takes_attention};
+use spyre_aten::{Argument, TensorView, takes_attention};
 use spyre_compiler::{Array, Kernel};
 use spyre_numerics::DType::{self, Bool, Float16, Float32, Float64, Int64};
 
@@ -139,8 +139,8 @@ fn query_heads_share_heads_of_keys() {
 
 #[test]
 fn attention_is_taken_by_its_shapes() {
-    fn heads(dtype: DType, size: &[usize]) -> Tensor<'_> {
-        Tensor { dtype, size, stride: &[0; 4][..size.len()] }
+    fn heads(dtype: DType, size: &[usize]) -> TensorView<'_> {
+        TensorView { dtype, size, stride: &[0; 4][..size.len()], offset: 0 }
     }
     let query = heads(Float32, &[2, 6, 5, 8]);
     let key = heads(Float32, &[2, 3, 7, 8]);

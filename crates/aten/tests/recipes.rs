@@ -2,7 +2,7 @@
 
 mod support;
 
-use spyre_aten::{Argument, Decline, Tensor};
+use spyre_aten::{Argument, Decline, TensorView};
 use spyre_numerics::DType::{Bool, Float16, Float32, Int32, Int64};
 
 use support::{compiles, recipe, tensor, text};
@@ -153,8 +153,8 @@ fn indices_lead_to_elements() {
     compiles("index_select", &[x, 2.into(), index], &[]);
     let values = tensor(Float32, &[4, 3, 6], &[18, 6, 1]);
     compiles("index_add.out", &[x, 1.into(), index, values, 1.into(), x], &[5]);
-    let one = Tensor { dtype: Int64, size: &[3, 1], stride: &[1, 1] };
-    let two = Tensor { dtype: Int64, size: &[2], stride: &[1] };
+    let one = TensorView { dtype: Int64, size: &[3, 1], stride: &[1, 1], offset: 0 };
+    let two = TensorView { dtype: Int64, size: &[2], stride: &[1], offset: 0 };
     for list in [[None, Some(one), Some(two)], [Some(one), None, Some(two)]] {
         let result = match list[0] {
             None => tensor(Float32, &[4, 3, 2], &[6, 2, 1]),
@@ -179,9 +179,9 @@ fn tensors_are_made_and_put_together() {
         compiles("arange.start_out", &[0.into(), 10.into(), 1.into(), row], &[3]);
     }
     let parts = [
-        Some(Tensor { dtype: Float32, size: &[2, 3], stride: &[3, 1] }),
-        Some(Tensor { dtype: Int32, size: &[2, 4], stride: &[1, 2] }),
-        Some(Tensor { dtype: Float32, size: &[0], stride: &[1] }),
+        Some(TensorView { dtype: Float32, size: &[2, 3], stride: &[3, 1], offset: 0 }),
+        Some(TensorView { dtype: Int32, size: &[2, 4], stride: &[1, 2], offset: 0 }),
+        Some(TensorView { dtype: Float32, size: &[0], stride: &[1], offset: 0 }),
     ];
     let y = tensor(Float32, &[2, 7], &[7, 1]);
     let recipe = compiles("cat.out", &[Argument::Tensors(&parts), 1.into(), y], &[2]);

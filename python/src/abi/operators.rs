@@ -3,7 +3,8 @@
 use std::ffi::{CString, c_char};
 use std::sync::LazyLock;
 
-use spyre::aten::{Alias, Flag, Tensor, takes_attention};
+use spyre::aten::{Alias, Flag, takes_attention};
+use spyre::layout::TensorView;
 
 use super::{SpyreText, SpyreView, guarded};
 use crate::failure::SpyreStatus;
@@ -109,7 +110,6 @@ pub extern "C" fn spyre_takes_attention(
     })
 }
 
-fn tensor<'a>(view: &SpyreView<'a>) -> Option<Tensor<'a>> {
-    let tensor = view.tensor().ok()?;
-    Some(Tensor { dtype: tensor.dtype, size: tensor.size, stride: tensor.stride })
+fn tensor<'a>(view: &SpyreView<'a>) -> Option<TensorView<'a>> {
+    view.tensor().ok()
 }

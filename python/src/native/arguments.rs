@@ -7,7 +7,8 @@ use std::slice;
 
 use smallvec::SmallVec;
 use spyre::artifact::Constant;
-use spyre::aten::{Argument, Number, Tensor};
+use spyre::aten::{Argument, Number};
+use spyre::layout::TensorView;
 
 use super::Key;
 use crate::abi::{SpyreText, SpyreView, dtype_of};
@@ -48,7 +49,7 @@ pub struct SpyreArgument<'a> {
 }
 
 /// Tensors of lists, which arguments borrow from.
-pub(crate) type Lists<'a> = SmallVec<[SmallVec<[Option<Tensor<'a>>; 8]>; 1]>;
+pub(crate) type Lists<'a> = SmallVec<[SmallVec<[Option<TensorView<'a>>; 8]>; 1]>;
 
 impl<'a> SpyreArgument<'a> {
     /// Its tensors: one, several or none.
@@ -189,10 +190,9 @@ pub(crate) fn arguments_of<'a, 'b: 'a>(
     arguments.iter().map(argument).collect()
 }
 
-fn tensor<'a>(view: &SpyreView<'a>) -> Result<Option<Tensor<'a>>, Failure> {
+fn tensor<'a>(view: &SpyreView<'a>) -> Result<Option<TensorView<'a>>, Failure> {
     if view.is_nothing() {
         return Ok(None);
     }
-    let tensor = view.tensor()?;
-    Ok(Some(Tensor { dtype: tensor.dtype, size: tensor.size, stride: tensor.stride }))
+    Ok(Some(TensorView { offset: 0, ..view.tensor()? }))
 }

@@ -2,7 +2,7 @@ use smallvec::SmallVec;
 use spyre_artifact::Constant;
 use spyre_numerics::DType;
 
-use crate::{Argument, Call, Decline, Op, Tensor};
+use crate::{Argument, Call, Decline, Op, TensorView};
 
 /// An op and what it is given, as a line of text says it: `mul.out | x:4x64 2 =x:4x64`.
 ///
@@ -104,14 +104,14 @@ impl Given {
     }
 
     /// The tensors of a list.
-    fn tensors(&self, dtype: DType) -> Vec<Option<Tensor<'_>>> {
+    fn tensors(&self, dtype: DType) -> Vec<Option<TensorView<'_>>> {
         match self {
             Self::Tensors(shapes) => shapes.iter().map(|shape| Some(shape.of(dtype))).collect(),
             _ => Vec::new(),
         }
     }
 
-    fn argument<'a>(&'a self, dtype: DType, list: &'a [Option<Tensor<'a>>]) -> Argument<'a> {
+    fn argument<'a>(&'a self, dtype: DType, list: &'a [Option<TensorView<'a>>]) -> Argument<'a> {
         match self {
             Self::Nothing => Argument::None,
             Self::Tensor(shape) => Argument::Tensor(shape.of(dtype)),
@@ -142,9 +142,9 @@ impl Shape {
         Self { dtype, size, stride }
     }
 
-    fn of(&self, dtype: DType) -> Tensor<'_> {
+    fn of(&self, dtype: DType) -> TensorView<'_> {
         let dtype = self.dtype.unwrap_or(dtype);
-        Tensor { dtype, size: &self.size, stride: &self.stride }
+        TensorView { dtype, size: &self.size, stride: &self.stride, offset: 0 }
     }
 }
 

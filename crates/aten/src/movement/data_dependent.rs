@@ -6,7 +6,7 @@ use spyre_numerics::DType;
 use crate::generated::{Generated, Text};
 use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind. All their tensors but results are vectors.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -18,7 +18,7 @@ pub(crate) const OPS: &[(&str, Function)] = &[
     ("spyre::masked_scatter", |call| masked(call, "masked_scatter", write_scatter)),
 ];
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(TensorRef, Tensor<'a>), Decline> {
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(TensorRef, TensorView<'a>), Decline> {
     let tensor = call.tensor(argument);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor" })?;
     Ok((TensorRef::Argument(argument), tensor))

@@ -9,7 +9,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, broadcast, expanded, like};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -32,11 +32,11 @@ pub(crate) fn dim_of(call: &Call<'_>, argument: usize, rank: usize) -> Result<us
     usize::try_from(dim).ok().filter(|&dim| dim < rank.max(1)).ok_or(wrong)
 }
 
-pub(crate) fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+pub(crate) fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<TensorView<'a>, Decline> {
     call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })
 }
 
-pub(crate) fn indices<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+pub(crate) fn indices<'a>(call: &Call<'a>, argument: usize) -> Result<TensorView<'a>, Decline> {
     let index = tensor(call, argument)?;
     match index.dtype {
         DType::Int64 | DType::Int32 => Ok(index),
@@ -188,7 +188,7 @@ struct Indexed {
 }
 
 impl Indexed {
-    fn of(call: &Call<'_>, x: &Tensor<'_>) -> Result<Self, Decline> {
+    fn of(call: &Call<'_>, x: &TensorView<'_>) -> Result<Self, Decline> {
         let Argument::Tensors(list) = call.argument(1) else {
             return Err(Decline::Argument { argument: 1, expected: "indices" });
         };
@@ -208,7 +208,7 @@ impl Indexed {
         Ok(Self { at, shape, before: if is_together { first } else { 0 } })
     }
 
-    fn result_size(&self, x: &Tensor<'_>) -> Numbers {
+    fn result_size(&self, x: &TensorView<'_>) -> Numbers {
         let free = x.size.iter().zip(&self.at).filter(|(_, index)| index.is_none());
         let mut size: Numbers = free.map(|(&size, _)| size).collect();
         size.insert_many(self.before, self.shape.iter().copied());
@@ -217,7 +217,12 @@ impl Indexed {
 
     /// Strides of a new result: it lies as `x` does where that is not indexed, and as the indices do
     /// elsewhere.
-    fn result_stride(&self, call: &Call<'_>, x: &Tensor<'_>, size: &[usize]) -> Option<Numbers> {
+    fn result_stride(
+        &self,
+        call: &Call<'_>,
+        x: &TensorView<'_>,
+        size: &[usize],
+    ) -> Option<Numbers> {
         let free = x.stride.iter().zip(&self.at).filter(|(_, index)| index.is_none());
         let mut own: Numbers = free.map(|(&stride, _)| stride).collect();
         own.insert_many(self.before, self.shape.iter().map(|_| 0));
@@ -244,7 +249,7 @@ impl Indexed {
         &'a self,
         call: &Call<'a>,
         strides: &'a mut Vec<Numbers>,
-    ) -> Result<Vec<(TensorRef, Tensor<'a>)>, Decline> {
+    ) -> Result<Vec<(TensorRef, TensorView<'a>)>, Decline> {
         let Argument::Tensors(list) = call.argument(1) else { return Ok(Vec::new()) };
         for index in list.iter().flatten() {
             strides.push(expanded(index, &self.shape).ok_or(Decline::Shapes)?);
@@ -252,7 +257,7 @@ impl Indexed {
         let places =
             list.iter().enumerate().filter_map(|(nth, index)| Some((nth, index.as_ref()?)));
         let tensors = places.zip(strides.iter()).map(|((nth, index), stride)| {
-            let tensor = Tensor { dtype: index.dtype, size: &self.shape, stride };
+            let tensor = TensorView { dtype: index.dtype, size: &self.shape, stride, offset: 0 };
             (TensorRef::Item(1, nth), tensor)
         });
         Ok(tensors.collect())
@@ -303,7 +308,7 @@ fn index_put(call: &Call<'_>) -> Result<Recipe, Decline> {
         let mut tensors = indexed.tensors(call, &mut strides)?;
         tensors.push((
             TensorRef::Argument(2),
-            Tensor { dtype: values.dtype, size: &size, stride: &stride },
+            TensorView { dtype: values.dtype, size: &size, stride: &stride, offset: 0 },
         ));
         tensors.push((TensorRef::Argument(0), x));
         let mut numbers = indexed.numbers();
@@ -439,7 +444,7 @@ fn write_embedding(kernel: &Generated) -> String {
 }
 
 /// Zero everywhere.
-pub(crate) fn zeros(to: TensorRef, target: &Tensor<'_>) -> Result<Launch, Decline> {
+pub(crate) fn zeros(to: TensorRef, target: &TensorView<'_>) -> Result<Launch, Decline> {
     let rank = target.size.len() as u32;
     Generated::launch("zeros", write_zeros, smallvec![rank], &[(to, *target)])
 }
@@ -456,9 +461,9 @@ pub(crate) fn write_zeros(kernel: &Generated) -> String {
 /// One tensor into another of the same shape and dtype.
 pub(crate) fn copy(
     from: TensorRef,
-    source: &Tensor<'_>,
+    source: &TensorView<'_>,
     to: TensorRef,
-    target: &Tensor<'_>,
+    target: &TensorView<'_>,
 ) -> Result<Launch, Decline> {
     let [source, target] = [source, target].map(AtLeastOne::of);
     let rank = source.tensor().size.len() as u32;

@@ -12,7 +12,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{Loops, Numbers};
-use crate::{Argument, Call, Decline, Number, Tensor};
+use crate::{Argument, Call, Decline, Number, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -43,7 +43,8 @@ fn fill(call: &Call<'_>) -> Result<Recipe, Decline> {
     let mut recipe = Recipe::default();
     if !x.size.contains(&0) {
         let loops = Loops::over(x.size, smallvec![x.stride.into()])?;
-        let tensor = Tensor { dtype: x.dtype, size: &loops.size, stride: &loops.strides[0] };
+        let tensor =
+            TensorView { dtype: x.dtype, size: &loops.size, stride: &loops.strides[0], offset: 0 };
         let numbers = smallvec![loops.size.len() as u32];
         let tensors = [(TensorRef::Argument(0), tensor)];
         let mut launch = Generated::launch("fill", write_fill, numbers, &tensors)?;
@@ -128,8 +129,8 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
         return Err(Decline::Argument { argument: 0, expected: "tensors" });
     };
     // Empty vectors go with everything.
-    let is_nothing = |tensor: &Tensor<'_>| tensor.size == [0];
-    let parts: Vec<(usize, Tensor<'_>)> = list
+    let is_nothing = |tensor: &TensorView<'_>| tensor.size == [0];
+    let parts: Vec<(usize, TensorView<'_>)> = list
         .iter()
         .enumerate()
         .filter_map(|(at, tensor)| Some((at, (*tensor)?)))
@@ -146,7 +147,7 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
     let dim = usize::try_from(dim).ok().filter(|&dim| dim < rank).ok_or(Decline::Shapes)?;
     let mut size = Numbers::from(first.size);
     size[dim] = parts.iter().map(|(_, part)| part.size.get(dim).copied().unwrap_or(0)).sum();
-    let fits = |part: &Tensor<'_>| {
+    let fits = |part: &TensorView<'_>| {
         let others = |(at, (a, b)): (usize, (&usize, &usize))| at == dim || a == b;
         part.size.len() == rank && part.size.iter().zip(&size).enumerate().all(others)
     };
@@ -177,17 +178,18 @@ fn cat(call: &Call<'_>) -> Result<Recipe, Decline> {
 /// A tensor into a part of another that has its shape, from `offset` elements on.
 fn place_part(
     from: TensorRef,
-    part: &Tensor<'_>,
+    part: &TensorView<'_>,
     to: TensorRef,
-    whole: &Tensor<'_>,
+    whole: &TensorView<'_>,
     offset: usize,
 ) -> Result<Launch, Decline> {
     let strides = smallvec![Numbers::from(part.stride), Numbers::from(whole.stride)];
     let loops = Loops::over(part.size, strides)?;
-    let [source, target] = [(part.dtype, 0), (whole.dtype, 1)].map(|(dtype, at)| Tensor {
+    let [source, target] = [(part.dtype, 0), (whole.dtype, 1)].map(|(dtype, at)| TensorView {
         dtype,
         size: &loops.size,
         stride: &loops.strides[at],
+        offset: 0,
     });
     let tensors = [(from, source), (to, target)];
     let numbers = smallvec![loops.size.len() as u32];

@@ -8,7 +8,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, like};
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[("roll", roll)];
@@ -42,7 +42,7 @@ fn roll(call: &Call<'_>) -> Result<Recipe, Decline> {
 }
 
 /// Returns the shift of each dim, less than its extent.
-fn shifts_of(x: &Tensor<'_>, shifts: &[i64], dims: &[i64]) -> Result<Numbers, Decline> {
+fn shifts_of(x: &TensorView<'_>, shifts: &[i64], dims: &[i64]) -> Result<Numbers, Decline> {
     let rank = x.size.len();
     if shifts.len() != dims.len() || rank > MOST_DIMS / 2 {
         return Err(Decline::Rank { dims: rank });
@@ -58,8 +58,8 @@ fn shifts_of(x: &Tensor<'_>, shifts: &[i64], dims: &[i64]) -> Result<Numbers, De
 }
 
 fn roll_flat(
-    (x, shift): (&Tensor<'_>, i64),
-    (place, y): (TensorRef, &Tensor<'_>),
+    (x, shift): (&TensorView<'_>, i64),
+    (place, y): (TensorRef, &TensorView<'_>),
 ) -> Result<Launch, Decline> {
     let rows = like(x.size, &[]);
     let mut dims = x.size.iter().zip(x.stride).zip(&rows);
@@ -67,14 +67,14 @@ fn roll_flat(
         return Err(Decline::Argument { argument: 0, expected: "rows that follow each other" });
     }
     let count = [x.size.iter().product::<usize>()];
-    let [x, y] = [x, y].map(|tensor| Tensor { size: &count, stride: &[1], ..*tensor });
+    let [x, y] = [x, y].map(|tensor| TensorView { size: &count, stride: &[1], ..*tensor });
     launch(&x, &[shift.rem_euclid(count[0] as i64) as usize], (place, &y))
 }
 
 fn launch(
-    x: &Tensor<'_>,
+    x: &TensorView<'_>,
     shifts: &[usize],
-    (place, y): (TensorRef, &Tensor<'_>),
+    (place, y): (TensorRef, &TensorView<'_>),
 ) -> Result<Launch, Decline> {
     let moves = shifts.iter().enumerate().filter(|(_, shift)| **shift > 0);
     let mask = moves.clone().fold(0, |mask, (dim, _)| mask | 1 << dim);

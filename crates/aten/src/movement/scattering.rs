@@ -10,7 +10,7 @@ use crate::outputs::{Outputs, Wanted};
 use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind. Arguments are x, dim, index and what is put there.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -70,9 +70,9 @@ impl Mode {
 /// Tensor that values are put on, with the dim and the indices of their places.
 #[derive(Clone, Copy, Debug)]
 struct Scatter<'a> {
-    x: Tensor<'a>,
+    x: TensorView<'a>,
     dim: usize,
-    index: Tensor<'a>,
+    index: TensorView<'a>,
     /// True if there is one index for a whole row. Otherwise, `shared` has the dims that index and x share.
     is_of_rows: bool,
     shared: SharedDims,
@@ -136,7 +136,7 @@ impl<'a> Scatter<'a> {
             }
             Argument::Tensor(_) => {
                 let values = tensor(call, 3)?;
-                let values = Tensor { size: self.index.size, ..values };
+                let values = TensorView { size: self.index.size, ..values };
                 let is_one = values.dtype == self.x.dtype;
                 is_one.then_some(Values::Tensor(values, None)).ok_or(wrong)
             }
@@ -164,7 +164,7 @@ impl<'a> Scatter<'a> {
         values: Values<'_>,
         mode: Mode,
         place: TensorRef,
-        y: &Tensor<'_>,
+        y: &TensorView<'_>,
     ) -> Result<Launch, Decline> {
         let [y, index] = [y, &self.index].map(AtLeastOne::of);
         let rank = y.tensor().size.len() as u32;
@@ -200,7 +200,7 @@ impl<'a> Scatter<'a> {
 /// Values that are put: a tensor, perhaps times a number, or one number everywhere.
 #[derive(Clone, Copy, Debug)]
 enum Values<'a> {
-    Tensor(Tensor<'a>, Option<Constant>),
+    Tensor(TensorView<'a>, Option<Constant>),
     Number(Constant),
 }
 

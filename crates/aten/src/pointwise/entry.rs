@@ -9,7 +9,7 @@ use super::parameter::Parameter;
 use crate::dtypes::{Category, Promotion, can_cast, is_complex, lane, part_of, promoted};
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, ResultShape, TensorRef};
 use crate::views::{Loops, Numbers, broadcast, expanded, like};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Dtype that the op computes in, from the promoted dtype of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +208,7 @@ impl Entry {
         compute: DType,
         shape: &Numbers,
         inputs: Inputs,
-        outputs: &[(TensorRef, Tensor<'_>)],
+        outputs: &[(TensorRef, TensorView<'_>)],
     ) -> Result<Launch, Decline> {
         let mut operands = Operands::default();
         for (at, strides) in inputs {
@@ -262,7 +262,7 @@ impl Entry {
     /// Refuses elements that the kernel would take for other numbers.
     fn check_operand(
         &self,
-        tensor: &Tensor<'_>,
+        tensor: &TensorView<'_>,
         in_lane: Lane,
         compute: DType,
     ) -> Result<(), Decline> {
@@ -325,11 +325,11 @@ impl Operands {
 fn outputs<'a>(
     call: &Call<'a>,
     results: &'a [ResultShape],
-) -> Result<SmallVec<[(TensorRef, Tensor<'a>); 1]>, Decline> {
+) -> Result<SmallVec<[(TensorRef, TensorView<'a>); 1]>, Decline> {
     if call.written.is_empty() {
         let made = results.iter().enumerate().map(|(at, result)| {
             let ResultShape { dtype, size, stride } = result;
-            (TensorRef::Result(at), Tensor { dtype: *dtype, size, stride })
+            (TensorRef::Result(at), TensorView { dtype: *dtype, size, stride, offset: 0 })
         });
         return Ok(made.collect());
     }

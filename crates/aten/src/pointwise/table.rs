@@ -268,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::pointwise::parameter::Parameter;
-    use crate::{Argument, Call, Tensor};
+    use crate::{Argument, Call, TensorView};
 
     fn argument(parameter: Parameter, tensor: Argument<'static>) -> Argument<'static> {
         match parameter {
@@ -285,11 +285,11 @@ mod tests {
             let mut compiled = 0;
             let real = [Bool, Int32, Int64, Float16, Float32, Float64];
             for dtype in real.into_iter().chain([Complex32, Complex64, Complex128]) {
-                let result = Tensor { dtype, size: &[3, 70], stride: &[70, 1] };
+                let result = TensorView { dtype, size: &[3, 70], stride: &[70, 1], offset: 0 };
                 let tensor = Argument::Tensor(result);
                 let mut arguments: Vec<Argument<'_>> =
                     entry.parameters.iter().map(|&known| argument(known, tensor)).collect();
-                let result = Tensor { dtype: entry.result_dtype(dtype), ..result };
+                let result = TensorView { dtype: entry.result_dtype(dtype), ..result };
                 arguments.push(Argument::Tensor(result));
                 let written = [arguments.len() - 1];
                 let call = Call { arguments: &arguments, written: &written, default: Float32 };

@@ -11,7 +11,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, ResultShape, TensorRef};
 use crate::reductions::float_of;
 use crate::views::{Numbers, expanded};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -24,13 +24,13 @@ pub(crate) const OPS: &[(&str, Function)] = &[
 /// Returns true if kernels take attention of these tensors: otherwise it is a matter of products and a
 /// softmax. With `has_groups`, several query heads may share a head of keys and values.
 pub fn takes_attention(
-    [query, key, value]: [Tensor<'_>; 3],
-    bias: Option<Tensor<'_>>,
+    [query, key, value]: [TensorView<'_>; 3],
+    bias: Option<TensorView<'_>>,
     dropout: f64,
     has_groups: bool,
 ) -> bool {
     let is_shared = |size: [&[usize]; 2]| size[0].get(1) != size[1].get(1);
-    let takes_bias = |bias: &Tensor<'_>| {
+    let takes_bias = |bias: &TensorView<'_>| {
         let scores = [query.size[0], query.size[1], query.size[2], key.size[2]];
         expanded(bias, &scores).is_some()
     };
@@ -41,7 +41,7 @@ pub fn takes_attention(
 }
 
 /// Declines tensors that are no heads of queries, keys and values of one dtype.
-fn check([query, key, value]: [Tensor<'_>; 3]) -> Result<(), Decline> {
+fn check([query, key, value]: [TensorView<'_>; 3]) -> Result<(), Decline> {
     let dtype = query.dtype;
     if Category::of(dtype) != Category::Float || key.dtype != dtype || value.dtype != dtype {
         return Err(Decline::DType { dtype });
@@ -64,7 +64,7 @@ struct Grouped {
 
 impl Grouped {
     /// Splits the dim of heads, which is the second.
-    fn of((place, tensor): (TensorRef, Tensor<'_>), heads: usize) -> Self {
+    fn of((place, tensor): (TensorRef, TensorView<'_>), heads: usize) -> Self {
         let mut size = Numbers::from(tensor.size);
         let mut stride = Numbers::from(tensor.stride);
         let group = size[1] / heads;
@@ -75,7 +75,7 @@ impl Grouped {
         Self { place, view: Wanted { dtype: tensor.dtype, size, stride } }
     }
 
-    fn tensor(&self) -> (TensorRef, Tensor<'_>) {
+    fn tensor(&self) -> (TensorRef, TensorView<'_>) {
         (self.place, self.view.tensor())
     }
 }
@@ -83,8 +83,8 @@ impl Grouped {
 /// Arguments of a call of attention: tensors with their places in the call, scale and masking.
 struct Attention<'a> {
     query: Grouped,
-    key: (TensorRef, Tensor<'a>),
-    value: (TensorRef, Tensor<'a>),
+    key: (TensorRef, TensorView<'a>),
+    value: (TensorRef, TensorView<'a>),
     bias: Option<Grouped>,
     scale: f64,
     is_causal: bool,
@@ -105,7 +105,8 @@ impl<'a> Attention<'a> {
             Some(bias) => {
                 let scores = [size[0], size[1], size[2], key.1.size[2]];
                 let stride = expanded(&bias, &scores).ok_or(Decline::Shapes)?;
-                let all = Tensor { dtype: bias.dtype, size: &scores, stride: &stride };
+                let all =
+                    TensorView { dtype: bias.dtype, size: &scores, stride: &stride, offset: 0 };
                 Some(Grouped::of((TensorRef::Argument(first + 3), all), heads))
             }
             None => None,
@@ -155,7 +156,7 @@ impl<'a> Attention<'a> {
     }
 
     /// A result or an argument with a row for each query.
-    fn grouped(&self, tensor: (TensorRef, Tensor<'_>)) -> Grouped {
+    fn grouped(&self, tensor: (TensorRef, TensorView<'_>)) -> Grouped {
         Grouped::of(tensor, self.heads())
     }
 
@@ -176,7 +177,7 @@ impl<'a> Attention<'a> {
         &self,
         write: fn(&Generated) -> String,
         name: &'static str,
-        tensors: &[(TensorRef, Tensor<'_>)],
+        tensors: &[(TensorRef, TensorView<'_>)],
     ) -> Result<Launch, Decline> {
         let numbers = smallvec![u32::from(self.bias.is_some()), u32::from(self.is_causal)];
         let mut launch = Generated::launch(name, write, numbers, tensors)?;
@@ -185,7 +186,7 @@ impl<'a> Attention<'a> {
     }
 }
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(TensorRef, Tensor<'a>), Decline> {
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<(TensorRef, TensorView<'a>), Decline> {
     let tensor = call.tensor(argument);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a tensor of heads" })?;
     Ok((TensorRef::Argument(argument), tensor))
@@ -200,7 +201,7 @@ fn making(wanted: SmallVec<[Wanted; 5]>, launches: SmallVec<[Launch; 4]>) -> Rec
     Recipe { results: results.collect(), launches: launches.into_iter().collect() }
 }
 
-fn result(wanted: &[Wanted], at: usize) -> (TensorRef, Tensor<'_>) {
+fn result(wanted: &[Wanted], at: usize) -> (TensorRef, TensorView<'_>) {
     (TensorRef::Result(at), wanted[at].tensor())
 }
 
@@ -260,7 +261,7 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
 fn product(
     form: u32,
     scale: f64,
-    tensors: [(TensorRef, Tensor<'_>); 3],
+    tensors: [(TensorRef, TensorView<'_>); 3],
 ) -> Result<Launch, Decline> {
     let numbers = smallvec![form];
     let mut launch = Generated::launch("attention_grad", write_product, numbers, &tensors)?;

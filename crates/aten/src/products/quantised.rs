@@ -9,7 +9,7 @@ use crate::generated::{Generated, Text};
 use crate::outputs::{Outputs, Wanted};
 use crate::recipe::Function;
 use crate::recipe::{KernelSource, Launch, OperandView, Recipe, TensorRef};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -43,7 +43,7 @@ enum Role {
 }
 
 enum Source<'a> {
-    Tensor(Tensor<'a>),
+    Tensor(TensorView<'a>),
     /// A number of the host.
     Word(u64),
 }
@@ -73,8 +73,8 @@ impl Role {
 
 /// A product of two matrices, and what is done with it.
 struct Product<'a> {
-    a: Tensor<'a>,
-    b: Tensor<'a>,
+    a: TensorView<'a>,
+    b: TensorView<'a>,
     parts: SmallVec<[Part<'a>; 4]>,
     /// Lane of the sums.
     lane: Lane,
@@ -120,7 +120,7 @@ fn weighted(call: &Call<'_>) -> Result<Recipe, Decline> {
     let [by, over] = [weight.stride[1], weight.stride[0]];
     let size = [k, n];
     let stride = [by, over];
-    let b = Tensor { size: &size, stride: &stride, ..weight };
+    let b = TensorView { size: &size, stride: &stride, ..weight };
     let scales = vector(call, 2, n)?;
     let place = TensorRef::Argument(2);
     let source = Source::Tensor(scales);
@@ -153,7 +153,7 @@ impl Part<'_> {
     }
 
     /// Its elements along one dim of the result, which a single one is repeated along.
-    fn along(&self, extent: usize, tensor: &Tensor<'_>) -> OperandView {
+    fn along(&self, extent: usize, tensor: &TensorView<'_>) -> OperandView {
         let own = tensor.size.iter().zip(tensor.stride).find(|(size, _)| **size > 1);
         let stride = own.map_or(0, |(_, &stride)| stride);
         let size = smallvec![extent];
@@ -198,8 +198,8 @@ impl<'a> Product<'a> {
         Ok(recipe)
     }
 
-    fn launch(&self, (place, y): (TensorRef, Tensor<'_>)) -> Launch {
-        let view = |place, tensor: &Tensor<'_>| OperandView {
+    fn launch(&self, (place, y): (TensorRef, TensorView<'_>)) -> Launch {
+        let view = |place, tensor: &TensorView<'_>| OperandView {
             place,
             size: tensor.size.into(),
             stride: tensor.stride.into(),
@@ -284,18 +284,18 @@ fn matrix<'a>(
     call: &Call<'a>,
     argument: usize,
     is_taken: fn(DType) -> bool,
-) -> Result<Tensor<'a>, Decline> {
+) -> Result<TensorView<'a>, Decline> {
     let tensor = call.tensor(argument).filter(|tensor| tensor.size.len() == 2);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a matrix" })?;
     if is_taken(tensor.dtype) { Ok(tensor) } else { Err(Decline::DType { dtype: tensor.dtype }) }
 }
 
-fn sides(matrix: &Tensor<'_>) -> Result<[usize; 2], Decline> {
+fn sides(matrix: &TensorView<'_>) -> Result<[usize; 2], Decline> {
     <[usize; 2]>::try_from(matrix.size).map_err(|_| Decline::Shapes)
 }
 
 /// A vector of so many floats.
-fn vector<'a>(call: &Call<'a>, argument: usize, extent: usize) -> Result<Tensor<'a>, Decline> {
+fn vector<'a>(call: &Call<'a>, argument: usize, extent: usize) -> Result<TensorView<'a>, Decline> {
     let tensor = call.tensor(argument).filter(|tensor| tensor.size == [extent]);
     let tensor = tensor.ok_or(Decline::Argument { argument, expected: "a number per column" })?;
     if is_small_float(tensor.dtype) {
@@ -327,7 +327,11 @@ fn listed<'a>(call: &Call<'a>, argument: usize, role: Role) -> Result<Part<'a>, 
     }
 }
 
-fn bias<'a>(call: &Call<'a>, argument: usize, b: &Tensor<'_>) -> Result<Option<Part<'a>>, Decline> {
+fn bias<'a>(
+    call: &Call<'a>,
+    argument: usize,
+    b: &TensorView<'_>,
+) -> Result<Option<Part<'a>>, Decline> {
     let tensor = match call.argument(argument) {
         Argument::None => return Ok(None),
         Argument::Tensor(tensor) => tensor,

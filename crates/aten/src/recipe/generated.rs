@@ -8,7 +8,7 @@ use spyre_numerics::DType;
 
 use crate::recipe::{KernelSource, Launch, OperandView, TensorRef};
 use crate::views::Numbers;
-use crate::{Decline, Tensor};
+use crate::{Decline, TensorView};
 
 /// A kernel that a function writes down.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Generated {
         name: &'static str,
         write: fn(&Generated) -> String,
         numbers: SmallVec<[u32; 8]>,
-        tensors: &[(TensorRef, Tensor<'_>)],
+        tensors: &[(TensorRef, TensorView<'_>)],
     ) -> Result<Launch, Decline> {
         for (_, tensor) in tensors {
             crate::dtypes::lane(tensor.dtype)?;
@@ -116,7 +116,7 @@ pub(crate) struct AtLeastOne {
 }
 
 impl AtLeastOne {
-    pub(crate) fn of(tensor: &Tensor<'_>) -> Self {
+    pub(crate) fn of(tensor: &TensorView<'_>) -> Self {
         let mut size = Numbers::from(tensor.size);
         let mut stride = Numbers::from(tensor.stride);
         if size.is_empty() {
@@ -125,7 +125,7 @@ impl AtLeastOne {
         Self { size, stride, dtype: tensor.dtype }
     }
 
-    pub(crate) fn tensor(&self) -> Tensor<'_> {
-        Tensor { dtype: self.dtype, size: &self.size, stride: &self.stride }
+    pub(crate) fn tensor(&self) -> TensorView<'_> {
+        TensorView { dtype: self.dtype, size: &self.size, stride: &self.stride, offset: 0 }
     }
 }

@@ -6,7 +6,7 @@ use crate::dtypes::{is_complex, lane, part_of};
 use crate::recipe::{KernelSource, Launch, OperandView, TensorRef};
 use crate::template::{Template, Written};
 use crate::views::{MOST_DIMS, Numbers};
-use crate::{Decline, Tensor};
+use crate::{Decline, TensorView};
 use spyre_numerics::DType;
 
 /// A shape some of whose dims are reduced, and the tensors of it.
@@ -112,7 +112,7 @@ impl Nest {
 
 /// A result's strides along the dims of what it is reduced from; those that it does not have are 0.
 pub(crate) fn kept_strides(
-    tensor: &Tensor<'_>,
+    tensor: &TensorView<'_>,
     rank: usize,
     reduced: impl Fn(usize) -> bool,
 ) -> Numbers {

@@ -6,7 +6,7 @@ use spyre_numerics::DType;
 use crate::dtypes::can_cast;
 use crate::recipe::{Recipe, ResultShape, TensorRef};
 use crate::views::{Numbers, image_like, like};
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// Dtype, size and strides that a result is to have.
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ impl Wanted {
     }
 
     /// The tensor that it will be.
-    pub(crate) fn tensor(&self) -> Tensor<'_> {
-        Tensor { dtype: self.dtype, size: &self.size, stride: &self.stride }
+    pub(crate) fn tensor(&self) -> TensorView<'_> {
+        TensorView { dtype: self.dtype, size: &self.size, stride: &self.stride, offset: 0 }
     }
 
     /// One that lies as an image does.
-    pub(crate) fn image(dtype: DType, size: &[usize], like: &Tensor<'_>) -> Self {
+    pub(crate) fn image(dtype: DType, size: &[usize], like: &TensorView<'_>) -> Self {
         Self { dtype, size: size.into(), stride: image_like(size, &[like]) }
     }
 }
@@ -36,7 +36,7 @@ impl Wanted {
 /// The results of a call, in order.
 #[derive(Debug)]
 pub(crate) struct Outputs<'a> {
-    given: SmallVec<[(TensorRef, Tensor<'a>); 2]>,
+    given: SmallVec<[(TensorRef, TensorView<'a>); 2]>,
     made: SmallVec<[ResultShape; 1]>,
 }
 
@@ -82,10 +82,10 @@ impl<'a> Outputs<'a> {
     }
 
     /// One of them, and where it is.
-    pub(crate) fn get(&self, at: usize) -> (TensorRef, Tensor<'_>) {
+    pub(crate) fn get(&self, at: usize) -> (TensorRef, TensorView<'_>) {
         match self.made.get(at) {
             Some(ResultShape { dtype, size, stride }) => {
-                (TensorRef::Result(at), Tensor { dtype: *dtype, size, stride })
+                (TensorRef::Result(at), TensorView { dtype: *dtype, size, stride, offset: 0 })
             }
             None => self.given[at],
         }

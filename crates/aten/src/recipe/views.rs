@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::{Decline, Tensor};
+use crate::{Decline, TensorView};
 
 pub(crate) type Numbers = SmallVec<[usize; 6]>;
 
@@ -32,7 +32,7 @@ pub(crate) fn broadcast<'a>(sizes: impl IntoIterator<Item = &'a [usize]>) -> Opt
 }
 
 /// A tensor's strides when it is repeated to `shape`; `None` if it cannot be.
-pub(crate) fn expanded(tensor: &Tensor<'_>, shape: &[usize]) -> Option<Numbers> {
+pub(crate) fn expanded(tensor: &TensorView<'_>, shape: &[usize]) -> Option<Numbers> {
     let missing = shape.len().checked_sub(tensor.size.len())?;
     let mut strides: Numbers = smallvec![0; shape.len()];
     for (at, (&size, &stride)) in tensor.size.iter().zip(tensor.stride).enumerate() {
@@ -151,7 +151,7 @@ pub(crate) fn preserved(shape: &[usize], stride: &[usize]) -> Numbers {
 }
 
 /// Strides of a new image that lies as another one does: its channels come last if theirs do.
-pub(crate) fn image_like(size: &[usize], sources: &[&Tensor<'_>]) -> Numbers {
+pub(crate) fn image_like(size: &[usize], sources: &[&TensorView<'_>]) -> Numbers {
     if size.len() >= 4 && sources.iter().any(|x| has_channels_last(x.size, x.stride)) {
         channels_last(size)
     } else {
@@ -254,7 +254,12 @@ mod tests {
 
     #[test]
     fn a_new_image_lies_as_its_source_does() {
-        let image = |size, stride| Tensor { dtype: spyre_numerics::DType::Float32, size, stride };
+        let image = |size, stride| TensorView {
+            dtype: spyre_numerics::DType::Float32,
+            size,
+            stride,
+            offset: 0,
+        };
         let last = image(&[2, 8, 5, 7], &[280, 1, 56, 8]);
         assert_eq!(image_like(&[2, 6, 3, 1], &[&last]), numbers(&[18, 1, 6, 6]));
         let rows = image(&[2, 8, 5, 7], &[280, 35, 7, 1]);

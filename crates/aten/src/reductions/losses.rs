@@ -13,7 +13,7 @@ use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::{Numbers, broadcast, expanded};
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -96,9 +96,9 @@ fn mse(call: &Call<'_>) -> Result<Recipe, Decline> {
 
 /// Rows of log-probabilities, a class for each, and maybe weights of classes.
 struct Classes<'a> {
-    x: Tensor<'a>,
-    target: Tensor<'a>,
-    weight: Option<Tensor<'a>>,
+    x: TensorView<'a>,
+    target: TensorView<'a>,
+    weight: Option<TensorView<'a>>,
 }
 
 impl<'a> Classes<'a> {
@@ -130,7 +130,7 @@ fn nll(call: &Call<'_>) -> Result<Recipe, Decline> {
     let dtype = classes.x.dtype;
     let outputs = Outputs::of(call, &[Wanted::rows(dtype, size), Wanted::rows(dtype, &[])])?;
     let [(loss, y), (total, w)] = [outputs.get(0), outputs.get(1)];
-    let one = |tensor: Tensor<'_>| Tensor { size: &[1], stride: &[1], ..tensor };
+    let one = |tensor: TensorView<'_>| TensorView { size: &[1], stride: &[1], ..tensor };
     let mut tensors =
         vec![(TensorRef::Argument(0), classes.x), (TensorRef::Argument(1), classes.target)];
     tensors.extend(classes.weight.map(|weight| (TensorRef::Argument(2), weight)));
@@ -206,8 +206,8 @@ fn nll_backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let (place, y) = outputs.get(0);
     let rows: &[usize] = &[classes.x.size[0]];
     let stride = if reduction == Reduction::None { grad.stride } else { &[0] };
-    let grad = Tensor { dtype, size: rows, stride };
-    let total = Tensor { dtype, size: &[1], stride: &[1] };
+    let grad = TensorView { dtype, size: rows, stride, offset: 0 };
+    let total = TensorView { dtype, size: &[1], stride: &[1], offset: 0 };
     let mut tensors =
         vec![(TensorRef::Argument(0), grad), (TensorRef::Argument(2), classes.target)];
     tensors.extend(classes.weight.map(|weight| (TensorRef::Argument(3), weight)));

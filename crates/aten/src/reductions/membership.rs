@@ -11,7 +11,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::spatial::sums::Sums;
-use crate::{Argument, Call, Decline, Number, Tensor};
+use crate::{Argument, Call, Decline, Number, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] =
@@ -20,7 +20,7 @@ pub(crate) const OPS: &[(&str, Function)] =
 /// Dims that kernels have.
 const MOST_DIMS: usize = 8;
 
-fn second<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Decline> {
+fn second<'a>(call: &Call<'a>) -> Result<TensorView<'a>, Decline> {
     call.tensor(1).ok_or(Decline::Argument { argument: 1, expected: "a tensor" })
 }
 

@@ -12,7 +12,7 @@ use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::template::{Spans, Template, TemplateOperand};
 use crate::views::{Numbers, like};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(crate) const OPS: &[(&str, Function)] = &[
@@ -250,15 +250,15 @@ fn has_half_statistics(call: &Call<'_>, weights: &[usize]) -> bool {
     weights.iter().filter_map(|&at| call.tensor(at)).all(|weight| Some(weight.dtype) == x)
 }
 
-fn reduced_strides(tensor: &Tensor<'_>, first: usize) -> Numbers {
+fn reduced_strides(tensor: &TensorView<'_>, first: usize) -> Numbers {
     let missing = std::iter::repeat_n(0, first);
     missing.chain(tensor.stride.iter().copied()).collect()
 }
 
 /// Arguments of the backward forms of norms.
 struct Backward<'a> {
-    grad: Tensor<'a>,
-    x: Tensor<'a>,
+    grad: TensorView<'a>,
+    x: TensorView<'a>,
     /// The first dim of those that are measured together.
     first: usize,
     compute: DType,

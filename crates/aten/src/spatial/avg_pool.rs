@@ -19,7 +19,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::Numbers;
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] = &[
@@ -121,7 +121,7 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool, divisor: Divisor) -> Resul
 /// The windows of a pool that is summed place by place; `None` where one kernel looks all places up.
 fn taken_one_by_one(
     pool: &Pool,
-    x: &Tensor<'_>,
+    x: &TensorView<'_>,
     size: &[usize],
     outputs: &Outputs<'_>,
 ) -> Result<Option<Windows>, Decline> {
@@ -135,7 +135,7 @@ fn taken_one_by_one(
 
 /// Adds what windows see place by place, and divides.
 fn one_by_one(
-    x: Tensor<'_>,
+    x: TensorView<'_>,
     windows: &Windows,
     outputs: Outputs<'_>,
     divisor: Divisor,
@@ -357,7 +357,7 @@ fn shared_backward(call: &Call<'_>, dims: usize) -> Result<Recipe, Decline> {
 fn backward(
     call: &Call<'_>,
     pool: &Pool,
-    x: &Tensor<'_>,
+    x: &TensorView<'_>,
     size: &[usize],
     sizes: &[usize],
     divisor: Divisor,

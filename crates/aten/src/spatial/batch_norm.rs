@@ -11,7 +11,7 @@ use crate::recipe::Function;
 use crate::recipe::{OperandView, Recipe, ResultShape, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::image_like;
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] = &[
@@ -70,7 +70,7 @@ fn channel_list<'a>(
     call: &Call<'a>,
     argument: usize,
     channels: usize,
-) -> Result<Option<Tensor<'a>>, Decline> {
+) -> Result<Option<TensorView<'a>>, Decline> {
     match call.tensor(argument) {
         Some(tensor) if tensor.size == [channels] => Ok(Some(tensor)),
         Some(_) => Err(Decline::Shapes),
@@ -95,7 +95,7 @@ fn push_lists(
     Ok(given)
 }
 
-fn image(x: &Tensor<'_>) -> ResultShape {
+fn image(x: &TensorView<'_>) -> ResultShape {
     ResultShape { dtype: x.dtype, size: x.size.into(), stride: image_like(x.size, &[x]) }
 }
 
@@ -103,8 +103,8 @@ fn list(dtype: DType, channels: usize) -> ResultShape {
     ResultShape { dtype, size: smallvec![channels], stride: smallvec![1] }
 }
 
-fn tensor_of(result: &ResultShape) -> Tensor<'_> {
-    Tensor { dtype: result.dtype, size: &result.size, stride: &result.stride }
+fn tensor_of(result: &ResultShape) -> TensorView<'_> {
+    TensorView { dtype: result.dtype, size: &result.size, stride: &result.stride, offset: 0 }
 }
 
 /// The result, means and reciprocal deviations; running ones follow.
@@ -165,7 +165,7 @@ fn places(channels: &Channels) -> u32 {
 }
 
 /// Returns 1 if channels lie closer than places, and 0 otherwise.
-fn order(x: &Tensor<'_>) -> u32 {
+fn order(x: &TensorView<'_>) -> u32 {
     u32::from(x.size.len() > 2 && x.stride[1] < x.stride[x.size.len() - 1])
 }
 

@@ -7,7 +7,7 @@ use crate::dtypes::{Category, lane};
 use crate::generated::Generated;
 use crate::recipe::{KernelSource, Launch, OperandView, TensorRef};
 use crate::views::Numbers;
-use crate::{Decline, Tensor};
+use crate::{Decline, TensorView};
 
 /// Tensors of one shape: a batch, channels, and as few dims of places as their memory allows. The
 /// channels may be divided in groups.
@@ -22,7 +22,7 @@ pub(super) struct Channels {
 
 impl Channels {
     /// Reads the channels of tensors of one shape, with at least a batch and channels.
-    pub(super) fn of(tensors: &[Tensor<'_>]) -> Result<Self, Decline> {
+    pub(super) fn of(tensors: &[TensorView<'_>]) -> Result<Self, Decline> {
         let size = Numbers::from(tensors[0].size);
         let is_alike = tensors.iter().all(|tensor| tensor.size == &size[..]);
         if size.len() < 2 || size.contains(&0) || !is_alike {
@@ -88,7 +88,7 @@ impl Channels {
 }
 
 /// A list with a number for each channel, as an operand.
-pub(super) fn per_channel(place: TensorRef, tensor: &Tensor<'_>) -> (DType, OperandView) {
+pub(super) fn per_channel(place: TensorRef, tensor: &TensorView<'_>) -> (DType, OperandView) {
     let view =
         OperandView { place, size: tensor.size.into(), stride: tensor.stride.into(), offset: 0 };
     (tensor.dtype, view)
@@ -111,7 +111,7 @@ pub(super) fn launch(
 
 /// Returns the dtype that norms of these tensors are computed in: a float that has a lane, the same for all.
 pub(super) fn common_lane(
-    x: &Tensor<'_>,
+    x: &TensorView<'_>,
     others: impl IntoIterator<Item = Option<DType>>,
 ) -> Result<DType, Decline> {
     let own = lane(x.dtype)?;

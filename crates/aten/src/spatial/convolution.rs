@@ -14,7 +14,7 @@ use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::{Numbers, image_like, like};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] =
@@ -49,8 +49,8 @@ impl Convolution {
     /// The one of some tensors, whose lists and numbers begin at an argument.
     fn of(
         call: &Call<'_>,
-        x: &Tensor<'_>,
-        weight: &Tensor<'_>,
+        x: &TensorView<'_>,
+        weight: &TensorView<'_>,
         at: usize,
     ) -> Result<Self, Decline> {
         let dims = x.size.len().checked_sub(2).filter(|dims| (1..=3).contains(dims));
@@ -433,14 +433,14 @@ fn write_sum(kernel: &Generated) -> String {
     text.kernel(kernel.name)
 }
 
-fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<Tensor<'a>, Decline> {
+fn tensor<'a>(call: &Call<'a>, argument: usize) -> Result<TensorView<'a>, Decline> {
     call.tensor(argument).ok_or(Decline::Argument { argument, expected: "a tensor" })
 }
 
 /// A dtype of numbers that all tensors of a convolution are.
-fn check_dtypes(x: &Tensor<'_>, others: &[Option<Tensor<'_>>]) -> Result<(), Decline> {
+fn check_dtypes(x: &TensorView<'_>, others: &[Option<TensorView<'_>>]) -> Result<(), Decline> {
     lane(x.dtype)?;
-    let is_other = |tensor: &&Tensor<'_>| tensor.dtype != x.dtype;
+    let is_other = |tensor: &&TensorView<'_>| tensor.dtype != x.dtype;
     match others.iter().flatten().find(is_other) {
         Some(tensor) => Err(Decline::DType { dtype: tensor.dtype }),
         None if Category::of(x.dtype) == Category::Bool => Err(Decline::DType { dtype: x.dtype }),
@@ -520,10 +520,10 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
 }
 
 /// The sum of each channel.
-fn bias_gradient(grad: &Tensor<'_>, target: &Block) -> Result<crate::Launch, Decline> {
+fn bias_gradient(grad: &TensorView<'_>, target: &Block) -> Result<crate::Launch, Decline> {
     let channels = Channels::of(&[*grad])?;
     let places = (channels.size.len() - channels.first_place()) as u32;
-    let list = Tensor { dtype: grad.dtype, size: &target.view.size, stride: &[1] };
+    let list = TensorView { dtype: grad.dtype, size: &target.view.size, stride: &[1], offset: 0 };
     let operands = smallvec![
         channels.tensor(0, TensorRef::Argument(0), grad.dtype),
         per_channel(target.view.place, &list),

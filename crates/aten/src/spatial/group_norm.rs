@@ -12,7 +12,7 @@ use crate::recipe::Function;
 use crate::recipe::{OperandView, Recipe, ResultShape, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::{image_like, like};
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] =
@@ -47,11 +47,11 @@ fn rows(dtype: DType, size: &[usize]) -> ResultShape {
     ResultShape { dtype, size: size.into(), stride: like(size, &[]) }
 }
 
-fn tensor_of(result: &ResultShape) -> Tensor<'_> {
-    Tensor { dtype: result.dtype, size: &result.size, stride: &result.stride }
+fn tensor_of(result: &ResultShape) -> TensorView<'_> {
+    TensorView { dtype: result.dtype, size: &result.size, stride: &result.stride, offset: 0 }
 }
 
-fn numbers(channels: &Channels, x: &Tensor<'_>, given: u32) -> SmallVec<[u32; 8]> {
+fn numbers(channels: &Channels, x: &TensorView<'_>, given: u32) -> SmallVec<[u32; 8]> {
     let places = (channels.size.len() - channels.first_place()) as u32;
     let is_channels_last = x.size.len() > 2 && x.stride[1] < x.stride[x.size.len() - 1];
     smallvec![places, u32::from(is_channels_last), given]

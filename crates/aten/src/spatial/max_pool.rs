@@ -15,7 +15,7 @@ use crate::outputs::{Outputs, Wanted};
 use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] = &[
@@ -67,7 +67,7 @@ fn forward(call: &Call<'_>, pool: &Pool, ceils: bool) -> Result<Recipe, Decline>
 /// The windows of a pool that is taken place by place; `None` where one kernel looks all places up.
 fn taken_one_by_one(
     pool: &Pool,
-    x: &Tensor<'_>,
+    x: &TensorView<'_>,
     size: &[usize],
     outputs: &Outputs<'_>,
 ) -> Result<Option<Windows>, Decline> {
@@ -81,7 +81,11 @@ fn taken_one_by_one(
 
 /// Compares what windows see place by place. Keeps the largest, and its distance from the begin of
 /// its window.
-fn one_by_one(x: Tensor<'_>, windows: &Windows, outputs: Outputs<'_>) -> Result<Recipe, Decline> {
+fn one_by_one(
+    x: TensorView<'_>,
+    windows: &Windows,
+    outputs: Outputs<'_>,
+) -> Result<Recipe, Decline> {
     let [y, at] =
         [0, 1].map(|nth| outputs.get(nth)).map(|(place, tensor)| Block::of(place, &tensor));
     let mut steps = Steps::after(outputs.into_recipe());
@@ -150,7 +154,12 @@ fn write_compared(text: &mut Text, kernel: &Generated, role: &str) {
 }
 
 /// Makes places of an image of distances from where windows begin.
-fn places(windows: &Windows, x: &Tensor<'_>, far: &Block, at: &Block) -> Result<Launch, Decline> {
+fn places(
+    windows: &Windows,
+    x: &TensorView<'_>,
+    far: &Block,
+    at: &Block,
+) -> Result<Launch, Decline> {
     let leading = x.size.len() - windows.len();
     let is_framed = windows.iter().any(|window| window.padding > 0);
     // Windows that do not move along a dim need no loop for it.

@@ -11,7 +11,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, TensorRef};
 use crate::reductions::source;
 use crate::views::Numbers;
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] = &[
@@ -38,7 +38,7 @@ pub(super) const OPS: &[(&str, Function)] = &[
 
 /// The shape of an image with its borders, and how wide each is before the image.
 fn padded(
-    x: &Tensor<'_>,
+    x: &TensorView<'_>,
     call: &Call<'_>,
     at: usize,
     dims: usize,
@@ -68,7 +68,7 @@ fn padded(
     Ok((size, before))
 }
 
-fn numbers(x: &Tensor<'_>, dims: usize, reflects: bool) -> SmallVec<[u32; 8]> {
+fn numbers(x: &TensorView<'_>, dims: usize, reflects: bool) -> SmallVec<[u32; 8]> {
     smallvec![(x.size.len() - dims) as u32, dims as u32, u32::from(reflects)]
 }
 

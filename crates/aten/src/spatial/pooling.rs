@@ -9,7 +9,7 @@ use crate::dtypes::{Category, lane};
 use crate::generated::{Generated, Text};
 use crate::recipe::{Launch, OperandView, TensorRef};
 use crate::views::Numbers;
-use crate::{Call, Decline, Tensor};
+use crate::{Call, Decline, TensorView};
 
 /// The windows of a pool, on the last dims of an image.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Pool {
     }
 
     /// The shape of the result for an image of this one; `ceils` if the last window may be cut off.
-    pub(super) fn result_size(&self, x: &Tensor<'_>, ceils: bool) -> Result<Numbers, Decline> {
+    pub(super) fn result_size(&self, x: &TensorView<'_>, ceils: bool) -> Result<Numbers, Decline> {
         let leading = leading(x, self.dims())?;
         let mut size = Numbers::from(&x.size[..leading]);
         match self {
@@ -113,7 +113,7 @@ impl Pool {
 }
 
 /// Returns the number of dims of an image before those of a pool.
-pub(super) fn leading(x: &Tensor<'_>, dims: usize) -> Result<usize, Decline> {
+pub(super) fn leading(x: &TensorView<'_>, dims: usize) -> Result<usize, Decline> {
     lane(x.dtype)?;
     let leading = x.size.len().checked_sub(dims).filter(|leading| (1..=2).contains(leading));
     match leading {
@@ -135,7 +135,7 @@ pub(super) fn pool_launch(
     name: &'static str,
     write: fn(&Generated) -> String,
     numbers: SmallVec<[u32; 8]>,
-    tensors: &[(TensorRef, Tensor<'_>)],
+    tensors: &[(TensorRef, TensorView<'_>)],
     sizes: &[usize],
 ) -> Result<Launch, Decline> {
     let mut operands: SmallVec<[(DType, OperandView); 8]> = tensors

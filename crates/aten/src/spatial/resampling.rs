@@ -15,7 +15,7 @@ use crate::recipe::Function;
 use crate::recipe::{Launch, OperandView, Recipe, TensorRef};
 use crate::reductions::{float_of, source};
 use crate::views::Numbers;
-use crate::{Argument, Call, Decline, Tensor};
+use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
 pub(super) const OPS: &[(&str, Function)] = &[
@@ -117,9 +117,9 @@ impl Resampling {
         &self,
         name: &'static str,
         write: fn(&Generated) -> String,
-        tensors: [(TensorRef, Tensor<'_>); 2],
+        tensors: [(TensorRef, TensorView<'_>); 2],
     ) -> Result<Launch, Decline> {
-        let block = |(place, tensor): (TensorRef, Tensor<'_>)| {
+        let block = |(place, tensor): (TensorRef, TensorView<'_>)| {
             let size = tensor.size.into();
             let stride = tensor.stride.into();
             (tensor.dtype, OperandView { place, size, stride, offset: 0 })
@@ -147,7 +147,7 @@ impl Resampling {
     }
 }
 
-fn check(x: &Tensor<'_>, dims: usize, method: Method) -> Result<(), Decline> {
+fn check(x: &TensorView<'_>, dims: usize, method: Method) -> Result<(), Decline> {
     lane(x.dtype)?;
     let is_float = Category::of(x.dtype) == Category::Float;
     if x.size.len() != dims + 2 || x.size.contains(&0) {

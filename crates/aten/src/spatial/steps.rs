@@ -9,7 +9,7 @@ use crate::dtypes::lane;
 use crate::generated::{Generated, Text};
 use crate::recipe::{Launch, OperandView, Recipe, ResultShape, TensorRef};
 use crate::views::{Loops, Numbers, like};
-use crate::{Decline, Tensor};
+use crate::{Decline, TensorView};
 
 /// Recipe so far: tensors that are made, and launches. Results come before temporary tensors.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Block {
 
 impl Block {
     /// All of a tensor.
-    pub(super) fn of(place: TensorRef, tensor: &Tensor<'_>) -> Self {
+    pub(super) fn of(place: TensorRef, tensor: &TensorView<'_>) -> Self {
         let size = tensor.size.into();
         let stride = tensor.stride.into();
         Self { dtype: tensor.dtype, view: OperandView { place, size, stride, offset: 0 } }
@@ -61,7 +61,7 @@ impl Steps {
     pub(super) fn make_as(&mut self, dtype: DType, size: &[usize], stride: &[usize]) -> Block {
         let place = TensorRef::Result(self.0.results.len());
         self.0.results.push(ResultShape { dtype, size: size.into(), stride: stride.into() });
-        Block::of(place, &Tensor { dtype, size, stride })
+        Block::of(place, &TensorView { dtype, size, stride, offset: 0 })
     }
 
     pub(super) fn push(&mut self, launch: Launch) {

@@ -9,7 +9,7 @@ use crate::generated::{Generated, Text};
 use crate::outputs::Outputs;
 use crate::recipe::{Launch, Recipe, ResultShape, TensorRef};
 use crate::views::like;
-use crate::{Decline, Tensor};
+use crate::{Decline, TensorView};
 
 /// The only result of a call, or something wider that is rounded into it once, at the end.
 pub(crate) struct Sums<'a> {
@@ -30,10 +30,10 @@ impl<'a> Sums<'a> {
     }
 
     /// Returns the tensor that values are added to.
-    pub(crate) fn tensor(&self) -> (TensorRef, Tensor<'_>) {
+    pub(crate) fn tensor(&self) -> (TensorRef, TensorView<'_>) {
         match &self.wider {
             Some((place, ResultShape { dtype, size, stride })) => {
-                (*place, Tensor { dtype: *dtype, size, stride })
+                (*place, TensorView { dtype: *dtype, size, stride, offset: 0 })
             }
             None => self.outputs.get(0),
         }

@@ -147,7 +147,7 @@ pub(super) fn operands<const N: usize>(blocks: [&Block; N]) -> SmallVec<[(DType,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tensor;
+    use crate::TensorView;
     use crate::recipe::TensorRef;
     use crate::spatial::windows::Window;
     use spyre_numerics::DType::Float32;
@@ -156,7 +156,7 @@ mod tests {
     fn windows_that_look_beyond_an_image_are_given_a_frame() {
         let window = Window { size: 3, step: 2, padding: 1, dilation: 1 };
         let windows: Windows = smallvec![window; 2];
-        let x = Tensor { dtype: Float32, size: &[2, 8, 8], stride: &[64, 8, 1] };
+        let x = TensorView { dtype: Float32, size: &[2, 8, 8], stride: &[64, 8, 1], offset: 0 };
         let image = Block::of(TensorRef::Argument(0), &x);
         let mut steps = Steps::default();
         let taps = Taps::of(&mut steps, &windows, image, &[2, 4, 4], Nothing::Zero).expect("views");

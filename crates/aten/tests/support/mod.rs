@@ -1,12 +1,12 @@
 //! Functions that tests of recipes share.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
-use spyre_aten::{Argument, Call, Decline, Op, Recipe, Tensor, TensorRef};
+use spyre_aten::{Argument, Call, Decline, Op, Recipe, TensorRef, TensorView};
 use spyre_compiler::{CompileOptions, Kernel};
 use spyre_numerics::DType::{self, Float32};
 
 pub(crate) fn tensor<'a>(dtype: DType, size: &'a [usize], stride: &'a [usize]) -> Argument<'a> {
-    Argument::Tensor(Tensor { dtype, size, stride })
+    Argument::Tensor(TensorView { dtype, size, stride, offset: 0 })
 }
 
 pub(crate) fn recipe(

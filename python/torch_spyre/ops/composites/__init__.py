@@ -34,7 +34,8 @@ from . import (
 from .table import CPU_ONLY, FUNCTIONS
 
 __all__ = [
-    "CPU_ONLY", "FUNCTIONS", "antialiased", "bags", "borders", "boxes", "bytes_images", "cells",
-    "complex_functions", "complexes", "counting", "distances", "elimination", "fourier", "hashing", "indices", "losses", "making", "matrices",
-    "norms", "ordering", "pools", "reflections", "sampling", "scans", "triangles", "unique",
+    "CPU_ONLY", "FUNCTIONS", "antialiasing", "bags", "borders", "boxes", "bytes_images", "cells",
+    "complex_functions", "complexes", "counting", "distances", "elimination", "factories", "fourier",
+    "hashing", "indices", "losses", "matrices", "norms", "ordering", "pools", "reflections", "sampling",
+    "scans", "triangles", "unique",
 ]  # fmt: skip
