@@ -1,7 +1,7 @@
 /// Composites, by the file of `torch_spyre.ops.composites` that has them.
 pub(super) const COMPOSITES: &[(&str, &str)] = &[
     (
-        "antialiased",
+        "antialiasing",
         "_upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa \
          _upsample_bilinear2d_aa_backward _upsample_lanczos2d_aa \
          _upsample_lanczos2d_aa_backward",
@@ -23,25 +23,7 @@ pub(super) const COMPOSITES: &[(&str, &str)] = &[
         "_thnn_fused_gru_cell _thnn_fused_gru_cell_backward _thnn_fused_lstm_cell \
          _thnn_fused_lstm_cell_backward_impl",
     ),
-    (
-        "complex_functions",
-        "acos acosh asin asinh atan atanh cosh cumprod exp2 expm1 log10 log1p log2 \
-         logaddexp logsumexp nan_to_num normal_ pow.Scalar pow.Tensor_Scalar \
-         pow.Tensor_Tensor prod prod.dim_int rsqrt scatter.reduce scatter.value \
-         scatter.value_reduce sinc sinh std.correction std_mean.correction tan tanh \
-         uniform_ var.correction var_mean.correction",
-    ),
-    (
-        "complexes",
-        "_conj_physical _index_put_impl abs add.Tensor angle bmm cat complex \
-         conj_physical constant_pad_nd cos cumsum div.Tensor dot eq.Scalar eq.Tensor exp \
-         fill_.Scalar flip gather index.Tensor index_add index_copy index_select log \
-         masked_fill.Scalar masked_fill.Tensor mean.dim mm mul.Tensor ne.Scalar ne.Tensor \
-         neg polar reciprocal reflection_pad1d_backward reflection_pad2d_backward \
-         reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward \
-         replication_pad3d_backward roll scatter.src scatter_add sgn sin sqrt sub.Tensor \
-         sum.dim_IntList tril triu where.self zero_",
-    ),
+    ("complexes", "bmm cat cumprod dot logsumexp mm nan_to_num normal_ prod prod.dim_int uniform_"),
     (
         "counting",
         "bincount bucketize.Tensor histc histogram.bin_ct histogram.bins_tensor \
@@ -68,7 +50,7 @@ pub(super) const COMPOSITES: &[(&str, &str)] = &[
          nll_loss2d_forward nll_loss_forward",
     ),
     (
-        "making",
+        "factories",
         "_efficientzerotensor eye.m_out eye.out frexp.Tensor kaiser_window \
          kaiser_window.beta kaiser_window.periodic linspace.out logspace.out nextafter \
          range.out",

@@ -11,7 +11,6 @@ from . import (
     boxes,
     bytes_images,
     cells,
-    complex_functions,
     complexes,
     counting,
     distances,
@@ -35,7 +34,7 @@ from .table import CPU_ONLY, FUNCTIONS
 
 __all__ = [
     "CPU_ONLY", "FUNCTIONS", "antialiasing", "bags", "borders", "boxes", "bytes_images", "cells",
-    "complex_functions", "complexes", "counting", "distances", "elimination", "factories", "fourier",
+    "complexes", "counting", "distances", "elimination", "factories", "fourier",
     "hashing", "indices", "losses", "matrices", "norms", "ordering", "pools", "reflections", "sampling",
     "scans", "triangles", "unique",
 ]  # fmt: skip

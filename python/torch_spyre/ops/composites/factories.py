@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .complexes import joined
 from .table import Declined, composite, writes
 
 
@@ -41,7 +40,7 @@ def _steps(start: float, end: float, steps: int, out: Tensor) -> Tensor:
         raise Declined("no steps of such numbers")
     if out.is_complex():
         first, last, parts = complex(start), complex(end), torch.empty((), dtype=torch.float64, device=out.device)
-        return joined(_steps(first.real, last.real, steps, parts), _steps(first.imag, last.imag, steps, parts))
+        return torch.complex(_steps(first.real, last.real, steps, parts), _steps(first.imag, last.imag, steps, parts))
     if not out.is_floating_point():
         start, end = int(start), int(end)
     at = torch.arange(steps, device=out.device).double()

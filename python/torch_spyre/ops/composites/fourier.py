@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from .complexes import joined, parts_of
 from .table import Declined, composite
 
 _AT_ONCE = 64
@@ -65,10 +64,9 @@ def _wide(x: Tensor) -> Tensor:
 
 @composite("_fft_c2c")
 def complex_to_complex(x: Tensor, dim: list[int], normalization: int, forward: bool) -> Tensor:
-    given = parts_of(x)
     scale = _scale(math.prod(x.size(d) for d in dim), normalization)
-    real, imaginary = _along(_wide(given[0]), _wide(given[1]), dim, -1 if forward else 1)
-    return joined((real * scale).to(given[0].dtype), (imaginary * scale).to(given[0].dtype))
+    real, imaginary = _along(_wide(x.real), _wide(x.imag), dim, -1 if forward else 1)
+    return torch.complex(real * scale, imaginary * scale).to(x.dtype)
 
 
 @composite("_fft_r2c")
@@ -79,14 +77,14 @@ def real_to_complex(x: Tensor, dim: list[int], normalization: int, onesided: boo
     if onesided:
         half = x.size(dim[-1]) // 2 + 1
         real, imaginary = real.narrow(dim[-1], 0, half), imaginary.narrow(dim[-1], 0, half)
-    return joined((real * scale).to(x.dtype), (imaginary * scale).to(x.dtype))
+    return torch.complex(real * scale, imaginary * scale).to(x.dtype.to_complex())
 
 
 @composite("_fft_c2r")
 def complex_to_real(x: Tensor, dim: list[int], normalization: int, last_dim_size: int) -> Tensor:
-    given, last = parts_of(x), dim[-1]
+    last = dim[-1]
     sizes = [x.size(d) for d in dim[:-1]] + [last_dim_size]
-    real, imaginary = _along(_wide(given[0]), _wide(given[1]), list(dim[:-1]), 1)
+    real, imaginary = _along(_wide(x.real), _wide(x.imag), list(dim[:-1]), 1)
     half = last_dim_size // 2 + 1
     real, imaginary = real.narrow(last, 0, half), imaginary.narrow(last, 0, half)
     # The other half is the first one backwards, conjugate.
@@ -95,4 +93,4 @@ def complex_to_real(x: Tensor, dim: list[int], normalization: int, last_dim_size
     if mirrored:
         real, imaginary = torch.cat([real, mirrored[0]], last), torch.cat([imaginary, -mirrored[1]], last)
     real, _ = _along(real, imaginary, [last], 1)
-    return (real * _scale(math.prod(sizes), normalization)).to(given[0].dtype)
+    return (real * _scale(math.prod(sizes), normalization)).to(x.dtype.to_real())

@@ -10,8 +10,17 @@ from torch import Tensor
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """Functions by the overload's name, such as ``"aten::trace"``."""
 
-CPU_ONLY: frozenset[str] = frozenset()
-"""Operations that PyTorch decomposes into what is further from the CPU's numbers, or into themselves."""
+_KERNELS = """
+    abs acos acosh add.Tensor asin asinh atan atanh complex conj_physical cos cosh cumsum div.Tensor eq.Scalar eq.Tensor
+    exp exp2 expm1 fill_.Scalar flip index_add index_copy index_select log log10 log1p log2 logaddexp masked_fill.Scalar
+    masked_fill.Tensor mean.dim mul.Tensor ne.Scalar ne.Tensor neg polar pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor
+    reciprocal reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward roll rsqrt sgn sin sinc sinh
+    sqrt std.correction std_mean.correction sub.Tensor sum.dim_IntList tan tanh tril triu var.correction
+    var_mean.correction where.self zero_
+"""
+CPU_ONLY: frozenset[str] = frozenset(f"aten::{name}" for name in _KERNELS.split())
+"""Operations that have kernels. What those decline is the CPU's to do or to refuse: PyTorch decomposes them into what is
+further from the CPU's numbers, or into themselves, and refuses less."""
 
 
 class Declined(NotImplementedError):
