@@ -10,7 +10,7 @@ use crate::recipe::{Function, OperandView, Recipe, TensorRef};
 use crate::{Argument, Call, Decline, Number, TensorView};
 
 /// An op of this kind.
-struct Apart {
+struct PartwiseOp {
     name: &'static str,
     /// Argument that is a value: of a number, a part is given.
     value: Option<usize>,
@@ -18,15 +18,15 @@ struct Apart {
     is_wide: bool,
 }
 
-const fn all(name: &'static str) -> Apart {
-    Apart { name, value: None, is_wide: false }
+const fn all(name: &'static str) -> PartwiseOp {
+    PartwiseOp { name, value: None, is_wide: false }
 }
 
-const fn wide(name: &'static str) -> Apart {
-    Apart { is_wide: true, ..all(name) }
+const fn wide(name: &'static str) -> PartwiseOp {
+    PartwiseOp { is_wide: true, ..all(name) }
 }
 
-impl Apart {
+impl PartwiseOp {
     const fn given(self, value: usize) -> Self {
         Self { value: Some(value), ..self }
     }
@@ -36,7 +36,7 @@ impl Apart {
     }
 }
 
-const OPS: &[Apart] = &[
+const OPS: &[PartwiseOp] = &[
     all("_index_put_impl_"),
     all("cat.out"),
     wide("cumsum.out"),

@@ -6,7 +6,7 @@ from the host tensor alone, so that any sub-list of a chain is a chain: that is 
 
 from .copy_steps import COPIES
 from .draws import ALL, CARD, FLOATS, Draw, Side, Step, has_windows, host_values
-from .view_steps import VIEWS, slice_
+from .view_steps import VIEWS
 from .write_steps import WRITES
 
 BY_NAME = {step.__name__: step for step in (*VIEWS, *COPIES, *WRITES)}
@@ -14,5 +14,4 @@ BY_NAME = {step.__name__: step for step in (*VIEWS, *COPIES, *WRITES)}
 
 __all__ = [
     "ALL", "BY_NAME", "CARD", "COPIES", "FLOATS", "VIEWS", "WRITES", "Draw", "Side", "Step", "has_windows", "host_values",
-    "slice_",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ impl Entry {
         Self { complex: Some(expression.into()), ..self }
     }
 
-    /// The same, but for numbers of 16-bit parts: PyTorch has none of these.
+    /// Declines numbers of 16-bit parts: PyTorch has none of these.
     fn wide_complex(self, expression: impl Into<String>) -> Self {
         Self { is_wide: true, ..self.complex(expression) }
     }

@@ -23,7 +23,11 @@ pub(super) const COMPOSITES: &[(&str, &str)] = &[
         "_thnn_fused_gru_cell _thnn_fused_gru_cell_backward _thnn_fused_lstm_cell \
          _thnn_fused_lstm_cell_backward_impl",
     ),
-    ("complexes", "bmm cat cumprod dot logsumexp mm nan_to_num normal_ prod prod.dim_int uniform_"),
+    (
+        "complexes",
+        "bmm cat cumprod dot index_add logsumexp mm nan_to_num normal_ prod prod.dim_int \
+         uniform_",
+    ),
     (
         "counting",
         "bincount bucketize.Tensor histc histogram.bin_ct histogram.bins_tensor \

@@ -67,6 +67,14 @@ def cat(tensors: list[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([one.to(dtype) for one in tensors], dim)
 
 
+@of_complex("index_add")
+def index_add(a: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    """The kernel takes real factors."""
+    if not isinstance(alpha, complex):
+        raise Declined("there is nothing to multiply")
+    return a.index_add(dim, index, source * alpha)
+
+
 @of_complex("logsumexp")
 def logsumexp(a: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
     if a.numel() == 0:

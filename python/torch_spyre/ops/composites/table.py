@@ -12,7 +12,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 _KERNELS = """
     abs acos acosh add.Tensor asin asinh atan atanh complex conj_physical cos cosh cumsum div.Tensor eq.Scalar eq.Tensor
-    exp exp2 expm1 fill_.Scalar flip index_add index_copy index_select log log10 log1p log2 logaddexp masked_fill.Scalar
+    exp exp2 expm1 fill_.Scalar flip index_copy index_select log log10 log1p log2 logaddexp masked_fill.Scalar
     masked_fill.Tensor mean.dim mul.Tensor ne.Scalar ne.Tensor neg polar pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor
     reciprocal reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward roll rsqrt sgn sin sinc sinh
     sqrt std.correction std_mean.correction sub.Tensor sum.dim_IntList tan tanh tril triu var.correction
