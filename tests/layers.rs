@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
     ("spyre-card", &["spyre-artifact", "spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-compiler", &["spyre-artifact", "spyre-numerics"]),
-    ("spyre-aten", &["spyre-artifact", "spyre-compiler", "spyre-numerics"]),
+    ("spyre-aten", &["spyre-artifact", "spyre-compiler", "spyre-layout", "spyre-numerics"]),
     ("spyre-flex", &["spyre-hal", "spyre-layout", "spyre-numerics"]),
     ("spyre-picture", &["spyre-layout", "spyre-numerics"]),
     (
