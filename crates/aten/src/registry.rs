@@ -123,7 +123,7 @@ mod tests {
         let ways =
             |name| OperatorRow::of(name).map(|row| row.ways().map(Way::name).collect::<Vec<_>>());
         assert_eq!(ways("aten::add.out"), ways("add.out"));
-        assert_eq!(ways("flip"), Some(vec!["native", "composite", "pytorch", "cpu"]));
+        assert_eq!(ways("normal_"), Some(vec!["native", "composite", "pytorch", "cpu"]));
         assert_eq!(ways("aten::trace"), Some(vec!["composite", "pytorch", "cpu"]));
         assert_eq!(ways("torchvision::nms"), Some(vec!["composite", "pytorch", "cpu"]));
         assert!(OperatorRow::of("no_such_op").is_none());
