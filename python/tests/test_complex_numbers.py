@@ -131,3 +131,15 @@ def test_numbers_far_out_are_the_cpus(name):
     values = torch.tensor(FAR, dtype=torch.complex64)
 
     same(EXTREMES[name](values.to("spyre")), EXTREMES[name](values))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("size", [(), (3,), (5, 70), (2, 0)], ids=str)
+def test_complex_numbers_are_made_of_parts_and_conjugated_in_memory(size, dtype, device):
+    generator = torch.Generator().manual_seed(11)
+    a, b = (torch.randn(size, dtype=dtype, generator=generator) for _ in range(2))
+    for make in (torch.complex, lambda a, b: torch.polar(a.abs(), 9 * b)):
+        expected = make(a, b)
+        made = make(a.to(device), b.to(device))
+        torch.testing.assert_close(made.cpu(), expected)
+        torch.testing.assert_close(made.conj_physical().cpu(), expected.conj_physical())

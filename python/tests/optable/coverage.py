@@ -40,8 +40,12 @@ NOT_IN_THE_TABLE = {
     "_thnn_fused_gru_cell_backward",
     "_thnn_fused_lstm_cell",
     "_thnn_fused_lstm_cell_backward_impl",
+    "complex",
+    "conj_physical",
+    "polar",
 }
-"""Operators of gradient scaling and cells: `test_optimisers.py` and `test_recurrent.py` compare them."""
+"""Operators of gradient scaling, cells and complex numbers: `test_optimisers.py`, `test_recurrent.py` and
+`test_complex_numbers.py` compare them."""
 
 
 class Seen(TorchDispatchMode):
