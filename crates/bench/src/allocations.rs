@@ -42,7 +42,7 @@ fn hot_pair<'a>() -> Benchmark<'a> {
 
 /// 128 bytes to 64 MB, 10,000 of them live, the memory 72 % full.
 fn mixed_trace<'a>() -> Benchmark<'a> {
-    let sizes: Vec<u64> = (0..).map_while(Trace::size).take(LIVE).collect();
+    let sizes: Vec<u64> = (0..).map_while(SizeSequence::size).take(LIVE).collect();
     let total_units = (sizes.iter().sum::<u64>() as f64 / FULL) as u64 / UNIT;
     let mut ours = Ours { allocator: open(total_units * UNIT), live: Vec::new() };
     let mut peer = Peer {
@@ -51,8 +51,8 @@ fn mixed_trace<'a>() -> Benchmark<'a> {
     };
     ours.fill(&sizes);
     peer.fill(&sizes);
-    let mut our_trace = Trace::new();
-    let mut peer_trace = Trace::new();
+    let mut our_trace = SizeSequence::new();
+    let mut peer_trace = SizeSequence::new();
     Benchmark::new(
         "allocate + free, mixed, 72 % full, x20000",
         Bar::AtMost(2.0),
@@ -69,11 +69,11 @@ fn open(bytes: u64) -> FlexAllocator {
 }
 
 /// Requests that both allocators get: slots to free, and bytes to ask for.
-struct Trace {
+struct SizeSequence {
     at: u64,
 }
 
-impl Trace {
+impl SizeSequence {
     const STEPS: u64 = 20_000;
 
     fn new() -> Self {
@@ -116,7 +116,7 @@ impl Ours {
     }
 
     /// A request that fails is a failure of the benchmark.
-    fn run(&mut self, trace: &mut Trace) {
+    fn run(&mut self, trace: &mut SizeSequence) {
         for (slot, bytes) in trace.steps() {
             self.allocator.free(self.live[slot]).expect("live");
             self.live[slot] = self.allocator.allocate(bytes, STREAM).expect("memory");
@@ -136,7 +136,7 @@ impl Peer {
     }
 
     /// Some of its requests fail: their slots stay empty.
-    fn run(&mut self, trace: &mut Trace) {
+    fn run(&mut self, trace: &mut SizeSequence) {
         for (slot, bytes) in trace.steps() {
             if let Some(old) = self.live[slot].take() {
                 self.allocator.free(old);

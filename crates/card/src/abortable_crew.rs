@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use spyre_hal::Outcome;
 use spyre_layout::Crew;
 
-use crate::engines::Turn;
+use crate::engines::EngineTurn;
 use crate::threads::Threads;
 
 /// Threads for one copy, which stop between two pieces of it when the block is to end.
@@ -13,7 +13,7 @@ use crate::threads::Threads;
 #[derive(Debug)]
 pub(crate) struct AbortableCrew<'a> {
     threads: &'a Threads,
-    turn: &'a Turn<'a>,
+    turn: &'a EngineTurn<'a>,
     pieces: usize,
     piece_bytes: usize,
     is_cut_short: AtomicBool,
@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 6 << 20;
 const UNIT_BYTES: usize = 12 << 10;
 
 impl<'a> AbortableCrew<'a> {
-    pub(crate) fn new(threads: &'a Threads, turn: &'a Turn<'a>, bytes: usize) -> Self {
+    pub(crate) fn new(threads: &'a Threads, turn: &'a EngineTurn<'a>, bytes: usize) -> Self {
         let piece_bytes = match bytes {
             0..=LEAST_BYTES => LEAST_BYTES,
             _ => (bytes / (2 * threads.count())).clamp(LEAST_BYTES, MOST_BYTES),

@@ -33,7 +33,7 @@ struct State {
 
 /// The right to touch device memory: a reset waits for its end.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct EngineTurn<'a> {
     engines: &'a Engines,
     /// None for bytes from another card.
     engine: Option<EngineIndex>,
@@ -62,7 +62,7 @@ impl Engines {
     }
 
     /// Begins a turn, unless the card is lost.
-    pub(crate) fn enter(&self, block: Option<(EngineIndex, Token)>) -> Result<Turn<'_>, Fault> {
+    pub(crate) fn enter(&self, block: Option<(EngineIndex, Token)>) -> Result<EngineTurn<'_>, Fault> {
         let mut state = self.state.lock();
         if let Some(fault) = &state.lost {
             return Err(fault.clone());
@@ -74,7 +74,7 @@ impl Engines {
             self.engines[usize::from(engine)].is_to_end.store(false, Ordering::Relaxed);
         }
         state.turns += 1;
-        Ok(Turn { engines: self, engine, is_over: false })
+        Ok(EngineTurn { engines: self, engine, is_over: false })
     }
 
     /// Has a block end, if the engine has just that one.
@@ -109,7 +109,7 @@ impl Engines {
     }
 }
 
-impl Turn<'_> {
+impl EngineTurn<'_> {
     /// Returns true if the block is to end: it was aborted, or the card is lost.
     pub(crate) fn is_to_end(&self) -> bool {
         let Some(EngineIndex(engine)) = self.engine else { return false };
@@ -156,7 +156,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for EngineTurn<'_> {
     /// The block's code panicked.
     fn drop(&mut self) {
         if !self.is_over {

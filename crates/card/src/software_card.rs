@@ -6,7 +6,7 @@ use spyre_hal::{
 };
 
 use crate::Threads;
-use crate::engines::{Engines, Turn};
+use crate::engines::{Engines, EngineTurn};
 use crate::memory::Memory;
 use crate::mxcsr::UsualRounding;
 use crate::programs::Programs;
@@ -90,7 +90,7 @@ impl SoftwareCard {
         self.engines.lose(Fault::DeviceLost { why: why.into() });
     }
 
-    fn work<'a>(&'a self, turn: &'a Turn<'a>) -> Work<'a> {
+    fn work<'a>(&'a self, turn: &'a EngineTurn<'a>) -> Work<'a> {
         Work { memory: &self.memory, programs: &self.programs, threads: &self.threads, turn }
     }
 }

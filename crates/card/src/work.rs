@@ -2,7 +2,7 @@ use spyre_artifact::cost;
 use spyre_hal::{ControlBlock, Fault};
 
 use crate::abortable_crew::AbortableCrew;
-use crate::engines::Turn;
+use crate::engines::EngineTurn;
 use crate::memory::Memory;
 use crate::programs::Programs;
 use crate::threads::Threads;
@@ -13,7 +13,7 @@ pub(crate) struct Work<'a> {
     pub(crate) memory: &'a Memory,
     pub(crate) programs: &'a Programs,
     pub(crate) threads: &'a Threads,
-    pub(crate) turn: &'a Turn<'a>,
+    pub(crate) turn: &'a EngineTurn<'a>,
 }
 
 impl Work<'_> {

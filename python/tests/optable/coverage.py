@@ -33,19 +33,8 @@ SPELLED = {
 }
 """Operators that are reached by another name: a step inside it, or a spelling of Python's."""
 
-NOT_IN_THE_TABLE = {
-    "_amp_foreach_non_finite_check_and_unscale_",
-    "_amp_update_scale_",
-    "_thnn_fused_gru_cell",
-    "_thnn_fused_gru_cell_backward",
-    "_thnn_fused_lstm_cell",
-    "_thnn_fused_lstm_cell_backward_impl",
-    "complex",
-    "conj_physical",
-    "polar",
-}
-"""Operators of gradient scaling, cells and complex numbers: `test_optimisers.py`, `test_recurrent.py` and
-`test_complex_numbers.py` compare them."""
+NOT_IN_THE_TABLE = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"}
+"""Operators of gradient scaling: `test_optimisers.py` compares them."""
 
 
 class Seen(TorchDispatchMode):

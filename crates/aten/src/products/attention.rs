@@ -10,7 +10,7 @@ use crate::outputs::Wanted;
 use crate::recipe::Function;
 use crate::recipe::{Launch, Recipe, ResultShape, TensorRef};
 use crate::reductions::float_of;
-use crate::views::{Numbers, expanded};
+use crate::views::{Numbers, expanded, preserved};
 use crate::{Argument, Call, Decline, TensorView};
 
 /// Every op of this kind.
@@ -205,12 +205,29 @@ fn result(wanted: &[Wanted], at: usize) -> (TensorRef, TensorView<'_>) {
     (TensorRef::Result(at), wanted[at].tensor())
 }
 
+/// Strides of a result whose dims lie in the order in which the query's do, as PyTorch promises.
+fn stride_like(query: &TensorView<'_>, size: &[usize]) -> Numbers {
+    if query.size == size {
+        return preserved(size, query.stride);
+    }
+    let mut order: Numbers = (0..size.len()).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(query.stride[dim]));
+    let mut stride = Numbers::from_elem(1, size.len());
+    let mut step = 1;
+    for &dim in order.iter().rev() {
+        stride[dim] = step;
+        step *= size[dim];
+    }
+    stride
+}
+
 /// The result, and the logarithm of each row's sum, in one pass over the keys.
 fn forward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let asked = Attention::of(call, 0)?;
     let size = asked.rows_of(asked.value.1.size[3]);
-    let wanted: SmallVec<[Wanted; 5]> =
-        smallvec![Wanted::rows(asked.dtype(), &size), Wanted::rows(asked.wide, &size[..3])];
+    let stride = stride_like(&tensor(call, 0)?.1, &size);
+    let heads = Wanted { dtype: asked.dtype(), size: size.clone(), stride };
+    let wanted: SmallVec<[Wanted; 5]> = smallvec![heads, Wanted::rows(asked.wide, &size[..3])];
     let made = [0, 1].map(|at| asked.grouped(result(&wanted, at)));
     let mut tensors: SmallVec<[_; 6]> = smallvec![asked.query.tensor(), asked.key, asked.value];
     tensors.extend(asked.bias.as_ref().map(Grouped::tensor));
@@ -233,12 +250,15 @@ fn backward(call: &Call<'_>) -> Result<Recipe, Decline> {
     let grad = asked.rows(call, 0, Some(width))?;
     let out = asked.rows(call, 7, Some(width))?;
     let total = asked.rows(call, 8, None)?;
-    let query = asked.rows_of(asked.query.view.size[4]);
-    let of = |size: &[usize]| Wanted::rows(asked.dtype(), size);
+    let like = |TensorView { dtype, size, stride, .. }: TensorView<'_>| Wanted {
+        dtype,
+        size: size.into(),
+        stride: preserved(size, stride),
+    };
     let wanted: SmallVec<[Wanted; 5]> = smallvec![
-        of(&query),
-        of(asked.key.1.size),
-        of(asked.value.1.size),
+        like(tensor(call, 1)?.1),
+        like(asked.key.1),
+        like(asked.value.1),
         asked.scores(),
         asked.scores(),
     ];

@@ -103,7 +103,7 @@ struct NoteReport {
 #[derive(Debug, Serialize)]
 struct LayoutsReport {
     tensors: Vec<TensorLayout>,
-    restickify: Vec<Turn>,
+    restickify: Vec<RestickifiedTensor>,
     #[serde(skip)]
     text: String,
 }
@@ -115,7 +115,7 @@ struct TensorLayout {
 }
 
 #[derive(Debug, Serialize)]
-struct Turn {
+struct RestickifiedTensor {
     what: String,
     from: String,
     to: String,
@@ -141,7 +141,7 @@ impl LayoutsReport {
                 })
                 .collect(),
             restickify: turns
-                .map(|turn| Turn {
+                .map(|turn| RestickifiedTensor {
                     what: turn.what.name(kernel),
                     from: name(turn.from),
                     to: name(turn.to),

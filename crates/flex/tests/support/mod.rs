@@ -236,13 +236,13 @@ pub(crate) fn fault(result: Result<impl Debug, Error>) -> Arc<StreamFault> {
 
 /// Blocks that a card has been given, and the last number of a stream. The stream must be sound.
 #[derive(Debug, PartialEq, Eq)]
-struct Trace {
+struct StateSnapshot {
     sequence: u64,
     log: usize,
     records: Vec<Record>,
 }
 
-impl Trace {
+impl StateSnapshot {
     fn of(context: &Context, card: &ScriptedCard, stream: &FlexStream) -> Self {
         let point = stream.record(&Event::timed()).expect("the stream goes on");
         context.synchronize().expect("all is well");
@@ -258,9 +258,9 @@ pub(crate) fn refusal<T: Debug>(
     stream: &FlexStream,
     call: impl FnOnce() -> Result<T, Error>,
 ) -> Error {
-    let before = Trace::of(context, card, stream);
+    let before = StateSnapshot::of(context, card, stream);
     let error = call().expect_err("it is refused");
-    let after = Trace::of(context, card, stream);
+    let after = StateSnapshot::of(context, card, stream);
     assert_eq!(after.sequence, before.sequence + 1, "{error}: the stream's number has moved");
     assert_eq!(after.log, before.log, "{error}: the card was given a block");
     let known = before.records.len();

@@ -69,7 +69,7 @@ struct Hanging {
 }
 
 /// Decision on a block that was started.
-enum Turn {
+enum ScriptedOutcome {
     Hangs,
     /// The card was lost before. It may have been reset since: this fault is not to lose it again.
     IsLost(Fault),
@@ -135,26 +135,26 @@ impl ScriptedCard {
         self.state.lock().hanging.iter().map(|hanging| hanging.engine).collect()
     }
 
-    fn turn(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Turn {
+    fn turn(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> ScriptedOutcome {
         let mut state = self.state.lock();
         state.log.push(StartedBlock { engine, token, kind: block.kind() });
         if let Some(fault) = state.lost.clone() {
-            return Turn::IsLost(fault);
+            return ScriptedOutcome::IsLost(fault);
         }
         let behaviour = state.script.follow(&block);
         let ignores_abort = behaviour == Some(Behaviour::HangForever);
         match behaviour {
             Some(Behaviour::Hang | Behaviour::HangForever) => {
                 state.hanging.push(Hanging { engine, token, block, ignores_abort });
-                return Turn::Hangs;
+                return ScriptedOutcome::Hangs;
             }
-            Some(Behaviour::Fault(fault)) => return Turn::Ends(block, fault),
-            Some(Behaviour::Lose) => return Turn::Ends(block, lost("as the script says")),
+            Some(Behaviour::Fault(fault)) => return ScriptedOutcome::Ends(block, fault),
+            Some(Behaviour::Lose) => return ScriptedOutcome::Ends(block, lost("as the script says")),
             _ => state.running += 1,
         }
         match behaviour {
-            None => Turn::Runs(block),
-            Some(_) => Turn::Shortens(block),
+            None => ScriptedOutcome::Runs(block),
+            Some(_) => ScriptedOutcome::Shortens(block),
         }
     }
 
@@ -226,11 +226,11 @@ impl Hardware for ScriptedCard {
 
     fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
         match self.turn(engine, token, block) {
-            Turn::Hangs => Started::Later,
-            Turn::IsLost(fault) => Started::Done(Err(fault)),
-            Turn::Ends(block, fault) => self.end(block, fault),
-            Turn::Shortens(block) => self.run(|| short_copy::carry_out(&self.memory, block)),
-            Turn::Runs(block) => self.run(|| self.perform(block)),
+            ScriptedOutcome::Hangs => Started::Later,
+            ScriptedOutcome::IsLost(fault) => Started::Done(Err(fault)),
+            ScriptedOutcome::Ends(block, fault) => self.end(block, fault),
+            ScriptedOutcome::Shortens(block) => self.run(|| short_copy::carry_out(&self.memory, block)),
+            ScriptedOutcome::Runs(block) => self.run(|| self.perform(block)),
         }
     }
 

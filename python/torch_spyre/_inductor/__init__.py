@@ -1,0 +1,7 @@
+"""torch.compile on the device: kernels for the graphs that Inductor lowers.
+
+- :mod:`registration` makes the device known to Dynamo and Inductor, when they are imported;
+- :mod:`scheduling` gathers the nodes of a graph, :mod:`groups` parts them into kernels;
+- :mod:`node_writer` and :mod:`operations` write a kernel's text, :mod:`index_text` its indices;
+- :mod:`wrapper` writes the Python module of a graph, whose kernels :mod:`launch` compiles and launches.
+"""

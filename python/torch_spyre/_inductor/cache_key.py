@@ -1,0 +1,36 @@
+"""What compiled graphs depend on besides PyTorch: this package, the compiler in it, and its profile."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
+
+from .. import _C
+
+__all__ = ["CacheKey"]
+
+
+class CacheKey(CustomGraphModulePass):
+    """A pass that changes nothing: its `uuid` is part of the key of every graph on the device."""
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        pass
+
+    def uuid(self) -> Any:
+        return f"spyre {_digest()} {os.environ.get('SPYRE_PROFILE', '')} {os.environ.get('SPYRE_MAX_TILE', '')}"
+
+
+@functools.cache
+def _digest() -> str:
+    """The package's own code: the extension, and what writes kernels."""
+    files = [Path(_C.__file__), *sorted(Path(__file__).parent.glob("*.py"))]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,96 @@
+"""The device as Dynamo and Inductor ask about it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch._dynamo.device_interface import DeviceInterface
+from torch._inductor.codegen.common import DeviceOpOverrides
+
+__all__ = ["SpyreInterface", "SpyreOpOverrides"]
+
+
+class Properties(NamedTuple):
+    """What Inductor asks of a device when it splits reductions."""
+
+    multi_processor_count: int
+    name: str = "spyre"
+
+
+class SpyreInterface(DeviceInterface):
+    """Functions of `torch.spyre`, under the names of Dynamo."""
+
+    device = torch.spyre.device
+    Event = torch.spyre.Event
+    Stream = torch.spyre.Stream
+
+    class Worker:
+        @staticmethod
+        def set_device(device: int) -> None:
+            torch.spyre.set_device(device)
+
+        @staticmethod
+        def current_device() -> int:
+            return torch.spyre.current_device()
+
+        @staticmethod
+        def get_device_properties(device: torch.types.Device = None) -> Properties:
+            return Properties(multi_processor_count=torch.spyre.get_device_properties(device).multi_processor_count)
+
+    current_device = staticmethod(torch.spyre.current_device)
+    set_device = staticmethod(torch.spyre.set_device)
+    device_count = staticmethod(torch.spyre.device_count)
+    is_available = staticmethod(torch.spyre.is_available)
+    stream = staticmethod(torch.spyre.stream)
+    current_stream = staticmethod(torch.spyre.current_stream)
+    set_stream = staticmethod(torch.spyre.set_stream)
+    synchronize = staticmethod(torch.spyre.synchronize)
+    memory_allocated = staticmethod(torch.spyre.memory_allocated)
+
+    @staticmethod
+    def exchange_device(device: int) -> int:
+        before = torch.spyre.current_device()
+        torch.spyre.set_device(device)
+        return before
+
+    @staticmethod
+    def maybe_exchange_device(device: int) -> int:
+        return SpyreInterface.exchange_device(device) if device >= 0 else -1
+
+    @staticmethod
+    def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+        torch.spyre.set_stream(
+            torch.spyre.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
+        )
+
+    @staticmethod
+    def get_raw_stream(device_idx: int) -> int:
+        return torch.spyre.current_stream(device_idx).stream_id
+
+    @staticmethod
+    def get_compute_capability(device: torch.types.Device = None) -> Any:
+        return torch.spyre.get_device_properties(device).name
+
+    @staticmethod
+    def is_bf16_supported(including_emulation: bool = False) -> bool:
+        return True
+
+
+class SpyreOpOverrides(DeviceOpOverrides):
+    """Lines of Python that name the device."""
+
+    def import_get_raw_stream_as(self, name: str) -> str:
+        return f"def {name}(device): return torch.spyre.current_stream(device).stream_id"
+
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.spyre.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.spyre.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.spyre.device({device_idx})"
+
+    def current_stream(self) -> str:
+        return "torch.spyre.current_stream()"

@@ -1,0 +1,35 @@
+"""Kernels of compiled graphs, as the modules that Inductor writes call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from .. import _C
+from ..kernels import scalar_words
+
+__all__ = ["GraphKernel", "spyre_kernel"]
+
+_launch = torch.ops.spyre._launch
+
+
+class GraphKernel:
+    """A kernel of a graph: it is launched on views of the graph's buffers."""
+
+    def __init__(self, text: str, max_tile: int | None) -> None:
+        self._compiled = _C._compile_kernel(text, max_tile)
+        self.name = self._compiled.name
+
+    def __call__(self, device: int, operands: Sequence[torch.Tensor], scalars: Sequence[int | float]) -> None:
+        """Launches it on the current stream of a device."""
+        tensors = [tensor if tensor.is_spyre else tensor.to(f"spyre:{device}") for tensor in operands]
+        _launch("", self._compiled._number(device), tensors, scalar_words(scalars), self.name, 0)
+
+    def __repr__(self) -> str:
+        return f"<GraphKernel {self.name}>"
+
+
+def spyre_kernel(text: str, max_tile: int | None = None) -> GraphKernel:
+    """Compiles a kernel, or finds its plan in the cache."""
+    return GraphKernel(text, max_tile)

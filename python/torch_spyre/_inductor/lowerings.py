@@ -1,0 +1,92 @@
+"""Operators that are lowered in the device's own way; on other devices, in Inductor's."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import ir
+from torch._inductor.lowering import add, lowerings, mul, to_dtype
+from torch._inductor.virtualized import V, ops
+
+__all__ = ["install"]
+
+aten = torch.ops.aten
+
+
+def install() -> None:
+    """Puts them in front of Inductor's."""
+    for operator, lowering in ((aten.mm, mm), (aten.bmm, bmm), (aten.addmm, addmm), (aten.baddbmm, baddbmm)):
+        for target in (operator, operator.default):
+            _put_in_front(target, lowering)
+
+
+def _put_in_front(target: Any, lowering: Callable[..., Any]) -> None:
+    inductors = lowerings[target]
+
+    @functools.wraps(inductors)
+    def chosen(*args: Any, **named: Any) -> Any:
+        tensors = [arg for arg in args if isinstance(arg, ir.TensorBox)]
+        is_ours = any(tensor.get_device().type == "spyre" for tensor in tensors)
+        is_complex = any(tensor.get_dtype().is_complex for tensor in tensors)
+        return (lowering if is_ours and not is_complex else inductors)(*args, **named)
+
+    lowerings[target] = chosen
+
+
+def _product(left: ir.TensorBox, right: ir.TensorBox, dtype: torch.dtype | None = None) -> ir.TensorBox:
+    """The sum of products over left's last dim and right's one before the last: the card's matrix product."""
+    left.realize()
+    right.realize()
+    *batch, rows, inner = left.get_size()
+    columns = right.get_size()[-1]
+    inner = V.graph.sizevars.check_equals_and_simplify(inner, right.get_size()[-2])
+    load_left = left.make_loader()
+    load_right = right.make_loader()
+
+    def element(index: list[sympy.Expr], reduced: list[sympy.Expr]) -> Any:
+        *outer, row, column = index
+        (at,) = reduced
+        sides = (load_left([*outer, row, at]), load_right([*outer, at, column]))
+        return ops.mul(*(ops.to_dtype(side, wide) if wide != source else side for side in sides))
+
+    source = left.get_dtype()
+    wide = torch.float32 if source.is_floating_point and source.itemsize < 4 else source
+    made = ir.Reduction.create(
+        device=left.get_device(),
+        dst_dtype=dtype or source,
+        src_dtype=wide,
+        inner_fn=element,
+        ranges=[*batch, rows, columns],
+        reduction_ranges=[inner],
+        reduction_type="dot",
+    )
+    made.realize()
+    return made
+
+
+def mm(left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, **_: Any) -> ir.TensorBox:
+    return _product(left, right, out_dtype)
+
+
+def bmm(left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, **_: Any) -> ir.TensorBox:
+    return _product(left, right, out_dtype)
+
+
+def addmm(added: ir.TensorBox, left: ir.TensorBox, right: ir.TensorBox, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """A 16-bit product is rounded once, after the addition."""
+    source = left.get_dtype()
+    is_short = source in (torch.float16, torch.bfloat16)
+    product = _product(left, right, torch.float32 if is_short else None)
+    scaled = product if alpha == 1 else mul(product, alpha)
+    if beta == 0:
+        return to_dtype(scaled, source)
+    wide = to_dtype(added, torch.float32) if is_short else added
+    return to_dtype(add(scaled, wide if beta == 1 else mul(wide, beta)), source)
+
+
+def baddbmm(added: ir.TensorBox, left: ir.TensorBox, right: ir.TensorBox, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    return addmm(added, left, right, beta=beta, alpha=alpha)

@@ -1,0 +1,297 @@
+"""The loop body of a scheduler node, written into a kernel: loads, stores, reductions and coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.virtualized import OpsValue, V
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+from .errors import Unsupported
+from .groups import Member
+from .index_text import affine, bounds, dim_symbol, is_multiple, plain, text_of
+from .kernel_text import KernelText
+from .operations import Operations
+from .values import Value, is_narrow, lane_of, literal
+
+__all__ = ["NodeWriter"]
+
+_REDUCTIONS = {"sum": "sum", "dot": "sum", "prod": "product", "max": "max", "min": "min", "any": "any"}
+_STORES = {None: "=", "atomic_add": "+="}
+
+
+class _Unwrapped:
+    """Passes operations on to a writer, with values as the writer made them."""
+
+    def __init__(self, writer: NodeWriter) -> None:
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operation = getattr(self._writer, name)
+        return lambda *args, **named: operation(*map(_unwrap, args), **named)
+
+
+def _unwrap(arg: Any) -> Any:
+    if isinstance(arg, OpsValue):
+        return arg.value
+    return tuple(map(_unwrap, arg)) if isinstance(arg, tuple) else arg
+
+
+class NodeWriter(Operations):
+    """Writes nodes into one kernel. Values that one node stores are values to the nodes after it."""
+
+    def __init__(self, kernel: KernelText, is_kept: Callable[[str], bool]) -> None:
+        super().__init__(kernel)
+        self._is_kept = is_kept
+        self._stored: dict[str, Value] = {}
+        self._indirect: dict[sympy.Symbol, tuple[Value, sympy.Expr]] = {}
+        self._reduced: list[str] = []
+        self._is_masked = False
+        self._symbols: dict[sympy.Symbol, str] = {}
+
+    def write(self, member: Member) -> None:
+        """Writes a node of a group."""
+        self._reduced = member.reduced
+        self._symbols = {dim_symbol(dim): dim for dim in [*member.dims, *member.reduced]}
+        with V.set_ops_handler(_Unwrapped(self)), V.set_kernel_handler(nullcontext()):
+            member.body(member.variables, allow_same_symbol_in_index=True)
+
+    # Named as Inductor names them, from here on.
+
+    def load(self, name: str, index: sympy.Expr) -> Value:
+        if name in self._stored:
+            return self._stored[name]
+        dtype = V.graph.get_dtype(name)
+        text, dims = self._access(name, dtype, self._index(index), "in")
+        return Value(text, dtype, dims, is_rounded=True)
+
+    def load_seed(self, name: str, offset: int) -> Value:
+        return self.load(name, sympy.Integer(offset))
+
+    def store(self, name: str, index: sympy.Expr, value: Value, mode: str | None = None) -> None:
+        if mode not in _STORES:
+            raise Unsupported(f"a store with mode {mode!r}")
+        dtype = V.graph.get_dtype(name)
+        value = self._fitted(value, dtype)
+        if mode is None:
+            value = self._round(value)
+            self._stored[name] = value
+        if not self._is_kept(name):
+            return
+        target = V.graph.scheduler.mutation_real_name.get(name, name)
+        role = "out" if mode is None else "inout"
+        text, _ = self._access(target, dtype, self._index(index), role)
+        self.kernel.lines.append(f"{text} {_STORES[mode]} {value}")
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
+        self.store(name, index, value)
+
+    def _fitted(self, value: Any, dtype: torch.dtype) -> Value:
+        """The value in the lane of a buffer, whose dtype it takes."""
+        value = self._value_of(value)
+        is_rounded = value.is_rounded and value.dtype == dtype
+        if value.lane == lane_of(dtype):
+            return Value(value.text, dtype, value.dims, is_rounded)
+        return self.kernel.value(value.in_lane(lane_of(dtype)), dtype, value, is_rounded=not is_narrow(dtype))
+
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        if reduction_type == "welford_reduce":
+            return self._welford(value)
+        if reduction_type in ("argmax", "argmin"):
+            return self._seek(reduction_type, value)
+        if reduction_type not in _REDUCTIONS:
+            raise Unsupported(f"a reduction of type {reduction_type!r}")
+        word = _REDUCTIONS[reduction_type]
+        value = self._value_of(value)
+        lane = "bool" if word == "any" else lane_of(dtype)
+        source = Value(value.in_lane(lane), dtype, value.dims)
+        return self._reduce(word, source)
+
+    def _reduce(self, word: str, value: Value) -> Value:
+        """The reduction over all reduced dims; along those that the value does not differ, it is repeated."""
+        along = [dim for dim in self._reduced if dim in value.dims]
+        for dim in self._reduced:
+            if dim not in value.dims and word in ("sum", "product"):
+                count = f"{value.lane}({self._extent(dim)})"
+                text = f"{value} * {count}" if word == "sum" else f"pow({value}, {count})"
+                value = self.kernel.value(text, value.dtype, value)
+        if not along:
+            return value
+        made = self.kernel.value(f"{word}<{', '.join(along)}>({value})", value.dtype, value)
+        return Value(made.text, made.dtype, made.dims - set(along))
+
+    def _extent(self, dim: str) -> str:
+        return text_of(self.kernel.extents[dim], self._name)
+
+    def _welford(self, value: Value) -> tuple[Value, Value, Value]:
+        """The mean, the sum of squared distances from it, and how many there are."""
+        value = self.to_dtype(value, torch.float64 if value.lane == "f64" else torch.float32)
+        lane = value.lane
+        count = " * ".join(f"{lane}({self._extent(dim)})" for dim in self._reduced)
+        weight = self.kernel.value(count, value.dtype)
+        mean = self.truediv(self._reduce("sum", value), weight)
+        distance = self.sub(value, mean)
+        return mean, self._reduce("sum", self.mul(distance, distance)), weight
+
+    def _seek(self, word: str, value: Value) -> Value:
+        along = [dim for dim in self._reduced if dim in value.dims]
+        if not along:
+            return literal(0, torch.int64)
+        if len(self._reduced) == 1:
+            source = value if value.lane != "bool" else self.to_dtype(value, torch.int64)
+            made = self.kernel.value(f"{word}<{along[0]}>({source})", torch.int64, value, is_rounded=True)
+            return Value(made.text, made.dtype, made.dims - set(along), is_rounded=True)
+        return self._seek_flat(word, value)
+
+    def _seek_flat(self, word: str, value: Value) -> Value:
+        """The first place of the extreme among several dims, counted through all of them."""
+        value = self.to_dtype(value, torch.int64) if value.lane == "bool" else value
+        extreme = self._reduce("max" if word == "argmax" else "min", value)
+        is_there = self.eq(value, extreme)
+        if value.dtype.is_floating_point:
+            is_there = self.logical_or(is_there, self.logical_and(self.isnan(value), self.isnan(extreme)))
+        place = "0i64"
+        count = "1i64"
+        for dim in self._reduced:
+            place = f"({place} * {self._extent(dim)} + {dim})"
+            count = f"({count} * {self._extent(dim)})"
+        dims = Value(place, torch.int64, frozenset(self._reduced))
+        candidate = self.kernel.value(f"where({is_there}, {place}, {count})", torch.int64, is_there, dims)
+        return self._reduce("min", candidate)
+
+    def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        expr = sympy.sympify(expr)
+        if expr.is_number:
+            return literal(float(expr) if dtype.is_floating_point else int(expr), dtype)
+        is_float = bool(expr.is_integer is False) or any(
+            symbol_is_type(symbol, SymT.FLOAT) for symbol in expr.free_symbols
+        )
+        source = Value(text_of(expr, self._name), torch.float64 if is_float else torch.int64, self._dims_of(expr))
+        named = self.kernel.value(source.text, source.dtype, source, is_rounded=True) if expr.args else source
+        return self.to_dtype(named, dtype)
+
+    def value_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        return self.index_expr(expr, dtype)
+
+    def indirect_indexing(self, x: Value, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
+        x = self._value_of(x)
+        size = sympy.sympify(size)
+        index = x.in_lane("i64")
+        if wrap_neg:
+            length = text_of(size, self._name)
+            x = self.kernel.value(f"where({index} < 0i64, {index} + {length}, {index})", torch.int64, x)
+        elif x.lane != "i64":
+            x = self.kernel.value(index, torch.int64, x)
+        symbol = sympy.Symbol(f"indirect_{len(self._indirect)}", integer=True, nonnegative=True)
+        self._indirect[symbol] = (x, size)
+        return symbol
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        """The card itself compares every coordinate with its extent."""
+
+    def masked(self, mask: Value, body: Callable[[], Any], other: Any) -> Value:
+        was_masked, self._is_masked = self._is_masked, True
+        try:
+            inner = self._value_of(body())
+        finally:
+            self._is_masked = was_masked
+        return self.where(mask, inner, self.constant(other, inner.dtype))
+
+    # Where a view lies in its buffer.
+
+    def _index(self, index: sympy.Expr) -> sympy.Expr:
+        """The index in terms of the kernel's dims: parts of one that add up to it are it."""
+        index = plain(index)
+        if index.has(ModularIndexing, FloorDiv):
+            index = plain(V.graph.sizevars.simplify_with_ranges(index, self._extents()))
+        return index
+
+    def _access(self, buffer: str, dtype: torch.dtype, index: sympy.Expr, role: str) -> tuple[str, frozenset[str]]:
+        """The element at an index of a buffer: text of it, and the dims along which it differs."""
+        view = None if index.free_symbols & self._indirect.keys() else affine(index, self._symbols)
+        if view is not None and self._is_inside(buffer, index):
+            strides = {self._symbols[symbol]: stride for symbol, stride in view.strides.items()}
+            operand = self.kernel.operand(buffer, dtype, strides, view.offset, role)
+            return operand.name, frozenset(operand.dims)
+        role = "inout" if role == "out" else role
+        axes = None if self._is_masked else self._coordinates(buffer, index)
+        if axes is None:
+            size = V.graph.get_buffer(buffer).get_layout().storage_size()
+            strides = {self._flat_dim(buffer, 0, size): sympy.S.One}
+            axes = [index]
+        else:
+            layout = V.graph.get_buffer(buffer).get_layout()
+            strides = {
+                self._flat_dim(buffer, at, size): stride
+                for at, (size, stride) in enumerate(zip(layout.size, layout.stride))
+            }
+        operand = self.kernel.operand(buffer, dtype, strides, sympy.S.Zero, role)
+        text = f"{operand.name}[{', '.join(text_of(axis, self._name) for axis in axes)}]"
+        if self._is_masked and role == "in":
+            otherwise = {"bool": "false", "i64": "0i64"}.get(lane_of(dtype), f"0.0{lane_of(dtype)}")
+            text = f"({text} else {otherwise})"
+        return text, self._dims_of(index)
+
+    def _flat_dim(self, buffer: str, at: int, size: sympy.Expr) -> str:
+        """A dim of the whole buffer, which nothing loops over."""
+        name = f"n{at}_{len([dim for dim in self.kernel.extents if dim.endswith(buffer)])}_{buffer}"
+        for known, extent in self.kernel.extents.items():
+            if known.startswith(f"n{at}_") and known.endswith(f"_{buffer}") and extent == size:
+                return known
+        self.kernel.extents[name] = size
+        return name
+
+    def _extents(self) -> dict[sympy.Symbol, sympy.Expr]:
+        extents = {symbol: self.kernel.extents[dim] for symbol, dim in self._symbols.items()}
+        return extents | {symbol: size for symbol, (_, size) in self._indirect.items()}
+
+    def _is_inside(self, buffer: str, index: sympy.Expr) -> bool:
+        """Whether an index is in its buffer wherever the mask is; without one, it always is."""
+        if not self._is_masked:
+            return True
+        size = V.graph.get_buffer(buffer).get_layout().storage_size()
+        found = bounds(index, self._extents())
+        return bool(found.lower >= 0) and V.graph.sizevars.statically_known_lt(found.upper, size)
+
+    def _coordinates(self, buffer: str, index: sympy.Expr) -> list[sympy.Expr] | None:
+        """The index as coordinates of the buffer's dims, if each is known to be within its dim."""
+        layout = V.graph.get_buffer(buffer).get_layout()
+        sizevars = V.graph.sizevars
+        if len(layout.size) < 2 or len(set(layout.stride)) < len(layout.stride) or 0 in layout.stride:
+            return None
+        order = sorted(range(len(layout.stride)), key=lambda at: -sizevars.optimization_hint(layout.stride[at]))
+        axes = [sympy.S.Zero] * len(order)
+        for term in sympy.Add.make_args(index):
+            for at in order:
+                quotient = is_multiple(term, layout.stride[at])
+                if quotient is not None:
+                    axes[at] += quotient
+                    break
+            else:
+                return None
+        extents = self._extents()
+        is_within = all(self._is_within(axis, size, extents) for axis, size in zip(axes, layout.size))
+        return axes if is_within else None
+
+    def _is_within(self, axis: sympy.Expr, size: sympy.Expr, extents: dict[sympy.Symbol, sympy.Expr]) -> bool:
+        if axis in extents:
+            return V.graph.sizevars.statically_known_leq(extents[axis], size)
+        found = bounds(axis, extents)
+        return bool(found.lower >= 0) and V.graph.sizevars.statically_known_lt(found.upper, size)
+
+    def _dims_of(self, index: sympy.Expr) -> frozenset[str]:
+        dims = frozenset(self._symbols[symbol] for symbol in index.free_symbols if symbol in self._symbols)
+        values = (self._indirect[symbol][0] for symbol in index.free_symbols if symbol in self._indirect)
+        return dims.union(*(value.dims for value in values))
+
+    def _name(self, symbol: sympy.Symbol) -> str:
+        if symbol in self._symbols:
+            return self._symbols[symbol]
+        if symbol in self._indirect:
+            return self._indirect[symbol][0].text
+        return self.kernel.scalar(symbol)

@@ -1,0 +1,80 @@
+"""Makes the device known to Dynamo and Inductor, when they are imported and not before."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+__all__ = ["change_codegen", "change_compile", "change_interfaces", "change_lowering"]
+
+
+def change_interfaces(module: ModuleType) -> None:
+    """Registers what Dynamo asks of a device."""
+    known = module.init_device_reg
+
+    @functools.wraps(known)
+    def with_ours() -> None:
+        from .device import SpyreInterface
+
+        known()
+        module.register_interface_for_device("spyre", SpyreInterface)
+        for index in range(SpyreInterface.device_count()):
+            module.register_interface_for_device(f"spyre:{index}", SpyreInterface)
+
+    module.init_device_reg = with_ours
+
+
+def change_codegen(module: ModuleType) -> None:
+    """Registers scheduling and wrapper, when Inductor looks for backends."""
+    known = module.init_backend_registration
+
+    @functools.wraps(known)
+    def with_ours() -> None:
+        if module.get_scheduling_for_device("spyre") is None:
+            _register(module)
+        known()
+
+    module.init_backend_registration = with_ours
+
+
+def _register(common: ModuleType) -> None:
+    from . import config
+    from .cache_key import CacheKey
+    from .device import SpyreOpOverrides
+    from .scheduling import SpyreScheduling
+    from .wrapper import SpyreWrapper
+
+    common.register_backend_for_device(
+        "spyre", SpyreScheduling, SpyreWrapper, device_custom_pass=CacheKey(), device_custom_config=config
+    )
+    common.register_device_op_overrides("spyre", SpyreOpOverrides())
+
+
+def change_lowering(module: ModuleType) -> None:
+    """Lowers matrix products in the device's own way."""
+    from . import lowerings
+
+    lowerings.install()
+
+
+def change_compile(module: ModuleType) -> None:
+    """Compiles graphs on the device under settings of their own."""
+    inductors = module.fx_codegen_and_compile
+
+    @functools.wraps(inductors)
+    def compiled(gm: Any, *args: Any, **named: Any) -> Any:
+        return _under_settings(inductors, gm, *args, **named)
+
+    module.fx_codegen_and_compile = compiled
+
+
+def _under_settings(inductors: Callable[..., Any], gm: Any, *args: Any, **named: Any) -> Any:
+    from torch._inductor import config
+    from torch._inductor.utils import get_all_devices
+
+    if not any(device.type == "spyre" for device in get_all_devices(gm)):
+        return inductors(gm, *args, **named)
+    with config.patch(unroll_reductions_threshold=1, layout_optimization=False, benchmark_harness=False):
+        return inductors(gm, *args, **named)

@@ -1,0 +1,113 @@
+"""Scheduler nodes of a graph, gathered and written as kernels.
+
+Nodes are gathered until Inductor asks for them all (`flush`: before each call of another kernel, and at the end). They
+are then parted into groups, each of which becomes one kernel: a node joins the group before it if it reads what the
+group makes, element by element. Buffers that only their own group reads are never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import metrics
+from torch._inductor.codegen.common import BackendFeature
+from torch._inductor.scheduler import BaseSchedulerNode, BaseScheduling, OutputNode, Scheduler, SchedulerNode
+from torch._inductor.utils import sympy_product
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from .groups import Group
+from .kernel_text import KernelText
+from .node_writer import NodeWriter
+
+__all__ = ["SpyreScheduling"]
+
+
+class SpyreScheduling(BaseScheduling):
+    """Writes kernels for nodes on the device."""
+
+    def __init__(self, scheduler: Scheduler | None) -> None:
+        super().__init__(scheduler)
+        self._gathered: list[SchedulerNode] = []
+
+    def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
+        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+
+    def group_fn(self, sizes: Sequence[Sequence[sympy.Expr]]) -> tuple[sympy.Expr, ...]:
+        return tuple(V.graph.sizevars.simplify(sympy_product(size)) for size in sizes)
+
+    def can_fuse_vertical(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        return False
+
+    def can_fuse_horizontal(self, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> bool:
+        return False
+
+    def codegen_sync(self) -> None:
+        V.graph.wrapper_code.writeline(V.graph.device_ops.synchronize())
+
+    def codegen_node(self, node: Any) -> None:
+        self._gathered.extend(node.get_nodes())
+
+    def flush(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        scheduler = self.scheduler
+        if not gathered or scheduler is None:
+            return
+        current = scheduler.current_node
+        scheduler.buffer_names_to_free.clear()
+        groups = Group.partition(gathered)
+        unused = _unused_after(groups)
+        for group, names in zip(groups, unused):
+            self._write(group)
+            scheduler.buffer_names_to_free.update(names)
+            self.free_buffers_in_scheduler()
+        scheduler.current_node = current
+
+    def _write(self, group: Group) -> None:
+        """Writes one kernel, and the line that launches it."""
+        for node in group.nodes:
+            V.graph.removed_buffers.update(_inner_buffers(node, group.nodes))
+        kernel = KernelText(extents=dict(group.extents))
+        writer = NodeWriter(kernel, lambda name: name not in V.graph.removed_buffers)
+        for member in group.members:
+            writer.write(member)
+        kernel.cover_dims()
+        for node in group.nodes:
+            self.scheduler.current_node = node
+            node.mark_run()
+        metrics.generated_kernel_count += 1
+        wrapper = V.graph.wrapper_code
+        name = wrapper.kernel_name_of(kernel, group.nodes)
+        self.codegen_comment(group.nodes, name)
+        wrapper.launch(name, kernel, group.device)
+
+
+def _unused_after(groups: Sequence[Group]) -> list[OrderedSet[str]]:
+    """For each group, the buffers that nothing uses after it."""
+    freed = OrderedSet(name for group in groups for node in group.nodes for name in node.last_usage)
+    real_name = V.graph.scheduler.mutation_real_name
+    last = {
+        real_name.get(name, name): at
+        for at, group in enumerate(groups)
+        for node in group.nodes
+        for name in (*node.used_buffer_names(), *node.get_buffer_names())
+    }
+    last = {name: at for name, at in last.items() if name in freed}
+    return [OrderedSet(name for name, place in last.items() if place == at) for at in range(len(groups))]
+
+
+def _inner_buffers(node: SchedulerNode, among: Iterable[SchedulerNode]) -> list[str]:
+    """The node's buffers that only these nodes read."""
+    names = {other.get_name() for other in among}
+
+    def is_inner(users: Iterable[Any]) -> bool:
+        return all(not isinstance(user.node, OutputNode) and user.node.get_name() in names for user in users)
+
+    return [
+        buffer.get_name()
+        for buffer in node.get_outputs()
+        if buffer.users and is_inner(buffer.users) and not buffer.get_mutations() and not buffer.get_aliases()
+    ]

@@ -1,0 +1,124 @@
+"""The Python module that Inductor writes for a graph: kernels in its head, and a launch for each in its `call`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import ir
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.scheduler import SchedulerNode
+from torch._inductor.utils import get_fused_kernel_name
+from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+from . import config
+from .kernel_text import KernelText, Operand
+
+__all__ = ["SpyreSubgraphWrapper", "SpyreWrapper"]
+
+
+class _Launches:
+    """What both kinds of wrapper write for kernels and for memory on the device."""
+
+    def kernel_name_of(self: Any, kernel: KernelText, nodes: Sequence[SchedulerNode]) -> str:
+        """The name of a kernel in the module; kernels with the same text are one."""
+        root = self.root
+        lanes = [(name, _scalar_lane(symbol)) for symbol, name in kernel.scalars.items()]
+        known = root.spyre_kernels.setdefault(kernel.text("graph", lanes), "")
+        if known:
+            return known
+        about = get_fused_kernel_name(nodes, "original_aten")
+        name = f"spyre_{about}_{len(root.spyre_kernels) - 1}" if about else f"spyre_{len(root.spyre_kernels) - 1}"
+        root.spyre_kernels[kernel.text("graph", lanes)] = name
+        text = kernel.text(name, lanes)
+        tile = f", max_tile={config.max_tile}" if config.max_tile else ""
+        root.header.splice(f"\n{name} = spyre_kernel('''\n{text}'''{tile})\n")
+        return name
+
+    def launch(self: Any, name: str, kernel: KernelText, device: torch.device) -> None:
+        """Writes the launch of a kernel."""
+        operands = ", ".join(self._operand(operand) for operand in kernel.operands)
+        scalars = ", ".join(self.codegen_python_sizevar(symbol) for symbol in kernel.scalars)
+        trailing = "," if len(kernel.operands) == 1 else ""
+        self.writeline(f"{name}({device.index or 0}, ({operands}{trailing}), ({scalars}{',' if scalars else ''}))")
+
+    def _operand(self: Any, operand: Operand) -> str:
+        """A buffer, or a view of it where the kernel sees another one."""
+        layout = V.graph.get_buffer(operand.buffer).get_layout()
+        is_whole = (
+            not isinstance(layout, ir.MultiOutputLayout)
+            and list(layout.size) == list(operand.sizes)
+            and list(layout.stride) == list(operand.strides)
+            and operand.offset == 0
+        )
+        if is_whole:
+            return operand.buffer
+        size = self.codegen_python_shape_tuple(operand.sizes)
+        stride = self.codegen_python_shape_tuple(operand.strides)
+        offset = self.codegen_python_sizevar(sympy.sympify(operand.offset))
+        return f"reinterpret_tensor({operand.buffer}, {size}, {stride}, {offset})"
+
+    def make_allocation(
+        self: Any,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        shape: Any,
+        stride: Any,
+        allocation_shape: Any = None,
+        is_pinned: bool = False,
+    ) -> str:
+        if device.type != "spyre":
+            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)
+        size = self.codegen_python_shape_tuple(shape)
+        strides = self.codegen_python_shape_tuple(stride)
+        return f"{name} = empty_strided({size}, {strides}, device='{device}', dtype={dtype})"
+
+    def can_reuse(self, input_buffer: Any, output_buffer: Any = None) -> bool:
+        """Memory is not handed on: another shape in it would have the old one's sticks."""
+        return False
+
+
+class SpyreWrapper(_Launches, PythonWrapperCodegen):
+    """Writes the module of a graph."""
+
+    def __init__(self) -> None:
+        self.spyre_kernels: dict[str, str] = {}
+        super().__init__()
+
+    @property
+    def root(self) -> SpyreWrapper:
+        return self
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: PythonWrapperCodegen | None,
+        partition_signatures: ir.GraphPartitionSignature | None = None,
+    ) -> PythonWrapperCodegen:
+        if not is_subgraph:
+            return SpyreWrapper()
+        assert subgraph_name is not None
+        assert parent_wrapper is not None
+        return SpyreSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+
+    def write_header(self) -> None:
+        super().write_header()
+        self.header.writeline("from torch_spyre._inductor.launch import spyre_kernel")
+
+
+class SpyreSubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
+    """Writes a function for a part of a graph; its kernels stand in the head of the module."""
+
+    @property
+    def root(self) -> SpyreWrapper:
+        parent = self.parent_wrapper
+        return parent.root if isinstance(parent, _Launches) else parent
+
+
+def _scalar_lane(symbol: sympy.Symbol) -> str:
+    return "f64" if symbol_is_type(symbol, SymT.FLOAT) else "i64"
