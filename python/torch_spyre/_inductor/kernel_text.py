@@ -65,7 +65,7 @@ class KernelText:
                 known.role = known.role if known.role == role else "inout"
                 return known
         sizes = tuple(self.extents[dim] for dim in dims)
-        name = f"x{len(self.operands)}_{buffer}"
+        name = f"x{len(self.operands)}"
         made = Operand(name, buffer, dtype, dims, sizes, tuple(strides.values()), offset, role)
         self.operands.append(made)
         return made

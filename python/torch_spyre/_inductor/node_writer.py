@@ -53,6 +53,7 @@ class NodeWriter(Operations):
         self._reduced: list[str] = []
         self._is_masked = False
         self._symbols: dict[sympy.Symbol, str] = {}
+        self._whole_dims: dict[tuple[str, int, sympy.Expr], str] = {}
 
     def write(self, member: Member) -> None:
         """Writes a node of a group."""
@@ -222,12 +223,12 @@ class NodeWriter(Operations):
         axes = None if self._is_masked else self._coordinates(buffer, index)
         if axes is None:
             size = V.graph.get_buffer(buffer).get_layout().storage_size()
-            strides = {self._flat_dim(buffer, 0, size): sympy.S.One}
+            strides = {self._whole_dim(buffer, -1, size): sympy.S.One}
             axes = [index]
         else:
             layout = V.graph.get_buffer(buffer).get_layout()
             strides = {
-                self._flat_dim(buffer, at, size): stride
+                self._whole_dim(buffer, at, size): stride
                 for at, (size, stride) in enumerate(zip(layout.size, layout.stride))
             }
         operand = self.kernel.operand(buffer, dtype, strides, sympy.S.Zero, role)
@@ -237,14 +238,12 @@ class NodeWriter(Operations):
             text = f"({text} else {otherwise})"
         return text, self._dims_of(index)
 
-    def _flat_dim(self, buffer: str, at: int, size: sympy.Expr) -> str:
-        """A dim of the whole buffer, which nothing loops over."""
-        name = f"n{at}_{len([dim for dim in self.kernel.extents if dim.endswith(buffer)])}_{buffer}"
-        for known, extent in self.kernel.extents.items():
-            if known.startswith(f"n{at}_") and known.endswith(f"_{buffer}") and extent == size:
-                return known
-        self.kernel.extents[name] = size
-        return name
+    def _whole_dim(self, buffer: str, at: int, size: sympy.Expr) -> str:
+        """A dim of a whole buffer, which nothing loops over."""
+        key = (buffer, at, size)
+        if key not in self._whole_dims:
+            self._whole_dims[key] = self.kernel.add_dim(size, "n")
+        return self._whole_dims[key]
 
     def _extents(self) -> dict[sympy.Symbol, sympy.Expr]:
         extents = {symbol: self.kernel.extents[dim] for symbol, dim in self._symbols.items()}
