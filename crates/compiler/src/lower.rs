@@ -6,6 +6,7 @@ mod hoist_loads;
 mod nest;
 mod online_softmax;
 mod partials;
+mod pressure;
 mod product;
 mod registers;
 mod restickify_steps;
@@ -21,8 +22,8 @@ mod tiles;
 use std::num::NonZeroU32;
 
 use spyre_artifact::{
-    Access, CompilerOutput, ExpectedSize, Intermediate, IntermediateDim, Lane, ProgramBuilder,
-    Span, TensorMetadata,
+    Access, CompilerOutput, ExpectedSize, Intermediate, IntermediateDim, Lane, MAX_REGISTERS,
+    ProgramBuilder, Span, TensorMetadata,
 };
 use spyre_numerics::{DataFormat, Profile};
 
@@ -161,6 +162,11 @@ impl Kernel {
         let mut draft = code.draft()?;
         hoist_loads::hoist_narrow_loads(&mut draft);
         registers::share(&mut draft);
+        if draft.registers.len() > MAX_REGISTERS
+            && let Some(value) = pressure::value_to_keep(self, keep)
+        {
+            return Err(Blocked::NeedsIntermediate(value));
+        }
         let program = draft.verify()?;
         let mut plan =
             CompilerOutput::single(self.name(), program, &names, tensors, intermediates)?;

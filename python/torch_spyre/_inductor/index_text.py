@@ -20,6 +20,8 @@ from torch.utils._sympy.functions import (
     ModularIndexing,
     PowByNatural,
     PythonMod,
+    RoundDecimal,
+    RoundToInt,
     ToFloat,
     TruncToInt,
     Where,
@@ -108,6 +110,13 @@ class _Speller:
             return _number(int(expression))
         if isinstance(expression, (sympy.Float, sympy.Rational)):
             return _float(float(expression))
+        if isinstance(expression, RoundDecimal):
+            value, digits = expression.args
+            scale = _float(10.0 ** int(digits))
+            return f"(round(f64({self(value)}) * {scale}) / {scale})"
+        opaque = type(expression).__name__.partition("OpaqueUnaryFn_")[2]
+        if opaque:
+            return f"{opaque}(f64({self(expression.args[0])}))"
         for kind, write in _WRITERS:
             if isinstance(expression, kind):
                 return write(*map(self, expression.args))
@@ -155,6 +164,7 @@ _WRITERS: list[tuple[type | tuple[type, ...], Callable[..., str]]] = [
     (FloatTrueDiv, _join("/")),
     (TruncToInt, lambda value: f"i64(trunc({value}))"),
     (FloorToInt, lambda value: f"i64(floor({value}))"),
+    (RoundToInt, lambda value: f"i64(round({value}))"),
     (Where, lambda condition, yes, no: f"where({condition}, {yes}, {no})"),
     (sympy.Abs, lambda value: f"abs({value})"),
     (sympy.Eq, _join("==")),

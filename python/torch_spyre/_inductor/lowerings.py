@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch._inductor import ir
+from torch._inductor import inductor_prims, ir
 from torch._inductor.lowering import add, lowerings, mul, to_dtype
 from torch._inductor.virtualized import V, ops
 
@@ -22,6 +22,20 @@ def install() -> None:
     for operator, lowering in ((aten.mm, mm), (aten.bmm, bmm), (aten.addmm, addmm), (aten.baddbmm, baddbmm)):
         for target in (operator, operator.default):
             _put_in_front(target, lowering)
+    _put_in_front(aten.view.dtype, view_dtype)
+
+
+    inductors = lowerings[inductor_prims.seeds]
+
+    @functools.wraps(inductors)
+    def seeds(count: int, device: torch.device) -> Any:
+        made = inductors(count, device)
+        random = made.data.data
+        if random.get_device().type == "spyre":
+            random.constant_args = (0, *random.constant_args[1:])  # 63 bits: as many as its kernels draw at once
+        return made
+
+    lowerings[inductor_prims.seeds] = seeds
 
 
 def _put_in_front(target: Any, lowering: Callable[..., Any]) -> None:
@@ -66,6 +80,13 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, dtype: torch.dtype | None 
     )
     made.realize()
     return made
+
+
+def view_dtype(x: ir.TensorBox, dtype: torch.dtype) -> ir.TensorBox:
+    """Bits as another dtype are a view of memory, not a word of kernels."""
+    if x.get_dtype() == dtype:
+        return x
+    return ir.TensorBox.create(ir.ComplexView.create(aten.view.dtype, x, dtype))
 
 
 def mm(left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, **_: Any) -> ir.TensorBox:

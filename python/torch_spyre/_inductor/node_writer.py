@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._inductor import config
 from torch._inductor.virtualized import OpsValue, V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -79,10 +80,12 @@ class NodeWriter(Operations):
             raise Unsupported(f"a store with mode {mode!r}")
         dtype = V.graph.get_dtype(name)
         value = self._fitted(value, dtype)
+        is_kept = self._is_kept(name)
         if mode is None:
-            value = self._round(value)
+            # What memory will hold is what later nodes see; what is never stored stays as precise as it is.
+            value = self._round(value) if is_kept or config.emulate_precision_casts else value
             self._stored[name] = value
-        if not self._is_kept(name):
+        if not is_kept:
             return
         target = V.graph.scheduler.mutation_real_name.get(name, name)
         role = "out" if mode is None else "inout"

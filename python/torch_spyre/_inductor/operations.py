@@ -147,6 +147,8 @@ class Operations:
 
     def _compare(self, sign: str, left: Value, right: Value) -> Value:
         lane = lane_of(promote_types([left, right]))
+        if left.dtype == right.dtype:
+            left, right = self._round(left), self._round(right)  # as eager compares them
         text = f"{left.in_lane(lane)} {sign} {right.in_lane(lane)}"
         return self.kernel.value(text, torch.bool, left, right, is_rounded=True)
 
@@ -238,6 +240,31 @@ class Operations:
         lane = x.lane
         text = f"where({x} == 0.0{lane}, 1.0{lane}, sin({x}) / {x})"
         return self.kernel.value(text, x.dtype, x)
+
+    def polygamma(self, n: Value, x: Value) -> Value:
+        """A derivative of digamma, by Hurwitz's zeta function."""
+        dtype = promote_types([n, x])
+        dtype = dtype if dtype.is_floating_point else torch.float32
+        lane = lane_of(dtype)
+        order, at = n.in_lane(lane), x.in_lane(lane)
+        sign = f"where({order} % 2.0{lane} == 0.0{lane}, (-1.0{lane}), 1.0{lane})"
+        further = f"{sign} * exp(lgamma({order} + 1.0{lane})) * zeta({order} + 1.0{lane}, {at})"
+        return self.kernel.value(f"where({order} == 0.0{lane}, digamma({at}), {further})", dtype, n, x)
+
+    def shifted_chebyshev_polynomial_t(self, x: Value, n: Value) -> Value:
+        return self.chebyshev_polynomial_t(self._doubled_less_one(x), n)
+
+    def shifted_chebyshev_polynomial_u(self, x: Value, n: Value) -> Value:
+        return self.chebyshev_polynomial_u(self._doubled_less_one(x), n)
+
+    def shifted_chebyshev_polynomial_v(self, x: Value, n: Value) -> Value:
+        return self.chebyshev_polynomial_v(self._doubled_less_one(x), n)
+
+    def shifted_chebyshev_polynomial_w(self, x: Value, n: Value) -> Value:
+        return self.chebyshev_polynomial_w(self._doubled_less_one(x), n)
+
+    def _doubled_less_one(self, x: Value) -> Value:
+        return self.kernel.value(f"{x} * 2.0{x.lane} - 1.0{x.lane}", x.dtype, x)
 
     def rand(self, seed: Value, offset: Value) -> Value:
         """A number from 0 on, below 1: 24 bits."""

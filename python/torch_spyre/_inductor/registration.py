@@ -10,6 +10,15 @@ from typing import Any
 __all__ = ["change_codegen", "change_compile", "change_interfaces", "change_lowering"]
 
 
+_SETTINGS = {
+    "unroll_reductions_threshold": 1,  # a short reduction is one, too
+    "layout_optimization": False,  # convolutions take images as they lie
+    "benchmark_harness": False,
+    "combo_kernels": False,
+}
+"""Settings of Inductor for graphs on the device."""
+
+
 def change_interfaces(module: ModuleType) -> None:
     """Registers what Dynamo asks of a device."""
     known = module.init_device_reg
@@ -53,9 +62,11 @@ def _register(common: ModuleType) -> None:
 
 
 def change_lowering(module: ModuleType) -> None:
-    """Lowers matrix products in the device's own way."""
+    """Lowers matrix products in the device's own way, and gives results of two devices to this one."""
     from . import lowerings
 
+    is_gpu = module.is_gpu
+    module.is_gpu = lambda device: device == "spyre" or is_gpu(device)
     lowerings.install()
 
 
@@ -76,5 +87,5 @@ def _under_settings(inductors: Callable[..., Any], gm: Any, *args: Any, **named:
 
     if not any(device.type == "spyre" for device in get_all_devices(gm)):
         return inductors(gm, *args, **named)
-    with config.patch(unroll_reductions_threshold=1, layout_optimization=False, benchmark_harness=False):
+    with config.patch(_SETTINGS):
         return inductors(gm, *args, **named)

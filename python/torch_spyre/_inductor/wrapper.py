@@ -15,6 +15,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from . import config
+from .errors import Unsupported
 from .kernel_text import KernelText, Operand
 
 __all__ = ["SpyreSubgraphWrapper", "SpyreWrapper"]
@@ -76,6 +77,15 @@ class _Launches:
         size = self.codegen_python_shape_tuple(shape)
         strides = self.codegen_python_shape_tuple(stride)
         return f"{name} = empty_strided({size}, {strides}, device='{device}', dtype={dtype})"
+
+    def generate_kernel_call(self: Any, kernel_name: str, call_args: Any, **named: Any) -> None:
+        """A kernel of another device would read this one's handles as if they were addresses."""
+        for name in call_args:
+            buffer = V.graph.try_get_buffer(name) if isinstance(name, str) else None
+            device = None if buffer is None else buffer.get_device()
+            if device is not None and device.type == "spyre":
+                raise Unsupported(f"{kernel_name} of {named.get('device')} is to read {name}, which is on {device}")
+        super().generate_kernel_call(kernel_name, call_args, **named)
 
     def can_reuse(self, input_buffer: Any, output_buffer: Any = None) -> bool:
         """Memory is not handed on: another shape in it would have the old one's sticks."""

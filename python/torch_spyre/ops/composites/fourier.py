@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,11 +64,20 @@ def _wide(x: Tensor) -> Tensor:
     return x.double()
 
 
+def _as_promised(made: Tensor, operator: Callable[..., Tensor], x: Tensor, *rest: Any) -> Tensor:
+    """The result with the strides that PyTorch's own function for shapes promises."""
+    promised = operator(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta"), *rest)
+    if promised.stride() == made.stride():
+        return made
+    return torch.empty_strided(made.shape, promised.stride(), dtype=made.dtype, device=made.device).copy_(made)
+
+
 @composite("_fft_c2c")
 def complex_to_complex(x: Tensor, dim: list[int], normalization: int, forward: bool) -> Tensor:
     scale = _scale(math.prod(x.size(d) for d in dim), normalization)
     real, imaginary = _along(_wide(x.real), _wide(x.imag), dim, -1 if forward else 1)
-    return torch.complex(real * scale, imaginary * scale).to(x.dtype)
+    made = torch.complex(real * scale, imaginary * scale).to(x.dtype)
+    return _as_promised(made, torch.ops.aten._fft_c2c, x, dim, normalization, forward)
 
 
 @composite("_fft_r2c")
@@ -77,7 +88,8 @@ def real_to_complex(x: Tensor, dim: list[int], normalization: int, onesided: boo
     if onesided:
         half = x.size(dim[-1]) // 2 + 1
         real, imaginary = real.narrow(dim[-1], 0, half), imaginary.narrow(dim[-1], 0, half)
-    return torch.complex(real * scale, imaginary * scale).to(x.dtype.to_complex())
+    made = torch.complex(real * scale, imaginary * scale).to(x.dtype.to_complex())
+    return _as_promised(made, torch.ops.aten._fft_r2c, x, dim, normalization, onesided)
 
 
 @composite("_fft_c2r")
@@ -93,4 +105,5 @@ def complex_to_real(x: Tensor, dim: list[int], normalization: int, last_dim_size
     if mirrored:
         real, imaginary = torch.cat([real, mirrored[0]], last), torch.cat([imaginary, -mirrored[1]], last)
     real, _ = _along(real, imaginary, [last], 1)
-    return (real * _scale(math.prod(sizes), normalization)).to(x.dtype.to_real())
+    made = (real * _scale(math.prod(sizes), normalization)).to(x.dtype.to_real())
+    return _as_promised(made, torch.ops.aten._fft_c2r, x, dim, normalization, last_dim_size)

@@ -132,4 +132,4 @@ def cholesky_solve_helper(b: Tensor, a: Tensor, upper: bool) -> Tensor:
     right, matrix = wide(b, a)
     inverse = triangle_inverse(matrix, upper)
     first, second = (inverse, inverse.mT) if upper else (inverse.mT, inverse)
-    return (first @ (second @ right)).to(b.dtype)
+    return by_columns((first @ (second @ right)).to(b.dtype))
