@@ -1,5 +1,6 @@
 //! Kernels: compiled from text or saved to folders, prepared and launched on tensors.
 
+mod cached_launches;
 mod compiled_kernel;
 mod job_plan;
 mod journal;
@@ -8,6 +9,7 @@ mod samples;
 
 use pyo3::prelude::*;
 
+pub(crate) use cached_launches::KnownLaunch;
 pub(crate) use compiled_kernel::CompiledKernel;
 pub(crate) use journal::{Launch, kept, launched_at, note_launch};
 pub(crate) use prepared_plan::{PreparedPlan, find, of_folder};

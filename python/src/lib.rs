@@ -8,6 +8,7 @@
 #![allow(unreachable_pub, reason = "cbindgen writes down what is public; no crate uses this one")]
 
 mod abi;
+mod call_cache;
 mod cards;
 mod decompositions;
 mod exit;

@@ -18,12 +18,13 @@ use spyre::runtime::{
 };
 
 pub(crate) use arguments::{SpyreArgument, add_to_key, arguments_of, lists_of};
+pub(crate) use cached_calls::known;
 use cached_calls::{CallLaunch, CallTensor, keep, view_at};
-pub(crate) use cached_calls::{Key, Known, known};
 use card_layouts::CardLayouts;
 pub(crate) use reports::register;
 
 use crate::abi::{NewMemory, SpyreView, device_tensor};
+use crate::call_cache::Key;
 use crate::cards::{self, Card};
 use crate::failure::{Failure, SpyreStatus};
 use crate::{recording, traffic, variables};

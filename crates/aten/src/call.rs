@@ -1,6 +1,8 @@
 use spyre_artifact::{Constant, Lane};
 use spyre_layout::TensorView;
-use spyre_numerics::DType;
+use spyre_numerics::{DType, Scalar};
+
+use crate::dtypes::Category;
 
 /// Arguments of a call of an op.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +108,23 @@ impl Number {
     /// Returns true if it is a complex number.
     pub fn is_complex(&self) -> bool {
         self.imaginary != 0.0 || self.dtype.is_some_and(crate::dtypes::is_complex)
+    }
+
+    /// Returns the number as a float of 8 or 16 bits has it, if `dtype` is one: PyTorch compares such tensors with
+    /// what they could hold.
+    #[must_use]
+    pub(crate) fn rounded_to(self, dtype: DType) -> Self {
+        let is_narrow = !matches!(dtype, DType::Float32 | DType::Float64);
+        let rounded = |value: f64| {
+            let bytes = Scalar::Double(value).encode(dtype.host_format()).ok()?;
+            Scalar::decode(dtype.host_format(), &bytes).ok().map(Scalar::to_f64)
+        };
+        match self.value {
+            Constant::Float(value) if Category::of(dtype) == Category::Float && is_narrow => {
+                Self { value: Constant::Float(rounded(value).unwrap_or(value)), ..self }
+            }
+            _ => self,
+        }
     }
 
     /// Returns the number as a constant that a register of `lane` holds.

@@ -62,7 +62,10 @@ impl Engines {
     }
 
     /// Begins a turn, unless the card is lost.
-    pub(crate) fn enter(&self, block: Option<(EngineIndex, Token)>) -> Result<EngineTurn<'_>, Fault> {
+    pub(crate) fn enter(
+        &self,
+        block: Option<(EngineIndex, Token)>,
+    ) -> Result<EngineTurn<'_>, Fault> {
         let mut state = self.state.lock();
         if let Some(fault) = &state.lost {
             return Err(fault.clone());

@@ -6,7 +6,7 @@ use spyre_hal::{
 };
 
 use crate::Threads;
-use crate::engines::{Engines, EngineTurn};
+use crate::engines::{EngineTurn, Engines};
 use crate::memory::Memory;
 use crate::mxcsr::UsualRounding;
 use crate::programs::Programs;

@@ -13,9 +13,10 @@ use spyre::numerics::DType;
 use super::guarded;
 use super::memory::{NewMemory, SpyreMemory};
 use super::view::{dtype_of, number_of};
+use crate::call_cache::{Key, Known};
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
-use crate::native::{self, Key, Known, SpyreArgument};
+use crate::native::{self, SpyreArgument};
 use crate::recording;
 
 /// A call of an op, which the shim holds until it returns.

@@ -10,8 +10,8 @@ use spyre::artifact::Constant;
 use spyre::aten::{Argument, Number};
 use spyre::layout::TensorView;
 
-use super::Key;
 use crate::abi::{SpyreText, SpyreView, dtype_of};
+use crate::call_cache::Key;
 use crate::failure::Failure;
 
 /// Kind of an argument.

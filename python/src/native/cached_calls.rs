@@ -1,7 +1,6 @@
 //! Calls that a thread has made before: what they launch is kept, and only the memory is looked up.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -10,16 +9,10 @@ use spyre::runtime::{CachedLaunch, SharedLayout, TensorMemory};
 
 use super::{NewTensors, SpyreArgument};
 use crate::abi::{NewMemory, SpyreView};
+use crate::call_cache::{CallCache, Key, Known};
 use crate::cards::{self, Card};
 use crate::failure::Failure;
-use crate::recording;
 use crate::traffic;
-
-/// Calls that a thread keeps; each has one place where it may be.
-const KEPT: usize = 1024;
-
-/// All that a call's kernels and views depend on, but for the memory.
-pub(crate) type Key = SmallVec<[u64; 64]>;
 
 /// A call that was made before.
 #[derive(Debug)]
@@ -50,39 +43,14 @@ pub(crate) struct CallTensor {
     pub(crate) inside: u64,
 }
 
-/// State of a call in a thread's cache.
-#[derive(Clone, Debug)]
-pub(crate) enum Known {
-    /// The thread has not made it, or no longer keeps it.
-    New,
-    /// It was made once: the next time it is kept.
-    Seen,
-    Cached(Rc<CachedCall>),
-}
-
 thread_local! {
-    static CALLS: RefCell<Vec<Option<(Key, Known)>>> = const { RefCell::new(Vec::new()) };
+    static CALLS: RefCell<CallCache<CachedCall>> = const { RefCell::new(CallCache::new()) };
 }
 
-/// State of a call in the calling thread's cache; a new one is noted. During a recording every call is new:
-/// the path of new calls is the one that records.
+/// State of a call in the calling thread's cache; a new one is noted.
 #[inline]
-pub(crate) fn known(key: &Key) -> Known {
-    if recording::is_on() {
-        return Known::New;
-    }
-    CALLS.with_borrow_mut(|calls| {
-        if calls.is_empty() {
-            calls.resize_with(KEPT, || None);
-        }
-        match &mut calls[place(key)] {
-            Some((kept, known)) if kept == key => known.clone(),
-            other => {
-                *other = Some((key.clone(), Known::Seen));
-                Known::New
-            }
-        }
-    })
+pub(crate) fn known(key: &Key) -> Known<CachedCall> {
+    CALLS.with_borrow_mut(|calls| calls.known(key))
 }
 
 /// Keeps a call whose results were made. One with a result of no elements is not kept.
@@ -94,8 +62,7 @@ pub(crate) fn keep(key: &Key, made: &NewTensors, launches: SmallVec<[CallLaunch;
     };
     let results = made.shapes.iter().zip(&made.memories).map(result).collect::<Option<_>>();
     if let Some(results) = results {
-        let kept = Known::Cached(Rc::new(CachedCall { results, launches }));
-        CALLS.with_borrow_mut(|calls| calls[place(key)] = Some((key.clone(), kept)));
+        CALLS.with_borrow_mut(|calls| calls.keep(key, CachedCall { results, launches }));
     }
 }
 
@@ -178,10 +145,4 @@ pub(crate) fn view_at<'a>(
         TensorRef::Item(at, item) => arguments.get(at)?.views().get(item),
         TensorRef::Result(at) => results.get(at),
     }
-}
-
-fn place(key: &Key) -> usize {
-    let fold =
-        |hash: u64, word: &u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    (key.iter().fold(0, fold) >> 40) as usize % KEPT
 }

@@ -15,6 +15,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .index_text import Affine, affine, dim_symbol, plain
+from .kernel_text import MOST_VIEWS
 
 __all__ = ["Group", "Member"]
 
@@ -186,7 +187,7 @@ class Group:
         """The group's dims that a node's variables are, if the node may join."""
         if self.is_closed or loops.is_alone or loops.is_product or len(self.nodes) >= MOST_NODES:
             return None
-        if loops.node.get_device() != self.device:
+        if loops.node.get_device() != self.device or self._is_crowded_with(loops):
             return None
         made = [access for access in loops.loads if access.buffer in self._made]
         dims: dict[sympy.Symbol, str] = {}
@@ -206,6 +207,11 @@ class Group:
             if self.has_product or (self._reduced and reduced != self._reduced):
                 return None
         return dims
+
+    def _is_crowded_with(self, loops: Loops) -> bool:
+        """Whether a kernel would have about as many operands as a program may have."""
+        buffers = {*self._seen, *self._made, *(access.buffer for access in (*loops.loads, *loops.stores))}
+        return len(buffers) > MOST_VIEWS
 
     def _match(
         self,

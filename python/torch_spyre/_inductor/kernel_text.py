@@ -15,7 +15,11 @@ import torch
 from .errors import Unsupported
 from .values import Value
 
-__all__ = ["KernelText", "Operand"]
+__all__ = ["MOST_VIEWS", "KernelText", "Operand"]
+
+
+MOST_VIEWS = 24
+"""Views of buffers in a kernel: more are coordinates of whole buffers, since a program has 32 operands at most."""
 
 
 @dataclass
@@ -83,6 +87,16 @@ class KernelText:
             self.lines.append(f"{name} = {text}")
             self._known[key] = Value(name, dtype, dims, is_rounded)
         return self._known[key]
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it has about as many operands as a program may have."""
+        return len(self.operands) >= MOST_VIEWS
+
+    def expressions(self) -> list[sympy.Expr]:
+        """All that a launch works out: sizes, strides and offsets of operands, and scalars."""
+        views = [part for operand in self.operands for part in (*operand.sizes, *operand.strides, operand.offset)]
+        return [sympy.sympify(part) for part in (*views, *self.scalars)]
 
     def cover_dims(self) -> None:
         """Has every dim in an operand, which says at launch how long it is.

@@ -45,8 +45,10 @@ def _put_in_front(target: Any, lowering: Callable[..., Any]) -> None:
     def chosen(*args: Any, **named: Any) -> Any:
         tensors = [arg for arg in args if isinstance(arg, ir.TensorBox)]
         is_ours = any(tensor.get_device().type == "spyre" for tensor in tensors)
-        is_complex = any(tensor.get_dtype().is_complex for tensor in tensors)
-        return (lowering if is_ours and not is_complex else inductors)(*args, **named)
+        dtypes = {tensor.get_dtype() for tensor in tensors}
+        # Complex numbers, and dtypes that do not go together, are the eager operators' to compute or to refuse.
+        is_plain = len(dtypes) == 1 and not any(dtype.is_complex for dtype in dtypes)
+        return (lowering if is_ours and is_plain else inductors)(*args, **named)
 
     lowerings[target] = chosen
 

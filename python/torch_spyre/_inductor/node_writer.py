@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import nullcontext
 from typing import Any
 
@@ -52,6 +52,7 @@ class NodeWriter(Operations):
         self._stored: dict[str, Value] = {}
         self._indirect: dict[sympy.Symbol, tuple[Value, sympy.Expr]] = {}
         self._reduced: list[str] = []
+        self._assertions: list[Value] = []
         self._is_masked = False
         self._symbols: dict[sympy.Symbol, str] = {}
         self._whole_dims: dict[tuple[str, int, sympy.Expr], str] = {}
@@ -59,6 +60,7 @@ class NodeWriter(Operations):
     def write(self, member: Member) -> None:
         """Writes a node of a group."""
         self._reduced = member.reduced
+        self._assertions = []
         self._symbols = {dim_symbol(dim): dim for dim in [*member.dims, *member.reduced]}
         with V.set_ops_handler(_Unwrapped(self)), V.set_kernel_handler(nullcontext()):
             member.body(member.variables, allow_same_symbol_in_index=True)
@@ -89,8 +91,35 @@ class NodeWriter(Operations):
             return
         target = V.graph.scheduler.mutation_real_name.get(name, name)
         role = "out" if mode is None else "inout"
-        text, _ = self._access(target, dtype, self._index(index), role)
+        text, dims = self._access(target, dtype, self._index(index), role)
+        value = self._asserted(value)
+        if mode is None:
+            value = self._last_of(value, value.dims - dims)
         self.kernel.lines.append(f"{text} {_STORES[mode]} {value}")
+
+    def _last_of(self, value: Value, dims: Set[str]) -> Value:
+        """The value at the last place along dims: of several that go to one element, one is stored."""
+        if not dims:
+            return value
+        along = sorted(dims)
+        is_last = " & ".join(f"({dim} == {self._extent(dim)} - 1i64)" for dim in along)
+        nothing = literal(0, value.dtype)
+        word = "any" if value.lane == "bool" else "sum"
+        last = self.kernel.value(f"where({is_last}, {value}, {nothing})", value.dtype, value)
+        made = self.kernel.value(f"{word}<{', '.join(along)}>({last})", value.dtype, value, is_rounded=value.is_rounded)
+        return Value(made.text, made.dtype, made.dims - dims, value.is_rounded)
+
+    def device_assert_async(self, condition: Value, message: str) -> None:
+        self._assertions.append(condition)
+
+    def _asserted(self, value: Value) -> Value:
+        """The value, if what the node asserts is true: a division by zero is a fault."""
+        for condition in self._assertions:
+            is_fine = self.kernel.value(f"0i64 // {condition.in_lane('i64')} == 0i64", torch.bool, condition)
+            value = self.kernel.value(
+                f"where({is_fine}, {value}, {value})", value.dtype, value, is_fine, is_rounded=value.is_rounded
+            )
+        return value
 
     def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
         self.store(name, index, value)
@@ -218,7 +247,8 @@ class NodeWriter(Operations):
     def _access(self, buffer: str, dtype: torch.dtype, index: sympy.Expr, role: str) -> tuple[str, frozenset[str]]:
         """The element at an index of a buffer: text of it, and the dims along which it differs."""
         view = None if index.free_symbols & self._indirect.keys() else affine(index, self._symbols)
-        if view is not None and self._is_inside(buffer, index):
+        is_crowded = role == "in" and self.kernel.is_crowded
+        if view is not None and not is_crowded and self._is_inside(buffer, index):
             strides = {self._symbols[symbol]: stride for symbol, stride in view.strides.items()}
             operand = self.kernel.operand(buffer, dtype, strides, view.offset, role)
             return operand.name, frozenset(operand.dims)

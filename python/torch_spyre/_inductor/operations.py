@@ -20,7 +20,7 @@ _CALLS = {
     **{
         name: name
         for name in """abs exp exp2 expm1 sqrt rsqrt reciprocal log log2 log10 log1p sin cos tan tanh asin acos atan
-        sinh cosh asinh acosh atanh erf erfc erfinv erfcx lgamma digamma sigmoid relu floor ceil round trunc sign neg
+        sinh cosh asinh acosh atanh erf erfc erfinv erfcx lgamma digamma sigmoid relu floor ceil round trunc neg
         airy_ai ndtri log_ndtr bessel_j0 bessel_j1 bessel_y0 bessel_y1 atan2 hypot zeta igamma igammac pow""".split()
     },
     "i0": "bessel_i0",
@@ -109,8 +109,6 @@ class Operations:
         sides = [value.in_lane(lane_of(dtype)) for value in values]
         if name in _SIGNS:
             text = f"{sides[0]} {_SIGNS[name]} {sides[1]}"
-        elif name == "sign" and lane_of(dtype) == "bool":
-            return values[0]
         else:
             text = f"{_CALLS[name]}({', '.join(sides)})"
         made = self._wrapped(name, self.kernel.value(text, dtype, *values))
@@ -147,8 +145,6 @@ class Operations:
 
     def _compare(self, sign: str, left: Value, right: Value) -> Value:
         lane = lane_of(promote_types([left, right]))
-        if left.dtype == right.dtype:
-            left, right = self._round(left), self._round(right)  # as eager compares them
         text = f"{left.in_lane(lane)} {sign} {right.in_lane(lane)}"
         return self.kernel.value(text, torch.bool, left, right, is_rounded=True)
 
@@ -182,10 +178,17 @@ class Operations:
         if x.is_rounded and lane_of(dtype) == x.lane and not is_narrow(dtype):
             return Value(x.text, dtype, x.dims, is_rounded=True)
         if lane_of(dtype) == x.lane:
-            source = self._round(x) if lane_of(dtype) == "f32" else x
+            source = self._round(x) if config.emulate_precision_casts else x
             return self._round(Value(source.text, dtype, x.dims, is_rounded=not is_narrow(dtype)))
         converted = self.kernel.value(x.in_lane(lane_of(dtype)), dtype, x, is_rounded=not is_narrow(dtype))
         return self._round(converted)
+
+    def sign(self, x: Value) -> Value:
+        """-1, 0 or 1; NaN is neither more nor less than zero."""
+        if x.lane == "bool":
+            return x
+        zero = literal(0, x.dtype)
+        return self.kernel.value(f"{x.lane}({x} > {zero}) - {x.lane}({x} < {zero})", x.dtype, x, is_rounded=True)
 
     def square(self, x: Value) -> Value:
         return self.mul(x, x)
@@ -291,6 +294,3 @@ class Operations:
 
     def output(self, *args: Any) -> None:
         pass
-
-    def device_assert_async(self, condition: Value, message: str) -> None:
-        raise Unsupported(f"an assertion inside of a kernel: {message}")

@@ -41,6 +41,9 @@ class _Launches:
 
     def launch(self: Any, name: str, kernel: KernelText, device: torch.device) -> None:
         """Writes the launch of a kernel."""
+        for expression in kernel.expressions():
+            for symbol in sorted(expression.free_symbols, key=str):
+                self.ensure_size_computed(symbol)
         operands = ", ".join(self._operand(operand) for operand in kernel.operands)
         scalars = ", ".join(self.codegen_python_sizevar(symbol) for symbol in kernel.scalars)
         trailing = "," if len(kernel.operands) == 1 else ""

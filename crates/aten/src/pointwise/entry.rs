@@ -230,6 +230,8 @@ impl Entry {
                     kinds.push(Input::Tensor(tensor.dtype));
                 }
                 Argument::Number(number) => {
+                    let is_compared = self.outcome == Outcome::Bool;
+                    let number = if is_compared { number.rounded_to(compute) } else { number };
                     kinds.push(Input::Number);
                     scalars.push(number.in_lane(in_lane).word());
                     if is_complex(compute) && parameter.has_parts() {

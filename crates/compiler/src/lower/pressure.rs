@@ -33,7 +33,10 @@ fn work(kernel: &Kernel) -> Vec<ValueId> {
         }
     }
     let is_work = |expression: &Expression| {
-        matches!(expression, Expression::Binary(..) | Expression::Select(..) | Expression::Unary(..))
+        matches!(
+            expression,
+            Expression::Binary(..) | Expression::Select(..) | Expression::Unary(..)
+        )
     };
     let used = kernel.values().iter().enumerate().filter(|&(at, _)| is_used[at]);
     let used: Vec<_> = used.filter(|(_, value)| is_work(&value.expression)).collect();

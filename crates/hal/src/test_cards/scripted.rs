@@ -149,7 +149,9 @@ impl ScriptedCard {
                 return ScriptedOutcome::Hangs;
             }
             Some(Behaviour::Fault(fault)) => return ScriptedOutcome::Ends(block, fault),
-            Some(Behaviour::Lose) => return ScriptedOutcome::Ends(block, lost("as the script says")),
+            Some(Behaviour::Lose) => {
+                return ScriptedOutcome::Ends(block, lost("as the script says"));
+            }
             _ => state.running += 1,
         }
         match behaviour {
@@ -229,7 +231,9 @@ impl Hardware for ScriptedCard {
             ScriptedOutcome::Hangs => Started::Later,
             ScriptedOutcome::IsLost(fault) => Started::Done(Err(fault)),
             ScriptedOutcome::Ends(block, fault) => self.end(block, fault),
-            ScriptedOutcome::Shortens(block) => self.run(|| short_copy::carry_out(&self.memory, block)),
+            ScriptedOutcome::Shortens(block) => {
+                self.run(|| short_copy::carry_out(&self.memory, block))
+            }
             ScriptedOutcome::Runs(block) => self.run(|| self.perform(block)),
         }
     }
