@@ -32,7 +32,7 @@ impl<T> Clone for Known<T> {
     }
 }
 
-/// What a thread keeps of its calls.
+/// Calls that a thread keeps.
 #[derive(Debug)]
 pub(crate) struct CallCache<T> {
     places: Vec<Option<(Key, Known<T>)>>,

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pytorch.md").read_text()
 KERNELS = (ROOT / "docs" / "kernels.md").read_text()
+COMPILE = (ROOT / "docs" / "compile.md").read_text()
 README = (ROOT / "README.md").read_text()
 OF_THE_WHEEL = (ROOT / "python" / "README.md").read_text()
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
@@ -44,6 +45,11 @@ def test_the_page(tmp_path):
 def test_kernels_of_the_page(tmp_path):
     (tmp_path / "kernels.py").write_text("\n".join(blocks("python", KERNELS)))
     assert "line 3, column 6: nothing is called `z`" in run([sys.executable, "kernels.py"], tmp_path)
+
+
+def test_graphs_of_the_page(tmp_path):
+    (tmp_path / "graphs.py").write_text("\n".join(blocks("python", COMPILE)))
+    run([sys.executable, "graphs.py"], tmp_path)
 
 
 def test_the_readme(tmp_path):

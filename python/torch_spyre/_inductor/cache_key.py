@@ -1,4 +1,4 @@
-"""What compiled graphs depend on besides PyTorch: this package, the compiler in it, and its profile."""
+"""The parts of a compiled graph's key besides PyTorch's: this package, the compiler in it, and its profile."""
 
 from __future__ import annotations
 

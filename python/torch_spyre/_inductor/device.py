@@ -12,7 +12,7 @@ __all__ = ["SpyreInterface", "SpyreOpOverrides"]
 
 
 class Properties(NamedTuple):
-    """What Inductor asks of a device when it splits reductions."""
+    """Numbers that Inductor asks for when it splits reductions."""
 
     multi_processor_count: int
     name: str = "spyre"

@@ -110,7 +110,7 @@ class Loops:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it writes to memory that others see: an argument, a part of a buffer, elements by index."""
+        """Returns true if it writes to memory that others see: an argument, a part of a buffer, elements by index."""
         outputs = self.node.get_outputs()
         is_shared = any(buffer.get_mutations() or buffer.get_aliases() for buffer in outputs)
         return is_shared or any(
@@ -121,7 +121,7 @@ class Loops:
 def _is_run(
     view: Affine, outer: sympy.Symbol, inner: sympy.Symbol, extents: Mapping[sympy.Symbol, sympy.Expr]
 ) -> bool:
-    """Whether a step of the outer one is as far as the inner one goes in all."""
+    """Returns true if a step of the outer one is as far as the inner one goes in all."""
     step = view.strides.get(inner)
     far = view.strides.get(outer)
     if step is None or far is None:
@@ -209,7 +209,7 @@ class Group:
         return dims
 
     def _is_crowded_with(self, loops: Loops) -> bool:
-        """Whether a kernel would have about as many operands as a program may have."""
+        """Returns true if a kernel would have about as many operands as a program may have."""
         buffers = {*self._seen, *self._made, *(access.buffer for access in (*loops.loads, *loops.stores))}
         return len(buffers) > MOST_VIEWS
 

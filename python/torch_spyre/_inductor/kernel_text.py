@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from .errors import Unsupported
 from .values import Value
 
 __all__ = ["MOST_VIEWS", "KernelText", "Operand"]
 
 
-MOST_VIEWS = 24
-"""Views of buffers in a kernel: more are coordinates of whole buffers, since a program has 32 operands at most."""
+MOST_VIEWS = 16
+"""Views of buffers in a kernel: more are coordinates of whole buffers. A program has 32 operands at most, and what it
+keeps in memory for want of registers is among them."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class KernelText:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether it has about as many operands as a program may have."""
+        """True if it has about as many operands as a program may have."""
         return len(self.operands) >= MOST_VIEWS
 
     def expressions(self) -> list[sympy.Expr]:
@@ -101,14 +101,14 @@ class KernelText:
     def cover_dims(self) -> None:
         """Has every dim in an operand, which says at launch how long it is.
 
-        A dim of coordinates alone gets one whose elements all are the first of something that the kernel reads.
+        A dim of coordinates alone gets one whose elements all are the first of something that the kernel reads, or
+        of a tensor without a name.
         """
         covered = {dim for operand in self.operands for dim in operand.dims}
         for dim in [dim for dim in self.extents if dim not in covered]:
             source = next((operand for operand in self.operands if operand.role == "in"), None)
-            if source is None:
-                raise Unsupported(f"a kernel that reads nothing, and counts to {self.extents[dim]}")
-            self.operand(source.buffer, source.dtype, {dim: sympy.S.Zero}, sympy.S.Zero, "in")
+            buffer, dtype = ("", torch.uint8) if source is None else (source.buffer, source.dtype)
+            self.operand(buffer, dtype, {dim: sympy.S.Zero}, sympy.S.Zero, "in")
 
     def text(self, name: str, scalar_lanes: Sequence[tuple[str, str]]) -> str:
         """The whole kernel."""

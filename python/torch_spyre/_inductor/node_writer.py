@@ -109,8 +109,9 @@ class NodeWriter(Operations):
         made = self.kernel.value(f"{word}<{', '.join(along)}>({last})", value.dtype, value, is_rounded=value.is_rounded)
         return Value(made.text, made.dtype, made.dims - dims, value.is_rounded)
 
-    def device_assert_async(self, condition: Value, message: str) -> None:
+    def device_assert_async(self, condition: Value, message: str) -> Value:
         self._assertions.append(condition)
+        return condition
 
     def _asserted(self, value: Value) -> Value:
         """The value, if what the node asserts is true: a division by zero is a fault."""
@@ -283,7 +284,7 @@ class NodeWriter(Operations):
         return extents | {symbol: size for symbol, (_, size) in self._indirect.items()}
 
     def _is_inside(self, buffer: str, index: sympy.Expr) -> bool:
-        """Whether an index is in its buffer wherever the mask is; without one, it always is."""
+        """Returns true if an index is in its buffer wherever the mask is; without one, it always is."""
         if not self._is_masked:
             return True
         size = V.graph.get_buffer(buffer).get_layout().storage_size()

@@ -86,7 +86,7 @@ class SpyreScheduling(BaseScheduling):
 
 
 def _unused_after(groups: Sequence[Group]) -> list[OrderedSet[str]]:
-    """For each group, the buffers that nothing uses after it."""
+    """The buffers that nothing uses after each group."""
     freed = OrderedSet(name for group in groups for node in group.nodes for name in node.last_usage)
     real_name = V.graph.scheduler.mutation_real_name
     last = {

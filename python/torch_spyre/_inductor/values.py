@@ -18,7 +18,7 @@ def lane_of(dtype: torch.dtype) -> str:
 
 
 def is_narrow(dtype: torch.dtype) -> bool:
-    """Whether a lane holds numbers that the dtype does not."""
+    """Returns true if a lane holds numbers that the dtype does not."""
     return dtype not in (torch.bool, torch.float32, torch.float64, torch.int64)
 
 
@@ -30,7 +30,7 @@ class Value:
     dtype: torch.dtype
     dims: frozenset[str] = frozenset()
     is_rounded: bool = False
-    """Whether it is a number of its dtype, and not only of its lane."""
+    """True if it is a number of its dtype, and not only of its lane."""
 
     @property
     def lane(self) -> str:

@@ -22,7 +22,7 @@ __all__ = ["SpyreSubgraphWrapper", "SpyreWrapper"]
 
 
 class _Launches:
-    """What both kinds of wrapper write for kernels and for memory on the device."""
+    """Lines for kernels and for memory on the device, of both kinds of wrapper."""
 
     def kernel_name_of(self: Any, kernel: KernelText, nodes: Sequence[SchedulerNode]) -> str:
         """The name of a kernel in the module; kernels with the same text are one."""
@@ -44,13 +44,16 @@ class _Launches:
         for expression in kernel.expressions():
             for symbol in sorted(expression.free_symbols, key=str):
                 self.ensure_size_computed(symbol)
-        operands = ", ".join(self._operand(operand) for operand in kernel.operands)
+        operands = ", ".join(self._operand(operand, device) for operand in kernel.operands)
         scalars = ", ".join(self.codegen_python_sizevar(symbol) for symbol in kernel.scalars)
         trailing = "," if len(kernel.operands) == 1 else ""
         self.writeline(f"{name}({device.index or 0}, ({operands}{trailing}), ({scalars}{',' if scalars else ''}))")
 
-    def _operand(self: Any, operand: Operand) -> str:
+    def _operand(self: Any, operand: Operand, device: torch.device) -> str:
         """A buffer, or a view of it where the kernel sees another one."""
+        if not operand.buffer:
+            size = self.codegen_python_shape_tuple(operand.sizes)
+            return f"empty_strided((1,), (1,), device='{device}', dtype={operand.dtype}).expand({size})"
         layout = V.graph.get_buffer(operand.buffer).get_layout()
         is_whole = (
             not isinstance(layout, ir.MultiOutputLayout)
