@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import sympy
 from torch.utils._sympy.functions import (
     CeilDiv,
+    CeilToInt,
     CleanDiv,
     FloatTrueDiv,
     FloorDiv,
@@ -164,6 +165,7 @@ _WRITERS: list[tuple[type | tuple[type, ...], Callable[..., str]]] = [
     (FloatTrueDiv, _join("/")),
     (TruncToInt, lambda value: f"i64(trunc({value}))"),
     (FloorToInt, lambda value: f"i64(floor({value}))"),
+    (CeilToInt, lambda value: f"i64(ceil({value}))"),
     (RoundToInt, lambda value: f"i64(round({value}))"),
     (Where, lambda condition, yes, no: f"where({condition}, {yes}, {no})"),
     (sympy.Abs, lambda value: f"abs({value})"),

@@ -11,7 +11,7 @@ from ..kernels import scalar_words
 
 __all__ = ["GraphKernel", "spyre_kernel"]
 
-_launch = torch.ops.spyre._launch
+_launch = torch.ops.spyre._launch.default
 
 
 class GraphKernel:
@@ -23,8 +23,7 @@ class GraphKernel:
 
     def __call__(self, device: int, operands: Sequence[torch.Tensor], scalars: Sequence[int | float]) -> None:
         """Launches it on the current stream of a device."""
-        tensors = [tensor if tensor.is_spyre else tensor.to(f"spyre:{device}") for tensor in operands]
-        _launch("", self._compiled._number(device), tensors, scalar_words(scalars), self.name, 0)
+        _launch("", self._compiled._number(device), operands, scalar_words(scalars) if scalars else (), self.name, 0)
 
     def __repr__(self) -> str:
         return f"<GraphKernel {self.name}>"

@@ -54,7 +54,11 @@ class _Launches:
         if not operand.buffer:
             size = self.codegen_python_shape_tuple(operand.sizes)
             return f"empty_strided((1,), (1,), device='{device}', dtype={operand.dtype}).expand({size})"
-        layout = V.graph.get_buffer(operand.buffer).get_layout()
+        buffer = V.graph.get_buffer(operand.buffer)
+        name = operand.buffer
+        if buffer.get_device() != device:
+            name = f"{name}.to('{device}')"  # a number of the host
+        layout = buffer.get_layout()
         is_whole = (
             not isinstance(layout, ir.MultiOutputLayout)
             and list(layout.size) == list(operand.sizes)
@@ -62,11 +66,11 @@ class _Launches:
             and operand.offset == 0
         )
         if is_whole:
-            return operand.buffer
+            return name
         size = self.codegen_python_shape_tuple(operand.sizes)
         stride = self.codegen_python_shape_tuple(operand.strides)
         offset = self.codegen_python_sizevar(sympy.sympify(operand.offset))
-        return f"reinterpret_tensor({operand.buffer}, {size}, {stride}, {offset})"
+        return f"reinterpret_tensor({name}, {size}, {stride}, {offset})"
 
     def make_allocation(
         self: Any,

@@ -1,48 +1,66 @@
 //! A kernel that needs more registers than a program has is computed in parts: a value in the middle is
 //! kept in memory, and what comes after it is computed from there.
 
+use std::collections::HashSet;
+
 use crate::{Expression, Kernel, ValueId};
 
 /// The most values that are kept for want of registers.
-const MOST_KEPT: usize = 32;
+const MOST_KEPT: usize = 12;
 
-/// Returns the value that cuts the longest stretch of work between values that are kept.
+/// Returns the value that cuts the largest part in two: about half of what the part computes is for it.
 pub(super) fn value_to_keep(kernel: &Kernel, keep: &[ValueId]) -> Option<ValueId> {
-    let work = work(kernel);
-    let is_inside = |value: &&ValueId, from: u32, to: u32| from < value.0 && value.0 < to;
-    let starts = std::iter::once(0).chain(keep.iter().map(|kept| kept.0));
-    let ends = keep.iter().map(|kept| kept.0).chain([u32::MAX]);
-    let stretches = starts.zip(ends).map(|(from, to)| {
-        work.iter().filter(|value| is_inside(value, from, to)).copied().collect::<Vec<_>>()
+    if keep.len() >= MOST_KEPT {
+        return None;
+    }
+    let stored = kernel.stores().iter().flat_map(|store| {
+        store.axes.iter().chain([&store.value]).chain(&store.condition).copied().collect::<Vec<_>>()
     });
-    let longest = stretches.max_by_key(Vec::len)?;
-    let is_worth_it = keep.len() < MOST_KEPT && longest.len() > 2;
-    is_worth_it.then(|| longest[longest.len() / 2])
+    let parts = keep.iter().map(|&kept| Part::of(kernel, &[kept], keep));
+    let parts = parts.chain([Part::of(kernel, &stored.collect::<Vec<_>>(), keep)]);
+    let largest = parts.max_by_key(|part| part.values.len())?;
+    let half = largest.values.len() / 2;
+    let widest = largest.work(kernel).map(|value| width(kernel, value)).max()?;
+    let candidates = largest.work(kernel).filter(|&value| width(kernel, value) == widest);
+    let candidates = candidates.filter(|value| !largest.roots.contains(value));
+    candidates
+        .min_by_key(|&value| (Part::of(kernel, &[value], keep).values.len().abs_diff(half), value))
 }
 
-/// Values that a store needs and that are computed from others, along as many dims as any.
-fn work(kernel: &Kernel) -> Vec<ValueId> {
-    let mut is_used = vec![false; kernel.values().len()];
-    for store in kernel.stores() {
-        let sources = store.axes.iter().chain([&store.value]).chain(&store.condition);
-        sources.for_each(|source| is_used[source.0 as usize] = true);
-    }
-    for (at, value) in kernel.values().iter().enumerate().rev() {
-        if is_used[at] {
-            value.expression.sources().iter().for_each(|source| is_used[source.0 as usize] = true);
+/// A part of a kernel: values, and all that they are computed from, up to values that are kept.
+struct Part {
+    roots: Vec<ValueId>,
+    values: HashSet<ValueId>,
+}
+
+impl Part {
+    fn of(kernel: &Kernel, roots: &[ValueId], keep: &[ValueId]) -> Self {
+        let mut values = HashSet::new();
+        let mut open = roots.to_vec();
+        while let Some(value) = open.pop() {
+            let is_given = keep.contains(&value) && !roots.contains(&value);
+            if !is_given && values.insert(value) {
+                open.extend(kernel.value(value).expression.sources());
+            }
         }
+        Self { roots: roots.to_vec(), values }
     }
-    let is_work = |expression: &Expression| {
-        matches!(
-            expression,
-            Expression::Binary(..) | Expression::Select(..) | Expression::Unary(..)
-        )
-    };
-    let used = kernel.values().iter().enumerate().filter(|&(at, _)| is_used[at]);
-    let used: Vec<_> = used.filter(|(_, value)| is_work(&value.expression)).collect();
-    let widest = used.iter().map(|(_, value)| value.span.iter().count()).max().unwrap_or(0);
-    let is_widest = |&(_, value): &(usize, &crate::Value)| value.span.iter().count() == widest;
-    used.into_iter().filter(is_widest).map(|(at, _)| ValueId(at as u32)).collect()
+
+    /// Values that are computed from others.
+    fn work<'a>(&'a self, kernel: &'a Kernel) -> impl Iterator<Item = ValueId> + 'a {
+        let is_work = |value: &ValueId| {
+            let expression = &kernel.value(*value).expression;
+            matches!(
+                expression,
+                Expression::Binary(..) | Expression::Select(..) | Expression::Unary(..)
+            )
+        };
+        self.values.iter().copied().filter(is_work)
+    }
+}
+
+fn width(kernel: &Kernel, value: ValueId) -> usize {
+    kernel.value(value).span.iter().count()
 }
 
 #[cfg(test)]
