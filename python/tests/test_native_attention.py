@@ -139,3 +139,29 @@ def test_multi_head_attention_of_pytorch():
     module = module.to("spyre")
     result = module(x.to("spyre"), x.to("spyre"), x.to("spyre"), need_weights=False)[0]
     torch.testing.assert_close(result.cpu(), expected)
+
+
+def test_gradients_under_the_cards_profile(python):
+    """Its programs are cut into tiles, along the dims that sums go over."""
+    python(
+        """
+        import torch
+        import torch.nn.functional as F
+
+        q, k, v = (torch.randn(2, heads, 9, 16).half() for heads in (4, 2, 2))
+
+        def gradients(device, dtype):
+            given = [t.to(dtype).to(device).requires_grad_() for t in (q, k, v)]
+            F.scaled_dot_product_attention(*given, enable_gqa=True).float().square().sum().backward()
+            return [t.grad.cpu().float() for t in given]
+
+        for given, expected in zip(gradients("spyre", torch.float16), gradients("cpu", torch.float32)):
+            torch.testing.assert_close(given, expected, rtol=0.05, atol=0.05)
+        """,
+        SPYRE_PROFILE="card",
+    )
+
+
+def test_results_lie_as_the_query_does():
+    q, k, v = (torch.randn(2, 6, 4, 16).to("spyre").transpose(1, 2) for _ in range(3))
+    assert F.scaled_dot_product_attention(q, k, v).stride() == q.stride()

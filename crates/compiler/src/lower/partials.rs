@@ -1,7 +1,7 @@
 //! Reductions that a launch may cut into tiles: what a tile has reduced is kept in memory of the plan's
 //! own, the next tile goes on from there, and the last one stores.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use spyre_artifact::{
     CorrectionMetadata, Intermediate, Operand, ProgramBuilder, Register, ScalarWord, TileFlag,
@@ -59,23 +59,28 @@ pub(super) fn reductions(kernel: &Kernel, cut: DimSet) -> impl Iterator<Item = V
     ids.filter(move |&id| over(&kernel.value(id).expression).meets(cut))
 }
 
-/// Returns true if neither a reduction over these dims nor a coordinate is made from another such reduction.
+/// Returns true if neither a reduction over these dims nor a coordinate is made from another such reduction, and if
+/// those that are used together differ along the same dims: tiles would write a narrower one again and again.
 fn is_one_pass(kernel: &Kernel, cut: DimSet) -> bool {
     let partial: HashSet<ValueId> = reductions(kernel, cut).collect();
-    let mut made_from_partial = HashSet::new();
+    let mut made_from_partial: HashMap<ValueId, DimSet> = HashMap::new();
     for id in (0..kernel.values().len() as u32).map(ValueId) {
-        let expression = &kernel.value(id).expression;
-        let is_made = expression.sources().iter().any(|source| made_from_partial.contains(source));
+        let value = kernel.value(id);
+        let sources = value.expression.sources();
+        let mut spans = sources.iter().filter_map(|source| made_from_partial.get(source));
+        let span = spans.next().copied();
+        let is_alike = spans.all(|other| Some(*other) == span);
         let is_partial = partial.contains(&id);
-        if is_made && (is_partial || matches!(expression, Expression::Load { .. })) {
+        let is_too_early = is_partial || matches!(value.expression, Expression::Load { .. });
+        if span.is_some() && (is_too_early || !is_alike) {
             return false;
         }
-        if is_made || is_partial {
-            made_from_partial.insert(id);
+        if let Some(span) = span.or_else(|| is_partial.then_some(value.span)) {
+            made_from_partial.insert(id, span);
         }
     }
     let axes = kernel.stores().iter().flat_map(|store| &store.axes);
-    axes.into_iter().all(|axis| !made_from_partial.contains(axis))
+    axes.into_iter().all(|axis| !made_from_partial.contains_key(axis))
 }
 
 fn over(expression: &Expression) -> DimSet {

@@ -8,6 +8,9 @@ use crate::{Expression, Kernel, ValueId};
 /// The most values that are kept for want of registers.
 const MOST_KEPT: usize = 12;
 
+/// The most values that are compared to find one.
+const MOST_COMPARED: usize = 64;
+
 /// Returns the value that cuts the largest part in two: about half of what the part computes is for it.
 pub(super) fn value_to_keep(kernel: &Kernel, keep: &[ValueId]) -> Option<ValueId> {
     if keep.len() >= MOST_KEPT {
@@ -21,10 +24,13 @@ pub(super) fn value_to_keep(kernel: &Kernel, keep: &[ValueId]) -> Option<ValueId
     let largest = parts.max_by_key(|part| part.values.len())?;
     let half = largest.values.len() / 2;
     let widest = largest.work(kernel).map(|value| width(kernel, value)).max()?;
-    let candidates = largest.work(kernel).filter(|&value| width(kernel, value) == widest);
-    let candidates = candidates.filter(|value| !largest.roots.contains(value));
-    candidates
-        .min_by_key(|&value| (Part::of(kernel, &[value], keep).values.len().abs_diff(half), value))
+    let is_candidate =
+        |value: &ValueId| width(kernel, *value) == widest && !largest.roots.contains(value);
+    let mut candidates: Vec<_> = largest.work(kernel).filter(is_candidate).collect();
+    candidates.sort_unstable();
+    let step = candidates.len() / MOST_COMPARED + 1;
+    let distance = |value| Part::of(kernel, &[value], keep).values.len().abs_diff(half);
+    candidates.into_iter().step_by(step).min_by_key(|&value| (distance(value), value))
 }
 
 /// A part of a kernel: values, and all that they are computed from, up to values that are kept.
