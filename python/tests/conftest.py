@@ -10,6 +10,8 @@ import textwrap
 import pytest
 import torch
 
+os.environ.setdefault("TORCH_WARM_POOL", "0")  # Inductor's helpers compile for Triton, which no test here asks for
+
 DEVICE = os.environ.get("SPYRE_TEST_DEVICE", "spyre")
 """Another device shows that the proofs themselves are right: SPYRE_TEST_DEVICE=cpu."""
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import DEVICE
+from conftest import DEVICE, needs_spyre
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -138,3 +138,28 @@ def generate(name: str, cache: str, device: str) -> torch.Tensor:
     settings = {**family.generation, "cache_implementation": cache} if family.has_static_cache else family.generation
     own = model(name, torch.float32, device)
     return own.generate(**call, do_sample=False, max_new_tokens=TOKENS, min_new_tokens=TOKENS, **settings).cpu()
+
+
+# Compiled.
+
+COMPILED = list(FAMILIES) if IS_LONG else ["llama", "bert", "vit", "t5"]
+
+
+@needs_spyre
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_model_has_the_scores_and_gradients_of_the_eager_one(name):
+    torch._dynamo.reset()
+    own = model(name, device=DEVICE)
+
+    def run(function):
+        own.zero_grad()
+        given = scores(name, function, FAMILIES[name].call(), DEVICE)
+        given.square().mean().backward()
+        return given.detach(), {key: value.grad for key, value in own.named_parameters() if value.grad is not None}
+
+    expected, gradients = run(own)
+    given, compiled_gradients = run(torch.compile(own))
+    torch.testing.assert_close(given.cpu(), expected.cpu(), rtol=1e-3, atol=1e-4)
+    assert compiled_gradients.keys() == gradients.keys()
+    for key, gradient in gradients.items():
+        torch.testing.assert_close(compiled_gradients[key].cpu(), gradient.cpu(), rtol=1e-3, atol=1e-3)

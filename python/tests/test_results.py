@@ -305,3 +305,11 @@ def test_a_correction_that_leaves_nothing_is_warned_of(device, name, dtype):
     for where in ("cpu", device):
         with pytest.warns(UserWarning, match=f"^{name}..: degrees of freedom is <= 0"):
             getattr(torch, name)(torch.ones(3, 4, dtype=dtype, device=where), -1, correction=4)
+
+
+@needs_spyre
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_number_is_compared_as_the_tensors_dtype_has_it(dtype):
+    x = torch.tensor([3.14, 1.0, 3.140625, -70000.0], dtype=dtype)
+    for compare in (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge):
+        assert torch.equal(compare(x.to("spyre"), 3.14).cpu(), compare(x, 3.14))

@@ -111,13 +111,14 @@ impl Number {
     }
 
     /// Returns the number as a float of 8 or 16 bits has it, if `dtype` is one: PyTorch compares such tensors with
-    /// what they could hold.
+    /// what they could hold. A number that is past all of them stays what it is.
     #[must_use]
     pub(crate) fn rounded_to(self, dtype: DType) -> Self {
         let is_narrow = !matches!(dtype, DType::Float32 | DType::Float64);
         let rounded = |value: f64| {
             let bytes = Scalar::Double(value).encode(dtype.host_format()).ok()?;
-            Scalar::decode(dtype.host_format(), &bytes).ok().map(Scalar::to_f64)
+            let rounded = Scalar::decode(dtype.host_format(), &bytes).ok()?.to_f64();
+            rounded.is_finite().then_some(rounded)
         };
         match self.value {
             Constant::Float(value) if Category::of(dtype) == Category::Float && is_narrow => {

@@ -33,8 +33,16 @@ SPELLED = {
 }
 """Operators that are reached by another name: a step inside it, or a spelling of Python's."""
 
-NOT_IN_THE_TABLE = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"}
-"""Operators of gradient scaling: `test_optimisers.py` compares them."""
+NOT_IN_THE_TABLE = {
+    "_amp_foreach_non_finite_check_and_unscale_",
+    "_amp_update_scale_",
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_gru_cell_backward",
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_lstm_cell_backward_impl",
+}
+"""Operators of gradient scaling, and of recurrent cells, which PyTorch does not differentiate for complex numbers:
+`test_optimisers.py` and `test_recurrent.py` compare them."""
 
 
 class Seen(TorchDispatchMode):
@@ -61,14 +69,19 @@ def unreached(device: torch.device) -> list[str]:
 
 
 def call(case: Case, device: torch.device) -> None:
-    """Calls a case in the first dtype that it takes."""
+    """Calls a case in the first real dtype that it takes, and with complex numbers."""
     size = 65 if 65 in case.sizes else case.sizes[-1]
-    for dtype in DTYPES:
-        try:
-            called(case, [value.to(device) for value in case.operands(Make(dtype, 1), size)])
-            return
-        except Exception:  # noqa: BLE001 (the next dtype, then)
-            continue
+    any(takes(case, device, dtype, size) for dtype in DTYPES)
+    takes(case, device, torch.complex64, size)
+
+
+def takes(case: Case, device: torch.device, dtype: torch.dtype, size: int) -> bool:
+    """Calls a case in a dtype; returns false if it is refused."""
+    try:
+        called(case, [value.to(device) for value in case.operands(Make(dtype, 1), size)])
+    except Exception:  # noqa: BLE001 (the next dtype, then)
+        return False
+    return True
 
 
 def main() -> int:

@@ -34,33 +34,6 @@ def image(make, size):
     return [make(2, 4, 5, size), make(6, 4, 3, 3), make(6)]
 
 
-def cell(gates: int):
-    """Input, state, weights and biases of a recurrent cell; a long short-term memory has a second state."""
-
-    def operands(make, size):
-        weights = [make(gates * size, 5, low=-0.5, high=0.5), make(gates * size, size, low=-0.5, high=0.5)]
-        states = [make(3, size, low=-1, high=1) for _ in range(2 if gates == 4 else 1)]
-        return [make(3, 5), *states, *weights, make(gates * size), make(gates * size)]
-
-    return operands
-
-
-def lstm(x, h, c, *weights):
-    return torch.lstm_cell(x, (h, c), *weights)
-
-
-def cell_gradients(function):
-    """The gradients of all operands, for ones."""
-
-    def call(*operands):
-        operands = [operand.detach().requires_grad_() for operand in operands]
-        made = function(*operands)
-        made = list(made) if isinstance(made, tuple) else [made]
-        return torch.autograd.grad(made, operands, [torch.ones_like(each) for each in made])
-
-    return call
-
-
 def attended(**options):
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
 
@@ -106,10 +79,6 @@ def gradients(function):
 
 
 CASES: list[Case] = [
-    product("_thnn_fused_lstm_cell", lstm, cell(4), sizes=(1, 63, 64, 65)),
-    product("_thnn_fused_gru_cell", torch.gru_cell, cell(3), sizes=(1, 63, 64, 65)),
-    product("_thnn_fused_lstm_cell_backward_impl", cell_gradients(lstm), cell(4), sizes=(1, 63, 64, 65)),
-    product("_thnn_fused_gru_cell_backward", cell_gradients(torch.gru_cell), cell(3), sizes=(1, 63, 64, 65)),
     product("mm", torch.mm, inner, (*SMALL, 4000)),
     product("mm", torch.mm, outer),
     product("mm", lambda a, b: a.mm(a.t()), inner),
