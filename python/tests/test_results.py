@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from conftest import needs_spyre
 from torch.nn import functional as F
 
 FILLS = {

@@ -41,7 +41,7 @@ fn an_elementwise_step_works_in_place() -> Result<(), CompileError> {
     Ok(())
 }
 
-/// So many sums that are needed at once.
+/// A kernel with so many sums that are needed at once.
 fn crowd(sums: usize) -> String {
     let mut text = "kernel many(i, j) {\nin x: float32[i, j]\nout y: float32[i, j]\n".to_owned();
     for at in 0..sums {

@@ -19,8 +19,8 @@ pub(super) fn value_to_keep(kernel: &Kernel, keep: &[ValueId]) -> Option<ValueId
     let stored = kernel.stores().iter().flat_map(|store| {
         store.axes.iter().chain([&store.value]).chain(&store.condition).copied().collect::<Vec<_>>()
     });
-    let parts = keep.iter().map(|&kept| Part::of(kernel, &[kept], keep));
-    let parts = parts.chain([Part::of(kernel, &stored.collect::<Vec<_>>(), keep)]);
+    let parts = keep.iter().map(|&kept| KernelPart::of(kernel, &[kept], keep));
+    let parts = parts.chain([KernelPart::of(kernel, &stored.collect::<Vec<_>>(), keep)]);
     let largest = parts.max_by_key(|part| part.values.len())?;
     let half = largest.values.len() / 2;
     let widest = largest.work(kernel).map(|value| width(kernel, value)).max()?;
@@ -29,17 +29,17 @@ pub(super) fn value_to_keep(kernel: &Kernel, keep: &[ValueId]) -> Option<ValueId
     let mut candidates: Vec<_> = largest.work(kernel).filter(is_candidate).collect();
     candidates.sort_unstable();
     let step = candidates.len() / MOST_COMPARED + 1;
-    let distance = |value| Part::of(kernel, &[value], keep).values.len().abs_diff(half);
+    let distance = |value| KernelPart::of(kernel, &[value], keep).values.len().abs_diff(half);
     candidates.into_iter().step_by(step).min_by_key(|&value| (distance(value), value))
 }
 
 /// A part of a kernel: values, and all that they are computed from, up to values that are kept.
-struct Part {
+struct KernelPart {
     roots: Vec<ValueId>,
     values: HashSet<ValueId>,
 }
 
-impl Part {
+impl KernelPart {
     fn of(kernel: &Kernel, roots: &[ValueId], keep: &[ValueId]) -> Self {
         let mut values = HashSet::new();
         let mut open = roots.to_vec();
