@@ -7,8 +7,10 @@ import torch
 import torch._dynamo
 import torch._inductor.metrics
 import torch.nn.functional as F
+from compiled import random_graphs, strides
 from compiled.programs import PROGRAMS
 from conftest import needs_spyre
+from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 pytestmark = needs_spyre
@@ -244,3 +246,19 @@ def test_on_another_stream():
         made = compiled(x)
     stream.synchronize()
     torch.testing.assert_close(made.cpu(), torch.softmax(x, -1).cpu())
+
+
+@pytest.mark.parametrize("first", range(0, 100, 10))
+def test_random_programs(first):
+    """`python -m compiled.random_graphs` runs as many as it is asked for."""
+    found = [random_graphs.compare(seed) for seed in range(first, first + 10)]
+    assert not [line for line in found if line is not None]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["mm", "softmax", "sort", "gather", "cat", "cholesky_solve", "fft.fft2", "max_pool2d"])
+def test_results_lie_as_fake_tensors_promise(name):
+    """`python -m compiled.strides` goes through all operators."""
+    named = [op for op in op_db if op.name.removeprefix("nn.functional.") == name]
+    assert named
+    assert not [line for op in named for line in strides.differences(op)]

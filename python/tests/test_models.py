@@ -163,3 +163,15 @@ def test_a_compiled_model_has_the_scores_and_gradients_of_the_eager_one(name):
     assert compiled_gradients.keys() == gradients.keys()
     for key, gradient in gradients.items():
         torch.testing.assert_close(compiled_gradients[key].cpu(), gradient.cpu(), rtol=1e-3, atol=1e-3)
+
+
+@needs_spyre
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_compiled_decoder_says_the_tokens_of_the_eager_one(name):
+    torch._dynamo.reset()
+    own = copy.deepcopy(model(name, device=DEVICE))
+    call = {key: value.to(DEVICE) for key, value in FAMILIES[name].call().items()}
+    settings = {"max_new_tokens": TOKENS, "do_sample": False}
+    expected = own.generate(**call, **settings)
+    own.forward = torch.compile(own.forward, mode="reduce-overhead", fullgraph=True)
+    assert torch.equal(own.generate(**call, **settings, cache_implementation="static").cpu(), expected.cpu())

@@ -21,6 +21,8 @@ __all__ = ["Group", "Member"]
 
 MOST_NODES = 24
 """The most nodes of a group."""
+MOST_TRIED = 8
+"""The most groups that a node may look at for one to join."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,9 @@ class Group:
     def _found(groups: Sequence[Group], loops: Loops) -> tuple[Group | None, Loops, dict[sympy.Symbol, str]]:
         """The last group that a node may join: none before one that it reads from, or that others see."""
         reads = {access.buffer for access in loops.loads}
-        for group in reversed(groups):
-            for variant in loops.variants():
+        for group in reversed(groups[-MOST_TRIED:]):
+            has_common = bool(reads & (group._made.keys() | group._seen.keys()))
+            for variant in loops.variants() if has_common else ():
                 dims = group._dims_for(variant)
                 if dims is not None:
                     return group, variant, dims

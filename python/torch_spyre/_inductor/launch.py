@@ -9,7 +9,7 @@ import torch
 from .. import _C
 from ..kernels import scalar_words
 
-__all__ = ["GraphKernel", "spyre_kernel"]
+__all__ = ["GraphKernel", "Where", "spyre_kernel"]
 
 _launch = torch.ops.spyre._launch.default
 
@@ -27,6 +27,11 @@ class GraphKernel:
 
     def __repr__(self) -> str:
         return f"<GraphKernel {self.name}>"
+
+
+def Where(condition: bool, yes: int, no: int) -> int:  # noqa: N802  as Inductor spells it in expressions of sizes
+    """One of two numbers."""
+    return yes if condition else no
 
 
 def spyre_kernel(text: str, max_tile: int | None = None) -> GraphKernel:

@@ -128,7 +128,7 @@ class SpyreWrapper(_Launches, PythonWrapperCodegen):
 
     def write_header(self) -> None:
         super().write_header()
-        self.header.writeline("from torch_spyre._inductor.launch import spyre_kernel")
+        self.header.writeline("from torch_spyre._inductor.launch import Where, spyre_kernel")
 
 
 class SpyreSubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
