@@ -29,7 +29,7 @@ fn main() {
     }
     println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
     // `import torch` has loaded these already when the extension is.
-    for library in ["torch_cpu", "c10", "stdc++"] {
+    for library in ["torch_python", "torch_cpu", "c10", "stdc++"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
 }

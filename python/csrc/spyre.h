@@ -19,6 +19,13 @@ void* spyre_traceback_gather(int32_t with_cpp, int32_t may_wait) noexcept;
 void spyre_traceback_drop(void* traceback) noexcept;
 int32_t spyre_traceback_symbolize(void* const* tracebacks, size_t count, void* context,
                                   SpyreFrame frame, SpyreFrameOf frame_of) noexcept;
+
+// Launches of compiled graphs: see graph.cpp. The interpreter's lock is held.
+struct _object;
+const char* spyre_graph_view(_object* object, bool is_written, SpyreView* view, int32_t* device) noexcept;
+_object* spyre_graph_result(int32_t device, const SpyreResult* result) noexcept;
+void* spyre_graph_begin(const char* name) noexcept;
+void spyre_graph_end(void* record) noexcept;
 }
 
 #ifdef __cplusplus

@@ -148,7 +148,21 @@ impl From<Failure> for pyo3::PyErr {
             SpyreStatus::NotImplemented => PyNotImplementedError::new_err(message),
             SpyreStatus::Type => PyTypeError::new_err(message),
             SpyreStatus::Interrupted => crate::interrupts::take(),
+            SpyreStatus::OutOfMemory => out_of_memory(message),
             _ => PyRuntimeError::new_err(message),
         }
     }
+}
+
+/// PyTorch's own exception, which programs catch to try again with less.
+#[cold]
+fn out_of_memory(message: String) -> pyo3::PyErr {
+    use pyo3::prelude::*;
+    Python::attach(|py| {
+        let class = py.import("torch").and_then(|torch| torch.getattr("OutOfMemoryError"));
+        match class.and_then(|class| class.call1((message,))) {
+            Ok(error) => PyErr::from_value(error),
+            Err(error) => error,
+        }
+    })
 }

@@ -2,6 +2,7 @@
 
 mod cached_launches;
 mod compiled_kernel;
+mod graph_launch;
 mod job_plan;
 mod journal;
 mod prepared_plan;
@@ -9,7 +10,7 @@ mod samples;
 
 use pyo3::prelude::*;
 
-pub(crate) use cached_launches::KnownLaunch;
+use cached_launches::KnownLaunch;
 pub(crate) use compiled_kernel::CompiledKernel;
 pub(crate) use journal::{Launch, kept, launched_at, note_launch};
 pub(crate) use prepared_plan::{PreparedPlan, find, of_folder};
@@ -18,6 +19,7 @@ pub(crate) use prepared_plan::{PreparedPlan, find, of_folder};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CompiledKernel>()?;
     module.add_function(wrap_pyfunction!(compiled_kernel::_compile_kernel, module)?)?;
+    module.add_class::<graph_launch::GraphLaunch>()?;
     module.add_class::<job_plan::JobPlan>()?;
     module.add_function(wrap_pyfunction!(job_plan::_prepare_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(samples::_save_sample_plan, module)?)

@@ -41,7 +41,10 @@ pub(crate) struct NewTensors {
 
 impl NewTensors {
     /// Allocates memory for all of them.
-    fn allocate(card: &'static Card, shapes: SmallVec<[ResultShape; 1]>) -> Result<Self, Failure> {
+    pub(crate) fn allocate(
+        card: &'static Card,
+        shapes: SmallVec<[ResultShape; 1]>,
+    ) -> Result<Self, Failure> {
         let memory = |shape: &ResultShape| {
             let tensor = tensor_of(shape);
             if tensor.is_empty() {

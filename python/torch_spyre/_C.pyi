@@ -224,6 +224,25 @@ class CompiledKernel:
     def scalars(self) -> list[tuple[str, str]]: ...
     def _number(self, device: int) -> int: ...
 
+class GraphLaunch:
+    """A launch of a kernel in a compiled graph: a function of buffers, which gives those that it makes.
+
+    A result is a dtype, a size and a stride; an operand is the place of its buffer, a size, a stride and an offset.
+    Results have the places after the buffers. A negative number ``-1 - k`` is the ``k``th number of a call.
+    """
+
+    def __new__(
+        cls,
+        kernel: CompiledKernel,
+        device: int,
+        counts: tuple[int, int, int],
+        results: list[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]],
+        operands: list[tuple[int, tuple[int, ...], tuple[int, ...], int]],
+    ) -> GraphLaunch: ...
+    def __call__(
+        self, *arguments: torch.Tensor | int | float
+    ) -> None | torch.Tensor | tuple[torch.Tensor, ...]: ...
+
 def _compile_kernel(text: str, max_tile: int | None = None) -> CompiledKernel: ...
 def _prepare_kernel(folder: str | PathLike[str], device: int = -1, stream: int = -1) -> JobPlan: ...
 def _save_sample_plan(

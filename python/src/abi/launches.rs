@@ -5,7 +5,6 @@ use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use spyre::layout::View;
 use spyre::numerics::DType;
 use spyre::runtime::SpyreTensor;
@@ -15,9 +14,7 @@ use super::{SpyreText, guarded};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, SpyreStatus};
 use crate::handover;
-use crate::kernels::{self, KnownLaunch, Launch, PreparedPlan};
-use crate::native::shapes;
-use crate::recording;
+use crate::kernels::{self, PreparedPlan};
 
 /// Arguments of a launch. It has room for a byte per tensor: whether the tensor is written.
 #[repr(C)]
@@ -91,7 +88,7 @@ pub extern "C" fn spyre_hand_tensor(view: &SpyreView<'_>, number: &mut i64) -> S
             0 => cards::card(-1)?,
             address => cards::card_of(address).map_or_else(|| cards::card(-1), Ok)?,
         };
-        *number = handover::hand(Arc::new(tensor(card, view)?));
+        *number = handover::hand(Arc::new(tensor_as_seen(card, view)?));
         Ok(())
     })
 }
@@ -102,24 +99,8 @@ pub extern "C" fn spyre_launch(plan: &SpyrePlan, given: &SpyreLaunch) -> SpyreSt
     guarded(|| {
         let plan = &plan.plan;
         let views = given.tensors();
-        let card = cards::card(plan.device)?;
-        let stream = card.current_stream()?;
-        let before = stream.flex().last_point();
-        let known = KnownLaunch::find(plan, views, given.scalars());
-        let last = match known.launch(stream, views)? {
-            Some(last) => last,
-            None => {
-                let tensors: Result<SmallVec<[SpyreTensor; 8]>, Failure> =
-                    views.iter().map(|view| tensor(card, view)).collect();
-                let tensors = tensors?;
-                let queue = || Ok(plan.job.launch(stream, &tensors, given.scalars())?);
-                let last = recording::noted(stream, true, || shapes(&tensors), queue)?;
-                known.keep(plan, stream, &tensors, views, given.scalars());
-                last
-            }
-        };
         let file = kernels::kept(given.file.c_str());
-        kernels::note_launch(Launch { before, last, file, line: given.line as u32 });
+        plan.launch(views, given.scalars(), (file, given.line as u32))?;
         let metadata = plan.job.plan().map_or(&[][..], |plan| plan.tensor_input_metadata());
         for (at, tensor) in metadata.iter().enumerate().take(views.len()) {
             given.note_written(at, tensor.role.is_written());
@@ -142,7 +123,7 @@ pub extern "C" fn spyre_plan_drop(plan: Box<SpyrePlan>) {
 }
 
 /// A tensor as plans know it.
-fn tensor(card: &Card, view: &SpyreView<'_>) -> Result<SpyreTensor, Failure> {
+pub(crate) fn tensor_as_seen(card: &Card, view: &SpyreView<'_>) -> Result<SpyreTensor, Failure> {
     let tensor = view.tensor()?;
     device_tensor(card, view, tensor.dtype, (tensor.size, tensor.stride, 0))
 }

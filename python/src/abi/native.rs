@@ -160,7 +160,7 @@ impl<'a> SpyreCall<'a> {
 }
 
 impl SpyreResult {
-    fn of(shape: &ResultShape, memory: NewMemory) -> Self {
+    pub(crate) fn of(shape: &ResultShape, memory: NewMemory) -> Self {
         let host_bytes = memory.memory().map_or(0, |memory| memory.host_bytes() as i64);
         Self {
             dtype: number_of(shape.dtype),

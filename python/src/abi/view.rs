@@ -49,6 +49,11 @@ impl LayoutPointer {
     /// No layout.
     pub(crate) const NULL: Self = Self(std::ptr::null());
 
+    /// A layout that is held as long as it is used.
+    fn to(layout: &SharedLayout) -> Self {
+        Self(Arc::as_ptr(layout))
+    }
+
     /// Hands a count over to the shim.
     pub(crate) fn of(layout: SharedLayout) -> Self {
         Self(Arc::into_raw(layout))
@@ -92,6 +97,11 @@ impl<'a> SpyreView<'a> {
             place: SpyreMemoryKind::Device,
             numbers: PhantomData,
         }
+    }
+
+    /// Has a layout of its own, if there is one.
+    pub(crate) fn with_layout(self, layout: Option<&'a SharedLayout>) -> Self {
+        Self { layout: layout.map_or(LayoutPointer::NULL, LayoutPointer::to), ..self }
     }
 
     /// Address of the storage, or of the first element on the host.

@@ -13,6 +13,7 @@ use crate::abi::SpyreView;
 use crate::call_cache::{CallCache, Key, Known};
 use crate::cards;
 use crate::failure::Failure;
+use crate::recording;
 
 /// A launch of a plan, and the number of bytes from the start of each tensor's memory to its storage.
 #[derive(Debug)]
@@ -32,14 +33,15 @@ pub(crate) struct KnownLaunch {
 }
 
 impl KnownLaunch {
-    /// Looks a launch up. Tensors with layouts of their own are not kept.
+    /// Looks a launch up. Tensors with layouts of their own are not kept, and a recording notes the tensors of every
+    /// launch.
     pub(crate) fn find(plan: &PreparedPlan, views: &[SpyreView<'_>], scalars: &[u64]) -> Self {
         let mut key = Key::new();
         key.push(plan.number.cast_unsigned());
         key.push(scalars.len() as u64);
         key.extend_from_slice(scalars);
         let can_be_kept = views.iter().all(|view| view.add_to_key(&mut key));
-        if !can_be_kept {
+        if !can_be_kept || recording::is_on() {
             return Self { key: None, known: Known::New };
         }
         let known = LAUNCHES.with_borrow_mut(|launches| launches.known(&key));

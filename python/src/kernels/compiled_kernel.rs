@@ -57,11 +57,9 @@ impl CompiledKernel {
         scalars.map(|scalar| (scalar.name.as_str(), kind(scalar.lane))).collect()
     }
 
-    /// Number by which an op launches its plan on a card. The plan is copied there at the first call, and
-    /// again after a reset.
+    /// Number by which an op launches its plan on a card.
     fn _number(&self, py: Python<'_>, device: i32) -> Result<i64, Failure> {
-        let known = self.find(device);
-        known.map_or_else(|| py.detach(|| self.prepare(device)), Ok)
+        py.detach(|| Ok(self.on(device)?.number))
     }
 }
 
@@ -71,23 +69,34 @@ impl CompiledKernel {
         (*self.output).clone()
     }
 
-    fn find(&self, device: i32) -> Option<i64> {
-        let plans = self.plans.lock();
-        let plan = plans.iter().find(|plan| plan.device == device && plan.job.is_live())?;
-        Some(plan.number)
+    pub(super) fn kernel_name(&self) -> &str {
+        self.kernel.name()
     }
 
-    fn prepare(&self, device: i32) -> Result<i64, Failure> {
+    pub(super) fn scalar_count(&self) -> usize {
+        self.kernel.scalars().len()
+    }
+
+    /// True for those of its tensors that are written.
+    pub(super) fn written(&self) -> Vec<bool> {
+        self.kernel.operands().iter().map(|operand| operand.role.is_written()).collect()
+    }
+
+    /// Its plan on a card. It is copied there at the first call, and again after a reset.
+    pub(super) fn on(&self, device: i32) -> Result<Arc<PreparedPlan>, Failure> {
+        let is_found = |plan: &&Arc<PreparedPlan>| plan.device == device && plan.job.is_live();
+        if let Some(plan) = self.plans.lock().iter().find(is_found) {
+            return Ok(Arc::clone(plan));
+        }
         let stream = i64::from(cards::current_stream(device));
         let plan = PreparedPlan::of_output((*self.output).clone(), device, stream)?;
-        let number = plan.number;
         let mut plans = self.plans.lock();
         let replaced = plans.iter().position(|plan| plan.device == device && !plan.job.is_live());
         let replaced = replaced.map(|at| plans.swap_remove(at));
-        plans.push(plan);
+        plans.push(Arc::clone(&plan));
         drop(plans);
         drop(replaced); // not while the lock is held
-        Ok(number)
+        Ok(plan)
     }
 }
 

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
@@ -7,11 +8,16 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use spyre::artifact::CompilerOutput;
-use spyre::runtime::JobPlan;
+use spyre::runtime::{JobPlan, SpyreTensor};
 
+use super::{KnownLaunch, Launch, note_launch};
+use crate::abi::{SpyreView, tensor_as_seen};
 use crate::cards::{self, Card};
 use crate::failure::Failure;
+use crate::native::shapes;
+use crate::recording;
 
 /// A plan that lies on a card.
 #[derive(Debug)]
@@ -56,6 +62,33 @@ impl PreparedPlan {
         let plan = Arc::new(Self { number, device: i32::from(card.index().0), job });
         PLANS.lock().insert(number, Arc::downgrade(&plan));
         plan
+    }
+
+    /// Queues it on the calling thread's stream. The line of Python that asks for it is named if it fails later.
+    pub(crate) fn launch(
+        &self,
+        views: &[SpyreView<'_>],
+        scalars: &[u64],
+        (file, line): (&'static CStr, u32),
+    ) -> Result<(), Failure> {
+        let card = cards::card(self.device)?;
+        let stream = card.current_stream()?;
+        let before = stream.flex().last_point();
+        let known = KnownLaunch::find(self, views, scalars);
+        let last = match known.launch(stream, views)? {
+            Some(last) => last,
+            None => {
+                let tensors: Result<SmallVec<[SpyreTensor; 8]>, Failure> =
+                    views.iter().map(|view| tensor_as_seen(card, view)).collect();
+                let tensors = tensors?;
+                let queue = || Ok(self.job.launch(stream, &tensors, scalars)?);
+                let last = recording::noted(stream, true, || shapes(&tensors), queue)?;
+                known.keep(self, stream, &tensors, views, scalars);
+                last
+            }
+        };
+        note_launch(Launch { before, last, file, line });
+        Ok(())
     }
 
     /// Name of the plan: that of its first Operation, or else the folder's.

@@ -80,9 +80,10 @@ class SpyreScheduling(BaseScheduling):
             node.mark_run()
         metrics.generated_kernel_count += 1
         wrapper = V.graph.wrapper_code
+        results = wrapper.take_allocations(kernel)
         name = wrapper.kernel_name_of(kernel, group.nodes)
         self.codegen_comment(group.nodes, name)
-        wrapper.launch(name, kernel, group.device)
+        wrapper.launch(name, kernel, group.device, results)
 
 
 def _unused_after(groups: Sequence[Group]) -> list[OrderedSet[str]]:

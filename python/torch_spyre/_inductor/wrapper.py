@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import ir
-from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.codegen.wrapper import AllocateLine, PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.scheduler import SchedulerNode
 from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
@@ -39,38 +39,68 @@ class _Launches:
         root.header.splice(f"\n{name} = spyre_kernel('''\n{text}'''{tile})\n")
         return name
 
-    def launch(self: Any, name: str, kernel: KernelText, device: torch.device) -> None:
-        """Writes the launch of a kernel."""
-        for expression in kernel.expressions():
-            for symbol in sorted(expression.free_symbols, key=str):
-                self.ensure_size_computed(symbol)
-        operands = ", ".join(self._operand(operand, device) for operand in kernel.operands)
-        scalars = ", ".join(self.codegen_python_sizevar(symbol) for symbol in kernel.scalars)
-        trailing = "," if len(kernel.operands) == 1 else ""
-        self.writeline(f"{name}({device.index or 0}, ({operands}{trailing}), ({scalars}{',' if scalars else ''}))")
+    def take_allocations(self: Any, kernel: KernelText) -> list[Any]:
+        """The buffers that the last lines allocate for a kernel to write. The lines are dropped: its launch does it."""
+        operands = {operand.buffer for operand in kernel.operands if operand.role == "out"}
+        taken = []
+        while self.lines and type(self.lines[-1]) is AllocateLine:
+            buffer = self.lines[-1].node
+            if buffer.get_name() not in operands or buffer.get_device().type != "spyre":
+                break
+            taken.append(self.lines.pop().node)
+        return taken[::-1]
 
-    def _operand(self: Any, operand: Operand, device: torch.device) -> str:
-        """A buffer, or a view of it where the kernel sees another one."""
+    def launch(self: Any, name: str, kernel: KernelText, device: torch.device, results: Sequence[Any]) -> None:
+        """Writes the launch of a kernel: its fixed part to the head of the module, its call to the body."""
+        shapes = [part for buffer in results for part in (*buffer.get_size(), *buffer.get_stride())]
+        for expression in (*kernel.expressions(), *shapes):
+            for symbol in sorted(sympy.sympify(expression).free_symbols, key=str):
+                self.ensure_size_computed(symbol)
+        numbers: dict[str, int] = {}
+
+        def number(value: Any) -> str:
+            text = self.codegen_python_sizevar(sympy.sympify(value))
+            return text if text.isdigit() else str(-1 - numbers.setdefault(text, len(numbers)))
+
+        def tuple_of(values: Sequence[Any]) -> str:
+            return f"({', '.join(map(number, values))}{',' if len(values) == 1 else ''})"
+
+        made = [buffer.get_name() for buffer in results]
+        buffers: dict[str, int] = {}
+        for operand in kernel.operands:
+            if operand.buffer not in made:
+                buffers.setdefault(self._buffer(operand, device), len(buffers))
+        places = buffers | {result: len(buffers) + at for at, result in enumerate(made)}
+        described = [
+            f"({buffer.get_dtype()}, {tuple_of(buffer.get_size())}, {tuple_of(buffer.get_stride())})"
+            for buffer in results
+        ]
+        views = [
+            f"({places[operand.buffer if operand.buffer in made else self._buffer(operand, device)]}, "
+            f"{tuple_of(operand.sizes)}, {tuple_of(operand.strides)}, {number(operand.offset)})"
+            for operand in kernel.operands
+        ]
+        counts = f"({len(buffers)}, {len(numbers)}, {len(kernel.scalars)})"
+        site = f"GraphLaunch({name}, {device.index or 0}, {counts}, [{', '.join(described)}], [{', '.join(views)}])"
+        scalars = [self.codegen_python_sizevar(symbol) for symbol in kernel.scalars]
+        target = f"{', '.join(made)} = " if made else ""
+        self.writeline(f"{target}{self._site_name(site)}({', '.join([*buffers, *numbers, *scalars])})")
+
+    def _site_name(self: Any, site: str) -> str:
+        """The name of a launch in the module; launches alike are one."""
+        root = self.root
+        if site not in root.spyre_launches:
+            root.spyre_launches[site] = f"launch_{len(root.spyre_launches)}"
+            root.header.splice(f"{root.spyre_launches[site]} = {site}\n")
+        return root.spyre_launches[site]
+
+    def _buffer(self: Any, operand: Operand, device: torch.device) -> str:
+        """A buffer, on the kernel's device."""
         if not operand.buffer:
-            size = self.codegen_python_shape_tuple(operand.sizes)
-            return f"empty_strided((1,), (1,), device='{device}', dtype={operand.dtype}).expand({size})"
-        buffer = V.graph.get_buffer(operand.buffer)
-        name = operand.buffer
-        if buffer.get_device() != device:
-            name = f"{name}.to('{device}')"  # a number of the host
-        layout = buffer.get_layout()
-        is_whole = (
-            not isinstance(layout, ir.MultiOutputLayout)
-            and list(layout.size) == list(operand.sizes)
-            and list(layout.stride) == list(operand.strides)
-            and operand.offset == 0
-        )
-        if is_whole:
-            return name
-        size = self.codegen_python_shape_tuple(operand.sizes)
-        stride = self.codegen_python_shape_tuple(operand.strides)
-        offset = self.codegen_python_sizevar(sympy.sympify(operand.offset))
-        return f"reinterpret_tensor({name}, {size}, {stride}, {offset})"
+            return f"empty_strided((1,), (1,), device='{device}', dtype={operand.dtype})"
+        if V.graph.get_buffer(operand.buffer).get_device() != device:
+            return f"{operand.buffer}.to('{device}')"  # a number of the host
+        return operand.buffer
 
     def make_allocation(
         self: Any,
@@ -107,6 +137,7 @@ class SpyreWrapper(_Launches, PythonWrapperCodegen):
 
     def __init__(self) -> None:
         self.spyre_kernels: dict[str, str] = {}
+        self.spyre_launches: dict[str, str] = {}
         super().__init__()
 
     @property
@@ -128,7 +159,7 @@ class SpyreWrapper(_Launches, PythonWrapperCodegen):
 
     def write_header(self) -> None:
         super().write_header()
-        self.header.writeline("from torch_spyre._inductor.launch import Where, spyre_kernel")
+        self.header.writeline("from torch_spyre._inductor.launch import GraphLaunch, Where, spyre_kernel")
 
 
 class SpyreSubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):

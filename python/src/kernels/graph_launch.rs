@@ -1,0 +1,309 @@
+//! Launches of compiled graphs: one call makes the results, sees buffers as the kernel does, and queues it.
+#![allow(unsafe_code, reason = "functions of the shim")]
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::mem::MaybeUninit;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyTuple};
+use smallvec::SmallVec;
+use spyre::aten::ResultShape;
+use spyre::layout::TensorView;
+use spyre::numerics::DType;
+use spyre::runtime::SharedLayout;
+
+use super::{CompiledKernel, kept};
+use crate::abi::{SpyreResult, SpyreView};
+use crate::cards;
+use crate::failure::{Failure, SpyreStatus};
+use crate::layouts::TorchDType;
+use crate::native::NewTensors;
+
+#[allow(improper_ctypes, reason = "the shim does not look into layouts")]
+unsafe extern "C" {
+    fn spyre_graph_view(
+        object: *mut pyo3::ffi::PyObject,
+        is_written: bool,
+        view: *mut SpyreView<'static>,
+        device: *mut i32,
+    ) -> *const c_char;
+    fn spyre_graph_result(device: i32, result: *const SpyreResult) -> *mut pyo3::ffi::PyObject;
+    fn spyre_graph_begin(name: *const c_char) -> *mut c_void;
+    fn spyre_graph_end(record: *mut c_void);
+}
+
+type Sizes = SmallVec<[usize; 6]>;
+
+/// A launch of a kernel in a compiled graph: a function of buffers, which gives those that it makes.
+#[pyclass(frozen, module = "torch_spyre._C")]
+#[derive(Debug)]
+pub(crate) struct GraphLaunch {
+    kernel: Py<CompiledKernel>,
+    device: i32,
+    /// The kernel's name as profilers show it.
+    title: CString,
+    /// The kernel's name as errors have it.
+    name: &'static CStr,
+    /// True for the buffers that are written, in the order in which they are given.
+    written: Vec<bool>,
+    /// Sizes that are given at each call.
+    number_count: usize,
+    scalar_count: usize,
+    tensors: Tensors<i64>,
+    /// Those tensors if no size is given at the call.
+    known: Option<Tensors<usize>>,
+}
+
+/// Tensors of a launch. A negative number `-1 - k` stands for the `k`th that is given at the call.
+#[derive(Clone, Debug)]
+struct Tensors<N> {
+    results: Vec<(DType, Vec<N>, Vec<N>)>,
+    operands: Vec<BufferView<N>>,
+}
+
+/// A view of a buffer. Places below the number of buffers that are given are theirs, the others the results'.
+#[derive(Clone, Debug)]
+struct BufferView<N> {
+    place: usize,
+    size: Vec<N>,
+    stride: Vec<N>,
+    offset: N,
+}
+
+/// A buffer that is given.
+struct GraphBuffer {
+    address: u64,
+    offset: usize,
+    dtype: DType,
+    layout: Option<SharedLayout>,
+}
+
+/// A result, as Python describes it: its dtype, size and stride.
+type ResultGiven = (TorchDType, Vec<i64>, Vec<i64>);
+/// An operand, as Python describes it: the place of its buffer, size, stride and offset.
+type OperandGiven = (usize, Vec<i64>, Vec<i64>, i64);
+
+#[pymethods]
+impl GraphLaunch {
+    /// A launch on a device, of so many buffers, sizes and scalars.
+    #[new]
+    fn new(
+        kernel: Py<CompiledKernel>,
+        device: i32,
+        counts: (usize, usize, usize),
+        results: Vec<ResultGiven>,
+        operands: Vec<OperandGiven>,
+    ) -> Result<Self, Failure> {
+        let (buffer_count, number_count, scalar_count) = counts;
+        let refused = |why: String| Failure::new(SpyreStatus::Value, why);
+        let is_written = kernel.get().written();
+        if is_written.len() != operands.len() || kernel.get().scalar_count() != scalar_count {
+            return Err(refused(format!(
+                "the kernel has {} tensors and {} scalars, not {} and {scalar_count}",
+                is_written.len(),
+                kernel.get().scalar_count(),
+                operands.len()
+            )));
+        }
+        let mut written = vec![false; buffer_count];
+        for ((place, ..), is_written) in operands.iter().zip(is_written) {
+            if *place >= buffer_count + results.len() {
+                return Err(refused(format!("there is no buffer {place}")));
+            }
+            if let Some(buffer) = written.get_mut(*place) {
+                *buffer |= is_written;
+            }
+        }
+        let result = |(dtype, size, stride)| match dtype {
+            TorchDType::Known(dtype) => Ok((dtype, size, stride)),
+            TorchDType::Other(name) => Err(refused(format!("there are no tensors of {name}"))),
+        };
+        let operand = |(place, size, stride, offset)| BufferView { place, size, stride, offset };
+        let tensors = Tensors {
+            results: results.into_iter().map(result).collect::<Result<_, _>>()?,
+            operands: operands.into_iter().map(operand).collect(),
+        };
+        let known = (number_count == 0).then(|| tensors.with(&[])).transpose()?;
+        let text = kernel.get().kernel_name();
+        let name = CString::new(text).unwrap_or_default();
+        let title = CString::new(format!("launch_kernel:{text}")).unwrap_or_default();
+        let name = kept(&name);
+        Ok(Self {
+            kernel,
+            device,
+            title,
+            name,
+            written,
+            number_count,
+            scalar_count,
+            tensors,
+            known,
+        })
+    }
+
+    /// Queues it: buffers come first, then sizes, then scalars.
+    #[pyo3(signature = (*arguments))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        cards::check_process()?;
+        let buffers = self.written.len();
+        let expected = buffers + self.number_count + self.scalar_count;
+        if arguments.len() != expected {
+            let name = self.name.to_string_lossy();
+            let given = arguments.len();
+            let why = format!("{name} takes {expected} arguments, and {given} are given");
+            return Err(PyTypeError::new_err(why));
+        }
+        let given: SmallVec<[GraphBuffer; 8]> =
+            (0..buffers).map(|at| self.buffer(arguments, at)).collect::<PyResult<_>>()?;
+        let numbers: SmallVec<[i64; 4]> = (buffers..buffers + self.number_count)
+            .map(|at| arguments.get_item(at)?.extract())
+            .collect::<PyResult<_>>()?;
+        let scalars: SmallVec<[u64; 4]> = (buffers + self.number_count..expected)
+            .map(|at| scalar(&arguments.get_item(at)?))
+            .collect::<PyResult<_>>()?;
+        // SAFETY: the name ends with a zero byte, and the record is ended once, below.
+        let record = unsafe { spyre_graph_begin(self.title.as_ptr()) };
+        let made = py.detach(|| self.launch(&given, &numbers, &scalars));
+        // SAFETY: it is what the call above gave, or null.
+        unsafe { spyre_graph_end(record) };
+        self.give(py, made?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<GraphLaunch {} on spyre:{}>", self.name.to_string_lossy(), self.device)
+    }
+}
+
+impl GraphLaunch {
+    /// The buffer at a place, as kernels see it.
+    fn buffer(&self, arguments: &Bound<'_, PyTuple>, at: usize) -> PyResult<GraphBuffer> {
+        let object = arguments.get_borrowed_item(at)?;
+        let mut view = MaybeUninit::uninit();
+        let mut device = 0;
+        // SAFETY: the object is one of Python's, whose lock is held; there is room for what the call fills in.
+        let refused = unsafe {
+            spyre_graph_view(object.as_ptr(), self.written[at], view.as_mut_ptr(), &mut device)
+        };
+        let name = self.name.to_string_lossy();
+        if !refused.is_null() {
+            // SAFETY: it is a text of the shim's own, which is never freed.
+            let why = unsafe { CStr::from_ptr(refused) }.to_string_lossy();
+            return Err(PyTypeError::new_err(format!("{name}: argument {at} {why}")));
+        }
+        if device != self.device {
+            return Err(Failure::runtime(format!(
+                "{name}: argument {at} is on spyre:{device}, and the graph was compiled for spyre:{}",
+                self.device
+            ))
+            .into());
+        }
+        // SAFETY: the call has filled it in, and the arguments hold the tensor that it points into.
+        let view = unsafe { view.assume_init() };
+        let tensor = view.tensor()?;
+        Ok(GraphBuffer {
+            address: view.address(),
+            offset: tensor.offset,
+            dtype: tensor.dtype,
+            layout: view.layout().shared(),
+        })
+    }
+
+    fn launch(
+        &self,
+        given: &[GraphBuffer],
+        numbers: &[i64],
+        scalars: &[u64],
+    ) -> Result<NewTensors, Failure> {
+        let tensors = match &self.known {
+            Some(tensors) => Cow::Borrowed(tensors),
+            None => Cow::Owned(self.tensors.with(numbers)?),
+        };
+        let made = NewTensors::allocate(cards::card(self.device)?, tensors.shapes())?;
+        let mut views = SmallVec::<[SpyreView<'_>; 8]>::new();
+        for operand in &tensors.operands {
+            let (address, offset, dtype, layout) = match operand.place.checked_sub(given.len()) {
+                Some(at) => (made.memories[at].address(), 0, made.shapes[at].dtype, None),
+                None => {
+                    let buffer = &given[operand.place];
+                    (buffer.address, buffer.offset, buffer.dtype, buffer.layout.as_ref())
+                }
+            };
+            let size = &operand.size[..];
+            let stride = &operand.stride[..];
+            let offset = offset.saturating_add(operand.offset);
+            let seen = TensorView { dtype, size, stride, offset };
+            views.push(SpyreView::of(&seen, address).with_layout(layout));
+        }
+        self.kernel.get().on(self.device)?.launch(&views, scalars, (self.name, 0))?;
+        drop(views);
+        Ok(made)
+    }
+
+    /// Results as Python has them: nothing, one, or several.
+    fn give<'py>(&self, py: Python<'py>, made: NewTensors) -> PyResult<Bound<'py, PyAny>> {
+        let wrapped = |(shape, memory)| {
+            let result = SpyreResult::of(shape, memory);
+            // SAFETY: Python's lock is held, and the result is the shim's from now on.
+            unsafe { Bound::from_owned_ptr_or_err(py, spyre_graph_result(self.device, &result)) }
+        };
+        let mut all = made.shapes.iter().zip(made.memories).map(wrapped);
+        match all.len() {
+            0 => Ok(py.None().into_bound(py)),
+            1 => all.next().expect("it has one"),
+            _ => Ok(PyTuple::new(py, all.collect::<PyResult<Vec<_>>>()?)?.into_any()),
+        }
+    }
+}
+
+impl Tensors<i64> {
+    /// The tensors with the numbers of a call.
+    fn with(&self, numbers: &[i64]) -> Result<Tensors<usize>, Failure> {
+        let number = |&spelled: &i64| {
+            let found = if spelled < 0 { numbers.get(!spelled as usize) } else { Some(&spelled) };
+            found.and_then(|&number| usize::try_from(number).ok()).ok_or_else(|| {
+                let why = format!("a size, a stride or an offset is {found:?}");
+                Failure::new(SpyreStatus::Value, why)
+            })
+        };
+        let all = |numbers: &[i64]| numbers.iter().map(number).collect::<Result<Vec<_>, _>>();
+        let results = self.results.iter();
+        let operands = self.operands.iter();
+        Ok(Tensors {
+            results: results
+                .map(|(dtype, size, stride)| Ok((*dtype, all(size)?, all(stride)?)))
+                .collect::<Result<_, Failure>>()?,
+            operands: operands
+                .map(|of| {
+                    let size = all(&of.size)?;
+                    let stride = all(&of.stride)?;
+                    Ok(BufferView { place: of.place, size, stride, offset: number(&of.offset)? })
+                })
+                .collect::<Result<_, Failure>>()?,
+        })
+    }
+}
+
+impl Tensors<usize> {
+    fn shapes(&self) -> SmallVec<[ResultShape; 1]> {
+        let shape = |(dtype, size, stride): &(DType, Vec<usize>, Vec<usize>)| ResultShape {
+            dtype: *dtype,
+            size: Sizes::from_slice(size),
+            stride: Sizes::from_slice(stride),
+        };
+        self.results.iter().map(shape).collect()
+    }
+}
+
+/// A scalar's 64 bits: those of an integer, or of a double.
+fn scalar(number: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(number) = number.cast::<PyFloat>() {
+        return Ok(number.value().to_bits());
+    }
+    Ok(number.extract::<i64>()?.cast_unsigned())
+}
