@@ -27,6 +27,9 @@ from peers import BATCH_SECONDS, measure  # noqa: E402
 from torch_overhead import LEAST_PAIRS, machine, versions  # noqa: E402
 
 
+WARM_UP = 5
+
+
 class Row(NamedTuple):
     """Two calls of the same program."""
 
@@ -132,6 +135,9 @@ def main() -> int:
         for row in rows():
             if options.filter not in row.name:
                 continue
+            for call in (row.own, row.peer) * WARM_UP:  # the first call compiles: it says nothing about repeats
+                call()
+            torch.spyre.synchronize()
             median, low, high, own, other = measure(row.own, row.peer, options.pairs, BATCH_SECONDS)
             bar = f"{row.bar:.2f}" if row.bar else f"({row.goal:.2f})" if row.goal else "-"
             is_below = row.bar is not None and median < row.bar

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use spyre_hal::{DeviceRange, Fault, Location, MemoryMode, Region, RegionId, Regions};
 
 use mapping::Mapping;
-pub(crate) use window::{MemorySlice, Way, Window};
+pub(crate) use window::{MemorySlice, StickRow, Way, Window};
 
 /// Device memory: regions of the host's, each mapped on its own when it is acquired.
 ///

@@ -11,6 +11,7 @@
 #![allow(unsafe_code, reason = "device memory is known by address")]
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,6 +37,38 @@ pub(crate) struct MemorySlice<'a> {
     window: &'a Window,
     start: usize,
     bytes: usize,
+}
+
+/// Sticks of `N` columns in a row of them.
+#[derive(Clone, Copy)]
+pub(crate) struct StickRow<'a, const N: usize> {
+    first: *const u8,
+    stride: usize,
+    window: PhantomData<&'a Window>,
+}
+
+impl<const N: usize> StickRow<'_, N> {
+    /// The floats of a column's stick, those of the vector `at` of two.
+    #[inline(always)]
+    pub(crate) fn floats(self, column: usize, at: usize) -> [f32; STICK_BYTES / 8] {
+        assert!(column < N && at < 2, "a vector of the sticks");
+        // SAFETY: `each_sticks` makes rows of sticks that are inside the window; any bits are a float.
+        unsafe {
+            let stick = self.first.add(column * self.stride);
+            stick.cast::<[f32; STICK_BYTES / 8]>().add(at).read_unaligned()
+        }
+    }
+
+    /// The words of a column's stick, those of the vector `at` of four.
+    #[inline(always)]
+    pub(crate) fn words(self, column: usize, at: usize) -> [u16; STICK_BYTES / 8] {
+        assert!(column < N && at < 4, "a vector of the sticks");
+        // SAFETY: `each_sticks` makes rows of sticks that are inside the window; any bits are a word.
+        unsafe {
+            let stick = self.first.add(column * self.stride);
+            stick.cast::<[u16; STICK_BYTES / 8]>().add(at).read_unaligned()
+        }
+    }
 }
 
 impl MemorySlice<'_> {
@@ -140,6 +173,27 @@ impl MemorySlice<'_> {
                     stick.cast::<[f32; STICK_BYTES / 4]>().read_unaligned()
                 };
                 act(column, row, stick);
+            }
+        }
+    }
+
+    /// Calls `act` with the sticks of `N` columns in a row, for each row and then for the next `N` columns, and with the
+    /// first one's column and row. Columns that are left over are not visited. Each column is a stream, which the CPU
+    /// fetches ahead by itself. To be inlined into code for a tier.
+    #[inline(always)]
+    pub(crate) fn each_sticks<const N: usize>(
+        &self,
+        at: usize,
+        counts: [usize; 2],
+        strides: [usize; 2],
+        mut act: impl FnMut(usize, usize, StickRow<'_, N>),
+    ) {
+        self.check(at, reach_of_grid(counts, strides));
+        let source = self.window.address(self.start + at, 0);
+        for column in (0..counts[0] / N).map(|group| group * N) {
+            for row in 0..counts[1] {
+                let first = source.wrapping_add(column * strides[0] + row * strides[1]);
+                act(column, row, StickRow { first, stride: strides[0], window: PhantomData });
             }
         }
     }

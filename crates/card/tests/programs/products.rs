@@ -209,13 +209,13 @@ fn products_of_tensors_are_sums_over_one_dim() {
 }
 
 /// Rows of k times columns that lie along k, as a linear layer has them.
-fn check_linear([rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
+fn check_linear(format: DataFormat, [rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
     let mut code = ProgramBuilder::new();
     let m = code.dim();
     let n = code.dim();
     let k = code.dim();
     let a = code.operand(IeeeFp32, Access::Read, [m, k]);
-    let b = code.operand(IeeeFp32, Access::Read, [n, k]);
+    let b = code.operand(format, Access::Read, [n, k]);
     let c = code.operand(IeeeFp32, Access::Write, [m, n]);
     code.each(m, 0, |code| {
         code.each_parallel(n, tiles[0], |code| {
@@ -230,7 +230,7 @@ fn check_linear([rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
     let left = |row: usize, term: usize| number([0, row, 0, term, 0], 0);
     let right = |column: usize, term: usize| number([0, 0, column, term, 0], 1);
     let a = bed.tensor(&[rows, terms], IeeeFp32, |at| left(at / terms, at % terms));
-    let b = bed.tensor(&[columns, terms], IeeeFp32, |at| right(at / terms, at % terms));
+    let b = bed.tensor(&[columns, terms], format, |at| right(at / terms, at % terms));
     let c = bed.tensor(&[rows, columns], IeeeFp32, |_| 77.0);
     let long = terms as i64;
     let wide = columns as i64;
@@ -248,10 +248,13 @@ fn check_linear([rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
 
 #[test]
 fn few_rows_are_multiplied_with_columns_where_they_lie() {
-    for rows in [1, 3, 4, 5] {
-        for [columns, terms] in [[70, 64], [33, 160], [5, 96], [40, 100], [64, 33]] {
-            check_linear([rows, columns, terms], [32, 64]);
-            check_linear([rows, columns, terms], [48, 50]);
+    for format in [IeeeFp32, BFloat16, IeeeFp16] {
+        for rows in [1, 3, 4, 5] {
+            for [columns, terms] in [[70, 64], [33, 320], [5, 96], [40, 100], [64, 33]] {
+                check_linear(format, [rows, columns, terms], [32, 64]);
+                check_linear(format, [rows, columns, terms], [48, 50]);
+                check_linear(format, [rows, columns, terms], [64, 512]);
+            }
         }
     }
 }

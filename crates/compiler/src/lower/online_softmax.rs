@@ -118,9 +118,16 @@ impl<'a> Nest<'a> {
             nest.add_tile_if_any(code, online, largest, &sums)
         })?;
         self.scopes.keep(online.largest, largest);
+        let mut terms: Vec<(ValueId, Register)> = Vec::new();
+        let has_terms = self.has_terms(code, online, largest);
         for (sum, &register) in online.sums.iter().zip(&sums) {
-            let register = self.or_a_term(code, online, sum, largest, register)?;
-            self.scopes.keep(sum.value, register);
+            let known = terms.iter().find(|(taken_off, _)| *taken_off == sum.taken_off);
+            let term = match known {
+                Some(&(_, term)) => term,
+                None => self.term(code, sum, largest)?,
+            };
+            terms.push((sum.taken_off, term));
+            self.scopes.keep(sum.value, code.select(has_terms, term, register));
         }
         Ok(())
     }
@@ -211,27 +218,33 @@ impl<'a> Nest<'a> {
         register
     }
 
-    /// A sum; or one of its terms, where there are some and all scores are -inf.
-    fn or_a_term(
+    /// True where a sum has terms, and all scores are -inf: it is what one of its terms is.
+    fn has_terms(
         &mut self,
         code: &mut ProgramBuilder,
         online: &Online,
-        sum: &Sum,
         largest: Register,
-        register: Register,
-    ) -> Result<Register, Blocked> {
-        let taken_off = self.value(code, sum.taken_off)?;
-        let power = code.binary(BinaryOp::Sub, largest, taken_off);
-        let term = code.unary(UnaryOp::Exp, power);
+    ) -> Register {
         let least = code.constant(online.lane, Span::NONE, f64::NEG_INFINITY);
-        let mut is_term = code.compare(CompareOp::Equal, largest, least);
-        for dim in online.over.iter() {
+        let is_least = code.compare(CompareOp::Equal, largest, least);
+        online.over.iter().fold(is_least, |is_term, dim| {
             let extent = code.extent(self.dim(dim));
             let none = code.constant(Lane::I64, Span::NONE, 0_i64);
             let are_some = code.compare(CompareOp::NotEqual, extent, none);
-            is_term = code.binary(BinaryOp::And, is_term, are_some);
-        }
-        Ok(code.select(is_term, term, register))
+            code.binary(BinaryOp::And, is_term, are_some)
+        })
+    }
+
+    /// A term of a sum whose score is the largest one.
+    fn term(
+        &mut self,
+        code: &mut ProgramBuilder,
+        sum: &Sum,
+        largest: Register,
+    ) -> Result<Register, Blocked> {
+        let taken_off = self.value(code, sum.taken_off)?;
+        let power = code.binary(BinaryOp::Sub, largest, taken_off);
+        Ok(code.unary(UnaryOp::Exp, power))
     }
 
     fn goals(&self, online: &Online, largest: Register, sums: &[Register]) -> Vec<Goal<'a>> {

@@ -13,9 +13,19 @@ pub(in crate::programs) const CHUNK: usize = 2048;
 #[derive(Debug)]
 pub(in crate::programs) struct Spread<'a, T> {
     elements: &'a [T],
-    /// Walk by which they repeat; `None` if they are used as they are.
-    walk: Option<Walk>,
+    repeats: Repeats,
     done: usize,
+}
+
+/// Ways in which a tile's elements repeat.
+#[derive(Debug)]
+enum Repeats {
+    /// They are used as they are: along the dims that the tile does not have, there is one element.
+    Not,
+    /// There is one element.
+    One,
+    /// They repeat by a walk, which is large, and so is not moved with the rest.
+    Walk(Box<Walk>),
 }
 
 impl<'a, T: Element> Spread<'a, T> {
@@ -25,8 +35,14 @@ impl<'a, T: Element> Spread<'a, T> {
         own: Span,
         span: Span,
     ) -> Self {
-        let walk = (own != span).then(|| Walk::new(tiles.nest(own, dims(span))));
-        Self { elements, walk, done: 0 }
+        let repeats = if own == span || tiles.elements_of(span) == elements.len() {
+            Repeats::Not
+        } else if elements.len() == 1 {
+            Repeats::One
+        } else {
+            Repeats::Walk(Box::new(Walk::new(tiles.nest(own, dims(span)))))
+        };
+        Self { elements, repeats, done: 0 }
     }
 
     /// The next ones, by way of `room` if they repeat.
@@ -35,17 +51,35 @@ impl<'a, T: Element> Spread<'a, T> {
         count: usize,
         room: &'b mut Vec<T>,
     ) -> &'b [T] {
-        match &mut self.walk {
-            None => {
+        match &mut self.repeats {
+            Repeats::Not => {
                 self.done += count;
-                &self.elements[self.done - count..self.done]
+                return &self.elements[self.done - count..self.done];
             }
-            Some(walk) => {
+            Repeats::One => {
+                room.clear();
+                room.resize(count, self.elements[0]);
+            }
+            Repeats::Walk(walk) => {
                 room.resize(count, T::default());
                 walk.fill(self.elements, room);
-                room
             }
         }
+        room
+    }
+}
+
+/// All elements of a tile over a span.
+pub(in crate::programs) fn spread_into<T: Element>(
+    tiles: &Tiles,
+    elements: &[T],
+    own: Span,
+    span: Span,
+    target: &mut [T],
+) {
+    match elements {
+        [one] => target.fill(*one),
+        _ => Walk::new(tiles.nest(own, dims(span))).fill(elements, target),
     }
 }
 
@@ -142,6 +176,19 @@ mod tests {
                 assert_eq!(found, expected, "{own:?} in pieces of {count}");
             }
         }
+    }
+
+    #[test]
+    fn elements_are_used_as_they_are_if_the_other_dims_are_of_one_element() {
+        let mut tiles = Tiles::default();
+        tiles.elements[..3].copy_from_slice(&[1, 3, 1]);
+        let all = Span::of(&[Dim(0), Dim(1), Dim(2)]);
+        let elements = [5_i64, 6, 7];
+        let mut room = Vec::new();
+        let mut spread = Spread::new(&tiles, &elements, Span::of(&[Dim(1)]), all);
+        let found = spread.next(3, &mut room);
+        assert!(std::ptr::eq(found, &elements[..]));
+        assert!(room.is_empty());
     }
 
     fn all_dims() -> &'static [Dim] {

@@ -2,7 +2,7 @@ use std::mem;
 
 use spyre_artifact::{Lane, Program, Register, RegisterType, Span};
 
-use crate::programs::execute::broadcast::{CHUNK, Spread};
+use crate::programs::execute::broadcast::{CHUNK, Spread, spread_into};
 use crate::programs::execute::buffer::{Buffer, Element};
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::Tiles;
@@ -17,6 +17,9 @@ pub(in crate::programs) struct Registers {
 
 /// Spare buffers that are kept from one launch to the next.
 const MOST_SPARE: usize = 8;
+
+/// Elements that are spread without a buffer of their own.
+const FEW: usize = 64;
 
 impl Registers {
     /// Makes them the registers of a program, with what buffers there are.
@@ -122,17 +125,15 @@ impl Registers {
         mut act: impl FnMut([&[T]; N], &mut [U]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let span = self.type_of(target).span;
-        let mut result = self.sized(tiles.elements_of(span));
-        if sources.iter().all(|&source| self.type_of(source).span == span) {
-            let mut inputs = [&[][..]; N];
-            for (input, &source) in inputs.iter_mut().zip(&sources) {
-                *input = T::of(self.tile(source));
-            }
+        let count = tiles.elements_of(span);
+        let mut result = self.sized(count);
+        let mut few = [[T::default(); FEW]; N];
+        if let Some(inputs) = self.at_once(tiles, sources, span, &mut few) {
             let outcome = act(inputs, &mut result);
             self.put(target, result);
             return outcome;
         }
-        let mut rooms: [Vec<T>; N] = std::array::from_fn(|_| self.take());
+        let mut rooms = sources.map(|source| self.room_for(source, count));
         let mut inputs = sources.map(|source| self.spread(tiles, source, span));
         let outcome = result
             .chunks_mut(CHUNK)
@@ -152,9 +153,18 @@ impl Registers {
         mut act: impl FnMut(&[u8], [&[T]; 2], &mut [T]),
     ) {
         let span = self.type_of(target).span;
-        let mut result: Vec<T> = self.sized(tiles.elements_of(span));
-        let mut chosen_room: Vec<u8> = self.take();
-        let mut rooms: [Vec<T>; 2] = std::array::from_fn(|_| self.take());
+        let count = tiles.elements_of(span);
+        let mut result: Vec<T> = self.sized(count);
+        let mut few_chosen = [[0; FEW]];
+        let mut few = [[T::default(); FEW]; 2];
+        if let Some([chosen]) = self.at_once(tiles, [condition], span, &mut few_chosen)
+            && let Some(inputs) = self.at_once(tiles, sources, span, &mut few)
+        {
+            act(chosen, inputs, &mut result);
+            return self.put(target, result);
+        }
+        let mut chosen_room: Vec<u8> = self.room_for(condition, count);
+        let mut rooms = sources.map(|source| self.room_for(source, count));
         let mut chosen = self.spread(tiles, condition, span);
         let mut inputs = sources.map(|source| self.spread(tiles, source, span));
         for result in result.chunks_mut(CHUNK) {
@@ -164,6 +174,36 @@ impl Registers {
         self.give(chosen_room);
         rooms.into_iter().for_each(|room| self.give(room));
         self.put(target, result);
+    }
+
+    /// The elements of registers over `span`, if they are few or none repeats.
+    fn at_once<'a, T: Element, const N: usize>(
+        &'a self,
+        tiles: &Tiles,
+        sources: [Register; N],
+        span: Span,
+        few: &'a mut [[T; FEW]; N],
+    ) -> Option<[&'a [T]; N]> {
+        let count = tiles.elements_of(span);
+        let mut inputs = [&[][..]; N];
+        for ((input, &source), few) in inputs.iter_mut().zip(&sources).zip(few) {
+            let elements = T::of(self.tile(source));
+            *input = match few.get_mut(..count) {
+                // Dims that the source does not have are of one element.
+                _ if elements.len() == count => elements,
+                Some(few) => {
+                    spread_into(tiles, elements, self.type_of(source).span, span, few);
+                    few
+                }
+                None => return None,
+            };
+        }
+        Some(inputs)
+    }
+
+    /// Room for the elements of a register, if they are to be spread over as many as this.
+    fn room_for<T: Element>(&mut self, source: Register, count: usize) -> Vec<T> {
+        if T::of(self.tile(source)).len() == count { Vec::new() } else { self.take() }
     }
 
     /// A register's elements over `span`.

@@ -1,15 +1,18 @@
 //! Products of few rows. Each number of the right matrix is used as often as there are rows: it is
 //! taken in the order in which it lies, and nothing is transposed or packed.
 
-use spyre_numerics::Tier;
+use std::marker::PhantomData;
 
-use crate::memory::MemorySlice;
+use spyre_numerics::{DataFormat, Tier};
+
+use crate::memory::{MemorySlice, StickRow};
 use crate::programs::access::operand::Piece;
-use crate::programs::access::sticks::{PlacedSticks, STICK, Stick, TileSticks};
+use crate::programs::access::sticks::{PlacedSticks, TileSticks};
 use crate::programs::execute::reduce::{GROUP, LANES, values_of};
 use crate::programs::execute::vector::{Job, run, vectorised};
 use crate::programs::matmul::dot::{Counts, Factor, joined};
 use crate::programs::matmul::operands::Columns;
+use crate::programs::matmul::product::Product;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
@@ -61,7 +64,7 @@ impl Machine<'_> {
         outcome
     }
 
-    /// Adds to the lanes if all columns lie in whole sticks of float32, which are used where they lie.
+    /// Adds to the lanes if all columns lie in whole sticks of float32 or bfloat16, which are used where they lie.
     /// Returns `false` if they do not, and then the lanes hold anything.
     fn add_sticks<T: Factor>(
         &self,
@@ -71,24 +74,42 @@ impl Machine<'_> {
         columns: Columns,
         lanes: &mut [T],
     ) -> Result<bool, Stop> {
-        let Counts { columns: rows, k, .. } = counts;
         let (Some(a), Some(lanes)) = (T::floats(a), T::floats_mut(lanes)) else {
             return Ok(false);
         };
-        if !k.is_multiple_of(STICK) {
-            return Ok(false);
-        }
-        let Columns { operand, k: over, column } = columns;
-        let (tensor, part) = self.tensor(operand)?;
-        let converter = self.code.converter(at, 1)?;
-        let tile = TileSticks { rows, columns: k / STICK };
-        let mut is_done = true;
         let a = a.as_chunks().0;
         let lanes = lanes.as_chunks_mut().0;
+        match self.code.converter(at, 1)? {
+            converter if converter.is_copy() => {
+                self.add_sticks_of::<Floats>(counts, a, columns, lanes)
+            }
+            converter if converter.from() == DataFormat::BFloat16 => {
+                self.add_sticks_of::<BFloats>(counts, a, columns, lanes)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn add_sticks_of<F: StickFormat>(
+        &self,
+        Counts { columns: rows, k, .. }: Counts,
+        a: &[[f32; LANES]],
+        Columns { operand, k: over, column }: Columns,
+        lanes: &mut [[f32; LANES]],
+    ) -> Result<bool, Stop> {
+        if !k.is_multiple_of(F::VECTORS * LANES) {
+            return Ok(false);
+        }
+        let (tensor, part) = self.tensor(operand)?;
+        let tile = TileSticks { rows, columns: k / (F::VECTORS * LANES) };
+        let mut is_done = true;
         tensor.each_series(&self.tiles, [column].into_iter().chain(dims(over)), |series| {
-            let sticks = tensor.sticks(series, converter).and_then(|sticks| tile.place(&sticks));
+            let sticks = tensor.whole_sticks(series).and_then(|sticks| tile.place(&sticks));
             match sticks.filter(|_| is_done) {
-                Some(place) => run(Tier::detected(), AddSticks { part, place, tile, a, lanes }),
+                Some(place) => {
+                    let format = PhantomData::<F>;
+                    run(Tier::detected(), AddSticks { part, place, tile, a, lanes, format });
+                }
                 None => is_done = false,
             }
             Ok(())
@@ -97,33 +118,90 @@ impl Machine<'_> {
     }
 }
 
+/// A format of a stick's numbers.
+trait StickFormat {
+    /// Vectors of lanes in a stick.
+    const VECTORS: usize;
+
+    /// A vector of a column's stick.
+    fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES];
+}
+
+/// Sticks of float32.
+struct Floats;
+
+impl StickFormat for Floats {
+    const VECTORS: usize = 2;
+
+    #[inline(always)]
+    fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES] {
+        sticks.floats(column, at)
+    }
+}
+
+/// Sticks of bfloat16: the upper halves of float32.
+struct BFloats;
+
+impl StickFormat for BFloats {
+    const VECTORS: usize = 4;
+
+    #[inline(always)]
+    fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES] {
+        sticks.words(column, at).map(|word| f32::from_bits(u32::from(word) << 16))
+    }
+}
+
 /// Adds what sticks of the right matrix give, of which a tile's row is a column.
-struct AddSticks<'a> {
+struct AddSticks<'a, F> {
     part: MemorySlice<'a>,
     place: PlacedSticks,
     tile: TileSticks,
-    a: &'a [Stick],
+    a: &'a [[f32; LANES]],
     lanes: &'a mut [[f32; LANES]],
+    format: PhantomData<F>,
 }
 
-impl Job for AddSticks<'_> {
+impl<F: StickFormat> Job for AddSticks<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<const TIER: u8>(self) {
-        let Self { part, place, tile, a, lanes } = self;
+    fn run<const TIER: u8>(mut self) {
+        /// Sticks of a column at a time: its lanes are loaded and stored once for all of them.
+        const TOGETHER: usize = 4;
+        self.add::<TOGETHER>();
+        let done = self.place.counts[0] / TOGETHER * TOGETHER;
+        self.place.at += done * self.place.strides[0];
+        self.place.first[0] += done;
+        self.place.counts[0] -= done;
+        if self.place.counts[0] > 0 {
+            self.add::<1>();
+        }
+    }
+}
+
+impl<F: StickFormat> AddSticks<'_, F> {
+    #[inline(always)]
+    fn add<const N: usize>(&mut self) {
+        let Self { part, place, tile, a, lanes, .. } = self;
         let [first, first_column] = place.first;
-        part.each_stick(
+        part.each_sticks::<N>(
             place.at,
             place.counts,
             place.strides,
             #[inline(always)]
-            |nth, column, b| {
-                let nth = first + nth;
-                let column = first_column + column;
-                let rows = a.iter().skip(nth).step_by(tile.columns);
-                for (a, lanes) in rows.zip(lanes[column..].iter_mut().step_by(tile.rows)) {
-                    add_run(a, &b, lanes);
+            |nth, column, sticks| {
+                let rows = a.chunks_exact(tile.columns * F::VECTORS);
+                let lanes = lanes[first_column + column..].iter_mut().step_by(tile.rows);
+                for (a, lanes) in rows.zip(lanes) {
+                    let a = &a[(first + nth) * F::VECTORS..][..N * F::VECTORS];
+                    let mut totals = *lanes;
+                    for (at, a) in a.iter().enumerate() {
+                        let b = F::vector(sticks, at / F::VECTORS, at % F::VECTORS);
+                        for ((total, &a), b) in totals.iter_mut().zip(a).zip(b) {
+                            *total = f32::fused(a, b, *total);
+                        }
+                    }
+                    *lanes = totals;
                 }
             },
         );

@@ -84,11 +84,16 @@ impl Tensor {
         series: Series,
         converter: &Converter,
     ) -> Option<Sticks> {
+        self.whole_sticks(series).filter(|_| converter.is_copy())
+    }
+
+    /// A series as whole sticks, if it is one. Places in the tile count its elements as the device keeps them.
+    pub(in crate::programs) fn whole_sticks(&self, series: Series) -> Option<Sticks> {
         let Series { first, count, step_bytes } = series;
         let bytes = self.element_bytes;
         let stick = STICK_BYTES as usize;
         let is_whole = first.elements * bytes == stick && self.is_dense(first);
-        (converter.is_copy() && is_whole).then(|| Sticks {
+        is_whole.then(|| Sticks {
             at: first.at,
             counts: [count, first.rows],
             there: [step_bytes, first.row_stride_bytes],
