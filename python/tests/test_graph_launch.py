@@ -104,6 +104,8 @@ def test_what_is_no_buffer_is_refused(kernel):
 def test_a_launch_fits_its_kernel(kernel):
     with pytest.raises(ValueError, match="the kernel has 2 tensors and 1 scalars, not 1 and 1"):
         _C.GraphLaunch(kernel, 0, (1, 0, 1), [], [(0, (2, 3), (3, 1), 0)])
+    with pytest.raises(ValueError, match="there are 2 operands, and 1152921504606846976 buffers"):
+        _C.GraphLaunch(kernel, 0, (1 << 60, 0, 1), [], [(0, (2, 3), (3, 1), 0), (1, (2, 3), (3, 1), 0)])
     with pytest.raises(ValueError, match="there is no buffer 2"):
         _C.GraphLaunch(kernel, 0, (1, 0, 1), [], [(0, (2, 3), (3, 1), 0), (2, (2, 3), (3, 1), 0)])
     with pytest.raises(ValueError, match="a size, a stride or an offset is"):

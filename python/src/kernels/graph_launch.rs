@@ -80,6 +80,23 @@ struct GraphBuffer {
     layout: Option<SharedLayout>,
 }
 
+/// A launch that profilers see until it is dropped.
+struct ProfiledLaunch(*mut c_void);
+
+impl ProfiledLaunch {
+    fn begin(title: &CStr) -> Self {
+        // SAFETY: the title ends with a zero byte, and the record is ended once, when it is dropped.
+        Self(unsafe { spyre_graph_begin(title.as_ptr()) })
+    }
+}
+
+impl Drop for ProfiledLaunch {
+    fn drop(&mut self) {
+        // SAFETY: it is what `begin` was given, or null.
+        unsafe { spyre_graph_end(self.0) };
+    }
+}
+
 /// A result, as Python describes it: its dtype, size and stride.
 type ResultGiven = (TorchDType, Vec<i64>, Vec<i64>);
 /// An operand, as Python describes it: the place of its buffer, size, stride and offset.
@@ -105,6 +122,12 @@ impl GraphLaunch {
                 is_written.len(),
                 kernel.get().scalar_count(),
                 operands.len()
+            )));
+        }
+        if buffer_count > operands.len() {
+            let operands = operands.len();
+            return Err(refused(format!(
+                "there are {operands} operands, and {buffer_count} buffers"
             )));
         }
         let mut written = vec![false; buffer_count];
@@ -167,11 +190,9 @@ impl GraphLaunch {
         let scalars: SmallVec<[u64; 4]> = (buffers + self.number_count..expected)
             .map(|at| scalar(&arguments.get_item(at)?))
             .collect::<PyResult<_>>()?;
-        // SAFETY: the name ends with a zero byte, and the record is ended once, below.
-        let record = unsafe { spyre_graph_begin(self.title.as_ptr()) };
+        let shown = ProfiledLaunch::begin(&self.title);
         let made = py.detach(|| self.launch(&given, &numbers, &scalars));
-        // SAFETY: it is what the call above gave, or null.
-        unsafe { spyre_graph_end(record) };
+        drop(shown);
         self.give(py, made?)
     }
 
