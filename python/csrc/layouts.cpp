@@ -8,6 +8,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
 namespace spyre {
@@ -81,9 +82,13 @@ Tensor empty_without_sticks(const Tensor& self, IntArrayRef stick_dims) {
 }
 
 Tensor restickify(const Tensor& self, IntArrayRef stick_dims) {
-  static const auto empty = c10::Dispatcher::singleton()
-                                .findSchemaOrThrow("spyre::_empty_restickified", "")
-                                .typed<Tensor(const Tensor&, IntArrayRef)>();
+  const auto find = [](const char* name) {
+    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Tensor(const Tensor&, IntArrayRef)>();
+  };
+  if (c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value()) {
+    return find("spyre::_with_sticks").call(self, stick_dims);  // graphs would drop a copy to new memory
+  }
+  static const auto empty = find("spyre::_empty_restickified");
   return empty.call(self.detach(), stick_dims).copy_(self);
 }
 

@@ -32,6 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
 pub(crate) use fallback::register_fallback;
 pub(crate) use launches::{device_tensor, tensor_as_seen};
+pub(crate) use layouts::{for_tensor, with_stick_dims};
 pub(crate) use memory::{NewMemory, memory_info};
 pub(crate) use native::SpyreResult;
 pub(crate) use text::SpyreText;

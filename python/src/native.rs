@@ -20,7 +20,7 @@ use spyre::runtime::{
 pub(crate) use arguments::{SpyreArgument, add_to_key, arguments_of, lists_of};
 pub(crate) use cached_calls::known;
 use cached_calls::{CallLaunch, CallTensor, keep, view_at};
-use card_layouts::CardLayouts;
+pub(crate) use card_layouts::CardLayouts;
 pub(crate) use reports::register;
 
 use crate::abi::{NewMemory, SpyreView, device_tensor};
@@ -45,23 +45,40 @@ impl NewTensors {
         card: &'static Card,
         shapes: SmallVec<[ResultShape; 1]>,
     ) -> Result<Self, Failure> {
-        let memory = |shape: &ResultShape| {
+        Self::allocate_with(card, shapes, |_| None)
+    }
+
+    /// Allocates memory for all of them, with the layouts that are chosen for some.
+    pub(crate) fn allocate_with(
+        card: &'static Card,
+        shapes: SmallVec<[ResultShape; 1]>,
+        chosen: impl Fn(usize) -> Option<SharedLayout>,
+    ) -> Result<Self, Failure> {
+        let memory = |(at, shape)| {
             let tensor = tensor_of(shape);
             if tensor.is_empty() {
                 return Ok(NewMemory::NONE);
             }
-            let profile = card.device.profile();
-            let layout = shared_layout(profile, tensor.size, tensor.stride, tensor.dtype)?;
+            let layout = match chosen(at) {
+                Some(layout) => layout,
+                None => {
+                    let profile = card.device.profile();
+                    shared_layout(profile, tensor.size, tensor.stride, tensor.dtype)?
+                }
+            };
             NewMemory::allocate(card, layout, tensor.reach_bytes() as u64)
         };
-        let memories = shapes.iter().map(memory).collect::<Result<_, Failure>>()?;
+        let memories = shapes.iter().enumerate().map(memory).collect::<Result<_, Failure>>()?;
         Ok(Self { shapes, memories })
     }
 
     fn views(&self) -> SmallVec<[SpyreView<'_>; 2]> {
-        let view =
-            |(shape, memory): (_, &NewMemory)| SpyreView::of(&tensor_of(shape), memory.address());
-        self.shapes.iter().zip(&self.memories).map(view).collect()
+        (0..self.shapes.len()).map(|at| self.view(at)).collect()
+    }
+
+    /// One of them, as kernels see it.
+    pub(crate) fn view(&self, at: usize) -> SpyreView<'_> {
+        SpyreView::of(&tensor_of(&self.shapes[at]), self.memories[at].address())
     }
 }
 

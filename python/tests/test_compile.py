@@ -248,6 +248,59 @@ def test_on_another_stream():
     torch.testing.assert_close(made.cpu(), torch.softmax(x, -1).cpu())
 
 
+COLD = {
+    "behind a fault": """
+        x.index_select(0, torch.tensor([99], device="spyre"))
+        with pytest.raises(IndexError, match="99"):
+            compiled(x).cpu()
+    """,
+    "on another stream": """
+        with torch.spyre.stream(torch.spyre.Stream()):
+            assert compiled(x).tolist() == [16.0] * 4
+    """,
+    "in a thread": """
+        import threading
+        made = []
+        thread = threading.Thread(target=lambda: made.append(compiled(x).tolist()))
+        thread.start()
+        thread.join()
+        assert made == [[16.0] * 4]
+    """,
+    "behind a fault, in a thread": """
+        import threading
+        x.index_select(0, torch.tensor([99], device="spyre"))
+        raised = []
+        def run():
+            with pytest.raises(IndexError, match="99") as error:
+                compiled(x).cpu()
+            raised.append(error)
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        assert len(raised) == 1
+    """,
+}
+
+
+@pytest.mark.parametrize("first", COLD)
+def test_a_first_call(first, python, tmp_path):
+    """The first use of a compiled function in a process, and the call after it."""
+    python(
+        """
+        import pytest, torch
+        compiled = torch.compile(lambda x: (x * 2).sum(-1))
+        x = torch.ones(4, 8, device="spyre")
+        torch.spyre.synchronize()
+        """
+        + COLD[first]
+        + """
+        assert compiled(x).tolist() == [16.0] * 4
+        assert x.sum().item() == 32
+        """,
+        TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
+    )
+
+
 @pytest.mark.parametrize("first", range(0, 100, 10))
 def test_random_programs(first):
     """`python -m compiled.random_graphs` runs as many as it is asked for."""

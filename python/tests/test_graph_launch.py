@@ -53,6 +53,45 @@ def test_a_buffer_may_have_another_layout(kernel):
         assert torch.equal(launch(x.to("spyre"), 3.0).cpu(), x * 3)
 
 
+def placed(kernel, layout, size=(70, 66), numbers=0):
+    """A launch whose result has a layout."""
+    stride = (size[1], 1)
+    operands = [(0, size, stride, 0), (1, size, stride, 0)]
+    return _C.GraphLaunch(kernel, 0, (1, numbers, 1), [(torch.float32, size, stride, layout)], operands)
+
+
+def test_a_result_may_have_a_layout(kernel):
+    x = torch.randn(70, 66)
+    whole = _C.SpyreTensorLayout([70, 66], [66, 1], torch.float32, [1, 0])
+    for layout, expected in (([0], [0]), ([0, 1], [0, 1]), ([], []), ([-2], [0]), (whole, [0])):
+        made = placed(kernel, layout)(x.to("spyre"), 3.0)
+        assert made.get_stick_dims() == expected
+        assert torch.equal(made.cpu(), x * 3)
+    launch = placed(kernel, [0], size=(-1, -2), numbers=2)
+    for size in ((3, 40), (64, 65), (1, 1), (0, 4)):
+        x = torch.randn(size)
+        made = launch(x.to("spyre"), *size, 2.0)
+        assert made.device_tensor_layout() == made.to(stick_dims=[0]).device_tensor_layout()
+        assert torch.equal(made.cpu(), x * 2)
+
+
+def test_layouts_that_do_not_fit_are_refused(kernel):
+    with pytest.raises(IndexError, match="2"):
+        placed(kernel, [2])
+    with pytest.raises(RuntimeError, match="twice|more than once|again"):
+        placed(kernel, [0, 0])
+    with pytest.raises(RuntimeError, match="the tensor needs"):
+        placed(kernel, _C.SpyreTensorLayout([8, 8], [8, 1], torch.float32, [0, 1]))
+    with pytest.raises(RuntimeError, match="IEEE_FP16"):
+        placed(kernel, _C.SpyreTensorLayout([70, 66], [66, 1], torch.float16, [0, 1]))
+    with pytest.raises(TypeError):
+        placed(kernel, "rows")
+    launch = placed(kernel, _C.SpyreTensorLayout([8, 8], [8, 1], torch.float32, [0, 1]), size=(-1, -2), numbers=2)
+    with pytest.raises(RuntimeError, match="the tensor needs"):
+        launch(torch.ones(70, 66, device="spyre"), 70, 66, 1.0)
+    assert launch(torch.ones(8, 8, device="spyre"), 8, 8, 1.0).sum().item() == 64
+
+
 def test_sizes_are_given_at_the_call(kernel):
     results = [(torch.float32, (-1, -2), (-2, 1))]
     operands = [(0, (-1, -2), (-2, 1), 0), (1, (-1, -2), (-2, 1), 0)]

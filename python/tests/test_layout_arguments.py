@@ -358,17 +358,18 @@ def test_others_have_no_layout():
     assert torch.nn.Parameter(torch.ones(3)).device_tensor_layout() is None
 
 
-def test_pretended_tensors_have_no_layout():
+def test_fake_tensors_have_the_layouts_of_real_ones():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     real = torch.ones(4, 4, device="spyre")
+    expected = torch.empty(6, 8, device="spyre", stick_dims=[0]).device_tensor_layout()
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(real)
-        assert fake.device.type == "spyre" and fake.device_tensor_layout() is None
+        assert fake.device.type == "spyre" and fake.device_tensor_layout() == real.device_tensor_layout()
         made = torch.empty(6, 8, device="spyre", stick_dims=[0])
-        assert made.size() == (6, 8) and made.device_tensor_layout() is None
+        assert made.size() == (6, 8) and made.device_tensor_layout() == expected
         moved = torch.ones(6, 8).to("spyre", stick_dims=[0])
-        assert moved.device.type == "spyre" and moved.device_tensor_layout() is None
+        assert moved.device.type == "spyre" and moved.device_tensor_layout() == expected
 
 
 def test_empty_tensors_have_layouts():

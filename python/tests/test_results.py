@@ -183,7 +183,11 @@ def test_results_lie_as_the_cpus_do(device, name, dtype):
     v = torch.randn(2, 3, 4, 5, 6).to(dtype).contiguous(memory_format=torch.channels_last_3d)
     bounds = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.float16 else {"rtol": 1e-4, "atol": 1e-4}
 
-    here, there = IMAGES[name](x, v), IMAGES[name](x.to(device), v.to(device))
+    there = IMAGES[name](x.to(device), v.to(device))
+    if name == "conv3d" and dtype == torch.float16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():
+        here = IMAGES[name](x.float(), v.float()).to(dtype)  # this CPU has no such kernel: another lays them in rows
+    else:
+        here = IMAGES[name](x, v)
 
     torch.testing.assert_close(there, here, check_device=False, check_stride=True, **bounds)
 

@@ -161,6 +161,8 @@ class SpyreTensorLayout:
         element_arrangement: ElementArrangement = ...,
     ) -> SpyreTensorLayout: ...
     @staticmethod
+    def of_shape(host_size: Sequence[int], host_strides: Sequence[int], dtype: torch.dtype) -> SpyreTensorLayout: ...
+    @staticmethod
     def with_stick_dims(
         host_size: Sequence[int], host_strides: Sequence[int], dtype: torch.dtype, stick_dims: Sequence[int]
     ) -> SpyreTensorLayout: ...
@@ -227,7 +229,7 @@ class CompiledKernel:
 class GraphLaunch:
     """A launch of a kernel in a compiled graph: a function of buffers, which gives those that it makes.
 
-    A result is a dtype, a size and a stride; an operand is the place of its buffer, a size, a stride and an offset.
+    A result is a dtype, a size and a stride, and may have a layout or dims in sticks; an operand is the place of its buffer, a size, a stride and an offset.
     Results have the places after the buffers. A negative number ``-1 - k`` is the ``k``th number of a call.
     """
 
@@ -236,7 +238,10 @@ class GraphLaunch:
         kernel: CompiledKernel,
         device: int,
         counts: tuple[int, int, int],
-        results: list[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]],
+        results: list[
+            tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
+            | tuple[torch.dtype, tuple[int, ...], tuple[int, ...], list[int] | SpyreTensorLayout]
+        ],
         operands: list[tuple[int, tuple[int, ...], tuple[int, ...], int]],
     ) -> GraphLaunch: ...
     def __call__(

@@ -16,6 +16,7 @@ the keywords go on as they came.
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,9 +56,17 @@ _ops = torch.ops.spyre
 
 
 def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout | None:
-    """Returns the layout of the tensor's storage in device memory; ``None`` if it is not on the device."""
-    if tensor.device.type != DEVICE_NAME or _is_fake(tensor):
+    """Returns the layout of the tensor's storage in device memory; ``None`` if it is not on the device.
+
+    A fake tensor has that of the tensor that it stands for, as far as it is known.
+    """
+    if tensor.device.type != DEVICE_NAME:
         return None
+    if _is_fake(tensor):
+        _check_caller()
+        from .fake_layouts import layout_of_fake
+
+        return layout_of_fake(tensor)
     return _C._take_layout(_ops._layout_of(tensor))
 
 
@@ -82,9 +91,10 @@ def get_stick_dims(tensor: torch.Tensor) -> list[int]:
     None are where each stick holds one element.
     """
     _check_tensor(tensor)
+    _check_caller()
     layout = device_tensor_layout(tensor)
     if layout is None:
-        raise RuntimeError("a fake tensor has no memory, and so no layout")
+        raise RuntimeError("the layout of this fake tensor is not known")
     return [_own_dim(tensor, layout, dim) for dim in layout.stick_dims()]
 
 
@@ -94,8 +104,14 @@ def set_stick_dims(tensor: torch.Tensor, stick_dims: Sequence[int]) -> torch.Ten
     The tensor must be all of its storage: what is a view of more has no say in it.
     """
     _check_tensor(tensor)
+    _check_caller()
     layout = _layout(tensor, tensor.dtype, None, stick_dims)
-    _ops._relayout_(tensor, _handed(layout))
+    if _is_fake(tensor):
+        from .fake_layouts import keep_layout
+
+        keep_layout(tensor, layout)
+    else:
+        _ops._relayout_(tensor, _handed(layout))
     return tensor
 
 
@@ -232,7 +248,20 @@ def install() -> None:
     for name in __all__:
         if not hasattr(_C, name) and name != "install":
             setattr(_C, name, globals()[name])
+    _leave_to_the_interpreter()
     torch.Tensor._spyre_tensor_patched = True
+
+
+def _leave_to_the_interpreter() -> None:
+    """Has Dynamo compile nothing of this file: after a graph break its functions are called, not traced."""
+    dynamo = torch._C._dynamo.eval_frame
+    skip = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.SKIP)
+    for function in globals().values():
+        if isinstance(function, types.FunctionType) and function.__module__ == __name__:
+            dynamo.set_code_exec_strategy(function.__code__, skip)
+            for constant in function.__code__.co_consts:
+                if isinstance(constant, types.CodeType):
+                    dynamo.set_code_exec_strategy(constant, skip)
 
 
 def _add_keywords(function: Callable[..., torch.Tensor], fill: Any) -> None:
@@ -251,7 +280,7 @@ def _factory(original: Callable[..., torch.Tensor], fill: Any) -> Callable[..., 
         if kwargs.get("memory_format") == torch.preserve_format and _first_tensor(args) is None:
             del kwargs["memory_format"]  # of nothing: PyTorch refuses it on its own devices
         kwargs["device"] = device = _device(kwargs.get("device"), _first_tensor(args))
-        if fill is ...:
+        if fill is ... or _is_faking():
             made = _to(original(*args, **kwargs), device_layout=device_layout, stick_dims=stick_dims)
         else:
             host = original(*args, **kwargs | {"device": "meta"})
@@ -268,6 +297,9 @@ def _to(self, *args, device_layout=None, stick_dims=None, **kwargs):
     device, dtype, non_blocking, copy, memory_format = _to_arguments(self, *args, **kwargs)
     _check_format(memory_format)
     device = _device(device, self)
+    if _is_faking():
+        made = self.to(device, dtype, non_blocking=non_blocking, memory_format=memory_format)
+        return _in_graph(made, device_layout, stick_dims)
     host = torch.empty_like(self, dtype=dtype, device="meta", memory_format=memory_format)
     layout = _layout(host, dtype, device_layout, stick_dims)
     is_there = self.device == device and self.dtype == dtype
@@ -275,6 +307,16 @@ def _to(self, *args, device_layout=None, stick_dims=None, **kwargs):
         return self
     made = _empty(host, device, layout)
     return made.copy_(self, non_blocking=non_blocking)
+
+
+def _in_graph(tensor, device_layout, stick_dims):
+    """The tensor with a layout, as operators that graphs can have."""
+    _layout(tensor, tensor.dtype, device_layout, stick_dims)
+    if device_layout is None:
+        return _ops.restickify(tensor, [int(dim) for dim in stick_dims])
+    from .fake_layouts import in_layout
+
+    return in_layout(tensor, device_layout)
 
 
 def _to_arguments(self, *args, **kwargs):
@@ -314,6 +356,13 @@ def _is_fake(tensor: torch.Tensor) -> bool:
     """Returns True for a fake tensor, without device memory. Does not import the FakeTensor class."""
     module = sys.modules.get("torch._subclasses.fake_tensor")
     return module is not None and isinstance(tensor, module.FakeTensor)
+
+
+def _check_caller() -> None:
+    """Refuses a call that Dynamo records: a graph serves all layouts of its inputs. It is left to the interpreter."""
+    caller = sys._getframe(2).f_code
+    if caller.co_name == "run_node" and caller.co_filename.endswith("torch/_dynamo/utils.py"):
+        raise NotImplementedError("a compiled graph serves tensors of any layout: read or set layouts outside of it")
 
 
 def _is_faking() -> bool:
@@ -365,6 +414,10 @@ def _layout(
 ) -> SpyreTensorLayout:
     """The layout that is asked for, of a tensor with this size and stride on the host."""
     if device_layout is None:
+        if not all(isinstance(number, int) for number in (*host.size(), *host.stride())):
+            from .fake_layouts import layout_of_shape
+
+            return layout_of_shape(host.size(), host.stride(), dtype, stick_dims)
         return SpyreTensorLayout.with_stick_dims(host.size(), host.stride(), dtype, stick_dims)
     if stick_dims is not None:
         raise TypeError("give device_layout= or stick_dims=, not both")
@@ -396,7 +449,4 @@ def _handed(layout: SpyreTensorLayout) -> int:
 
 def _empty(host: torch.Tensor, device: torch.device, layout: SpyreTensorLayout) -> torch.Tensor:
     """Device memory for a tensor of ``host``'s size, stride and dtype."""
-    size, stride, dtype = host.size(), host.stride(), host.dtype
-    if _is_faking():
-        return torch.empty_strided(size, stride, dtype=dtype, device=device)
-    return _ops._empty_with_layout(size, stride, _handed(layout), dtype, device)
+    return _ops._empty_with_layout(host.size(), host.stride(), _handed(layout), host.dtype, device)

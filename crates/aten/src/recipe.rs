@@ -6,6 +6,8 @@ pub(crate) mod outputs;
 pub(crate) mod template;
 pub(crate) mod views;
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use spyre_numerics::DType;
 
@@ -71,6 +73,8 @@ pub enum KernelSource {
     Written(Written),
     /// Text that a function writes.
     Generated(Generated),
+    /// Text that is given.
+    Text(Arc<str>),
 }
 
 impl KernelSource {
@@ -87,7 +91,7 @@ impl KernelSource {
                 let axis = kernel.axis_of(operand, dim)?;
                 Some((Self::Written(kernel.with_axis_again(axis)), axis))
             }
-            Self::Generated(_) => None,
+            Self::Generated(_) | Self::Text(_) => None,
         }
     }
 
@@ -105,6 +109,7 @@ impl KernelSource {
             Self::Pointwise(kernel) => kernel.text(),
             Self::Written(kernel) => kernel.text(),
             Self::Generated(kernel) => kernel.text(),
+            Self::Text(text) => text.to_string(),
         }
     }
 }

@@ -54,13 +54,7 @@ pub extern "C" fn spyre_stick_layout(
     layout: &mut LayoutPointer,
 ) -> SpyreStatus {
     guarded(|| {
-        let tensor = view.tensor()?;
-        let rank = tensor.size.len();
-        let place = |&dim: &i64| crate::layouts::own_dim(dim, rank);
-        let dims: Vec<usize> = dims.list().iter().map(place).collect::<Result<_, _>>()?;
-        let format = cards::profile()?.supported_format(tensor.dtype)?;
-        let given = SpyreTensorLayout::with_stick_dims(tensor.size, tensor.stride, format, &dims)?;
-        *layout = LayoutPointer::of(for_tensor(&Arc::new(given), &tensor)?);
+        *layout = LayoutPointer::of(with_stick_dims(&view.tensor()?, dims.list())?);
         Ok(())
     })
 }
@@ -129,8 +123,21 @@ pub extern "C" fn spyre_relayout(view: &SpyreView<'_>, layout: LayoutPointer) ->
     })
 }
 
+/// The layout of a tensor of this shape with these dimensions in sticks.
+pub(crate) fn with_stick_dims(
+    tensor: &TensorView<'_>,
+    dims: &[i64],
+) -> Result<SharedLayout, Failure> {
+    let rank = tensor.size.len();
+    let place = |&dim: &i64| crate::layouts::own_dim(dim, rank);
+    let dims: Vec<usize> = dims.iter().map(place).collect::<Result<_, _>>()?;
+    let format = cards::profile()?.supported_format(tensor.dtype)?;
+    let layout = SpyreTensorLayout::with_stick_dims(tensor.size, tensor.stride, format, &dims)?;
+    for_tensor(&Arc::new(layout), tensor)
+}
+
 /// A layout for a storage that holds a tensor of this shape.
-fn for_tensor(
+pub(crate) fn for_tensor(
     layout: &Arc<SpyreTensorLayout>,
     tensor: &TensorView<'_>,
 ) -> Result<SharedLayout, Failure> {

@@ -27,6 +27,7 @@ pub enum SpyreMemoryKind {
 ///
 /// On the host `data` is its first element and `offset` zero; on the device `data` is the storage's address and
 /// `offset` counts elements from there. A negative `dim` stands for a tensor that is undefined.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SpyreView<'a> {
     data: *mut c_void,

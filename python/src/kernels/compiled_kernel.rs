@@ -32,7 +32,7 @@ impl CompiledKernel {
 
     /// Its text, as the compiler spells it.
     #[getter]
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         self.kernel.to_string()
     }
 

@@ -4,21 +4,22 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyTuple};
 use smallvec::SmallVec;
-use spyre::aten::ResultShape;
-use spyre::layout::TensorView;
-use spyre::numerics::DType;
+use spyre::aten::{KernelSource, Launch, OperandView, ResultShape, TensorRef};
+use spyre::layout::{SpyreTensorLayout, TensorView};
+use spyre::numerics::{DType, Profile};
 use spyre::runtime::SharedLayout;
 
-use super::{CompiledKernel, kept};
-use crate::abi::{SpyreResult, SpyreView};
+use super::{CompiledKernel, PreparedPlan, kept};
+use crate::abi::{SpyreResult, SpyreView, for_tensor, with_stick_dims};
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
-use crate::layouts::TorchDType;
+use crate::layouts::{self, TorchDType};
 use crate::native::NewTensors;
 
 #[allow(improper_ctypes, reason = "the shim does not look into layouts")]
@@ -41,6 +42,8 @@ type Sizes = SmallVec<[usize; 6]>;
 #[derive(Debug)]
 pub(crate) struct GraphLaunch {
     kernel: Py<CompiledKernel>,
+    /// The kernel's text, by which its layouts are found.
+    source: KernelSource,
     device: i32,
     /// The kernel's name as profilers show it.
     title: CString,
@@ -59,8 +62,29 @@ pub(crate) struct GraphLaunch {
 /// Tensors of a launch. A negative number `-1 - k` stands for the `k`th that is given at the call.
 #[derive(Clone, Debug)]
 struct Tensors<N> {
-    results: Vec<(DType, Vec<N>, Vec<N>)>,
+    results: Vec<ResultTensor<N>>,
     operands: Vec<BufferView<N>>,
+}
+
+/// A tensor that a launch makes.
+#[derive(Clone, Debug)]
+struct ResultTensor<N> {
+    dtype: DType,
+    size: Vec<N>,
+    stride: Vec<N>,
+    /// The layout that the graph chose for it, and not the default one.
+    chosen: Option<ChosenLayout>,
+}
+
+/// A layout that a graph chose.
+#[derive(Clone, Debug)]
+enum ChosenLayout {
+    /// These dims are padded to whole sticks.
+    Sticks(Vec<i64>),
+    /// A layout for tensors of one shape.
+    Whole(Arc<SpyreTensorLayout>),
+    /// The layout of a tensor whose sizes are known.
+    Known(SharedLayout),
 }
 
 /// A view of a buffer. Places below the number of buffers that are given are theirs, the others the results'.
@@ -97,8 +121,13 @@ impl Drop for ProfiledLaunch {
     }
 }
 
-/// A result, as Python describes it: its dtype, size and stride.
-type ResultGiven = (TorchDType, Vec<i64>, Vec<i64>);
+/// A result, as Python describes it: its dtype, size and stride, and the layout that was chosen for it.
+#[derive(FromPyObject)]
+enum ResultGiven {
+    Plain((TorchDType, Vec<i64>, Vec<i64>)),
+    Sticks((TorchDType, Vec<i64>, Vec<i64>, Vec<i64>)),
+    Whole((TorchDType, Vec<i64>, Vec<i64>, Py<layouts::SpyreTensorLayout>)),
+}
 /// An operand, as Python describes it: the place of its buffer, size, stride and offset.
 type OperandGiven = (usize, Vec<i64>, Vec<i64>, i64);
 
@@ -139,9 +168,20 @@ impl GraphLaunch {
                 *buffer |= is_written;
             }
         }
-        let result = |(dtype, size, stride)| match dtype {
-            TorchDType::Known(dtype) => Ok((dtype, size, stride)),
-            TorchDType::Other(name) => Err(refused(format!("there are no tensors of {name}"))),
+        let result = |given| {
+            let ((dtype, size, stride), chosen) = match given {
+                ResultGiven::Plain(plain) => (plain, None),
+                ResultGiven::Sticks((dtype, size, stride, dims)) => {
+                    ((dtype, size, stride), Some(ChosenLayout::Sticks(dims)))
+                }
+                ResultGiven::Whole((dtype, size, stride, layout)) => {
+                    ((dtype, size, stride), Some(ChosenLayout::Whole(layout.get().shared())))
+                }
+            };
+            match dtype {
+                TorchDType::Known(dtype) => Ok(ResultTensor { dtype, size, stride, chosen }),
+                TorchDType::Other(name) => Err(refused(format!("there are no tensors of {name}"))),
+            }
         };
         let operand = |(place, size, stride, offset)| BufferView { place, size, stride, offset };
         let tensors = Tensors {
@@ -149,12 +189,14 @@ impl GraphLaunch {
             operands: operands.into_iter().map(operand).collect(),
         };
         let known = (number_count == 0).then(|| tensors.with(&[])).transpose()?;
+        let source = KernelSource::Text(kernel.get().text().into());
         let text = kernel.get().kernel_name();
         let name = CString::new(text).unwrap_or_default();
         let title = CString::new(format!("launch_kernel:{text}")).unwrap_or_default();
         let name = kept(&name);
         Ok(Self {
             kernel,
+            source,
             device,
             title,
             name,
@@ -245,7 +287,8 @@ impl GraphLaunch {
             Some(tensors) => Cow::Borrowed(tensors),
             None => Cow::Owned(self.tensors.with(numbers)?),
         };
-        let made = NewTensors::allocate(cards::card(self.device)?, tensors.shapes())?;
+        let card = cards::card(self.device)?;
+        let made = NewTensors::allocate_with(card, tensors.shapes(), |at| tensors.layout(at))?;
         let mut views = SmallVec::<[SpyreView<'_>; 8]>::new();
         for operand in &tensors.operands {
             let (address, offset, dtype, layout) = match operand.place.checked_sub(given.len()) {
@@ -261,9 +304,46 @@ impl GraphLaunch {
             let seen = TensorView { dtype, size, stride, offset };
             views.push(SpyreView::of(&seen, address).with_layout(layout));
         }
-        self.kernel.get().on(self.device)?.launch(&views, scalars, (self.name, 0))?;
+        let plan = self.kernel.get().on(self.device)?;
+        match card.device.profile() {
+            Profile::Open => plan.launch(&views, scalars, (self.name, 0))?,
+            Profile::Card => self.launch_laid_out(&plan, &tensors, &views, &made, scalars)?,
+        }
         drop(views);
         Ok(made)
+    }
+
+    /// Queues it in the layouts of a real card: those of operators in eager mode.
+    fn launch_laid_out(
+        &self,
+        plan: &PreparedPlan,
+        tensors: &Tensors<usize>,
+        views: &[SpyreView<'_>],
+        made: &NewTensors,
+        scalars: &[u64],
+    ) -> Result<(), Failure> {
+        let mut wholes = SmallVec::<[SpyreView<'_>; 8]>::from_slice(views);
+        let mut operands = SmallVec::new();
+        let mut fixed = SmallVec::<[bool; 8]>::new();
+        for (at, operand) in tensors.operands.iter().enumerate() {
+            let result = operand.place.checked_sub(self.written.len());
+            if let Some(result) = result {
+                wholes[at] = made.view(result);
+            }
+            fixed.push(result.is_none());
+            operands.push(OperandView {
+                place: TensorRef::Result(at),
+                size: Sizes::from_slice(&operand.size),
+                stride: Sizes::from_slice(&operand.stride),
+                offset: if result.is_some() { operand.offset } else { 0 },
+            });
+        }
+        let launch = Launch {
+            kernel: self.source.clone(),
+            operands,
+            scalars: SmallVec::from_slice(scalars),
+        };
+        plan.launch_laid_out(&launch, views, (&wholes, &fixed), (self.name, 0))
     }
 
     /// Results as Python has them: nothing, one, or several.
@@ -282,6 +362,17 @@ impl GraphLaunch {
     }
 }
 
+impl ChosenLayout {
+    /// The layout for a tensor of known sizes.
+    fn of(&self, tensor: &TensorView<'_>) -> Result<Self, Failure> {
+        Ok(Self::Known(match self {
+            Self::Sticks(dims) => with_stick_dims(tensor, dims)?,
+            Self::Whole(layout) => for_tensor(layout, tensor)?,
+            Self::Known(layout) => Arc::clone(layout),
+        }))
+    }
+}
+
 impl Tensors<i64> {
     /// The tensors with the numbers of a call.
     fn with(&self, numbers: &[i64]) -> Result<Tensors<usize>, Failure> {
@@ -297,7 +388,14 @@ impl Tensors<i64> {
         let operands = self.operands.iter();
         Ok(Tensors {
             results: results
-                .map(|(dtype, size, stride)| Ok((*dtype, all(size)?, all(stride)?)))
+                .map(|of| {
+                    let size = all(&of.size)?;
+                    let stride = all(&of.stride)?;
+                    let tensor =
+                        TensorView { dtype: of.dtype, size: &size, stride: &stride, offset: 0 };
+                    let chosen = of.chosen.as_ref().map(|chosen| chosen.of(&tensor)).transpose()?;
+                    Ok(ResultTensor { dtype: of.dtype, size, stride, chosen })
+                })
                 .collect::<Result<_, Failure>>()?,
             operands: operands
                 .map(|of| {
@@ -312,12 +410,20 @@ impl Tensors<i64> {
 
 impl Tensors<usize> {
     fn shapes(&self) -> SmallVec<[ResultShape; 1]> {
-        let shape = |(dtype, size, stride): &(DType, Vec<usize>, Vec<usize>)| ResultShape {
-            dtype: *dtype,
-            size: Sizes::from_slice(size),
-            stride: Sizes::from_slice(stride),
+        let shape = |of: &ResultTensor<usize>| ResultShape {
+            dtype: of.dtype,
+            size: Sizes::from_slice(&of.size),
+            stride: Sizes::from_slice(&of.stride),
         };
         self.results.iter().map(shape).collect()
+    }
+
+    /// The layout that was chosen for a result, if one was.
+    fn layout(&self, result: usize) -> Option<SharedLayout> {
+        match self.results[result].chosen.as_ref()? {
+            ChosenLayout::Known(layout) => Some(Arc::clone(layout)),
+            _ => None,
+        }
     }
 }
 

@@ -10,13 +10,15 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use spyre::artifact::CompilerOutput;
-use spyre::runtime::{JobPlan, SpyreTensor};
+use spyre::aten;
+use spyre::hal::StreamPoint;
+use spyre::runtime::{JobPlan, SpyreStream, SpyreTensor};
 
 use super::{KnownLaunch, Launch, note_launch};
 use crate::abi::{SpyreView, tensor_as_seen};
 use crate::cards::{self, Card};
 use crate::failure::Failure;
-use crate::native::shapes;
+use crate::native::{CardLayouts, shapes};
 use crate::recording;
 
 /// A plan that lies on a card.
@@ -78,17 +80,47 @@ impl PreparedPlan {
         let last = match known.launch(stream, views)? {
             Some(last) => last,
             None => {
-                let tensors: Result<SmallVec<[SpyreTensor; 8]>, Failure> =
-                    views.iter().map(|view| tensor_as_seen(card, view)).collect();
-                let tensors = tensors?;
-                let queue = || Ok(self.job.launch(stream, &tensors, scalars)?);
-                let last = recording::noted(stream, true, || shapes(&tensors), queue)?;
+                let tensors = as_seen(card, views)?;
+                let last = self.queue(stream, &tensors, scalars)?;
                 known.keep(self, stream, &tensors, views, scalars);
                 last
             }
         };
         note_launch(Launch { before, last, file, line });
         Ok(())
+    }
+
+    /// Queues it as a real card would: what it needs otherwise is restickified before, and its results lie as it leaves
+    /// them. `launch` describes it; `wholes` are the tensors that `views` are parts of, and those that are `fixed`
+    /// keep their layouts.
+    pub(crate) fn launch_laid_out(
+        &self,
+        launch: &aten::Launch,
+        views: &[SpyreView<'_>],
+        (wholes, fixed): (&[SpyreView<'_>], &[bool]),
+        (file, line): (&'static CStr, u32),
+    ) -> Result<(), Failure> {
+        let card = cards::card(self.device)?;
+        let stream = card.current_stream()?;
+        let mut tensors = as_seen(card, views)?;
+        let kept = (0..views.len()).filter(|&at| fixed[at]);
+        let mut layouts = CardLayouts::new(card, &[], wholes).with_fixed(kept);
+        layouts.arrange(launch, &mut tensors)?;
+        let before = stream.flex().last_point();
+        let last = self.queue(stream, &tensors, &launch.scalars)?;
+        layouts.commit();
+        note_launch(Launch { before, last, file, line });
+        Ok(())
+    }
+
+    fn queue(
+        &self,
+        stream: &SpyreStream,
+        tensors: &[SpyreTensor],
+        scalars: &[u64],
+    ) -> Result<StreamPoint, Failure> {
+        let queue = || Ok(self.job.launch(stream, tensors, scalars)?);
+        recording::noted(stream, true, || shapes(tensors), queue)
     }
 
     /// Name of the plan: that of its first Operation, or else the folder's.
@@ -100,6 +132,10 @@ impl PreparedPlan {
             |operation| operation.name().to_owned(),
         )
     }
+}
+
+fn as_seen(card: &Card, views: &[SpyreView<'_>]) -> Result<SmallVec<[SpyreTensor; 8]>, Failure> {
+    views.iter().map(|view| tensor_as_seen(card, view)).collect()
 }
 
 impl Drop for PreparedPlan {

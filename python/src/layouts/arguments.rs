@@ -4,6 +4,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use spyre::layout::SpyreTensorLayout;
+use spyre::runtime::shared_layout;
 
 use super::{DataFormats, ElementArrangement, TorchDType, own_dim, refused};
 use crate::cards;
@@ -80,6 +81,20 @@ pub(super) fn by_stick_dims(
     let format = dtype.supported(profile)?;
     SpyreTensorLayout::check_rank(profile, size.len()).map_err(refused)?;
     SpyreTensorLayout::with_stick_dims(&size, &strides, format, &dims).map_err(refused)
+}
+
+/// The default layout of a shape.
+pub(super) fn of_shape(
+    size: &Bound<'_, PyAny>,
+    strides: &Bound<'_, PyAny>,
+    dtype: &TorchDType,
+) -> PyResult<SpyreTensorLayout> {
+    let size = counts("host_size", size)?;
+    let strides = counts("host_strides", strides)?;
+    let profile = cards::profile()?;
+    let dtype = dtype.known()?;
+    let layout = shared_layout(profile, &size, &strides, dtype).map_err(refused)?;
+    Ok(layout.layout().clone())
 }
 
 fn explicit(

@@ -28,8 +28,13 @@ impl TorchDType {
 
     /// Format in which the device keeps it; an error if it does not.
     pub(crate) fn supported(&self, profile: Profile) -> PyResult<DataFormat> {
+        profile.supported_format(self.known()?).map_err(refused)
+    }
+
+    /// The dtype, if the stack knows it.
+    pub(crate) fn known(&self) -> PyResult<DType> {
         match self {
-            Self::Known(dtype) => profile.supported_format(*dtype).map_err(refused),
+            Self::Known(dtype) => Ok(*dtype),
             Self::Other(name) => Err(refused(format!("Spyre does not support dtype {name}"))),
         }
     }

@@ -31,6 +31,12 @@ impl From<Arc<layout::SpyreTensorLayout>> for SpyreTensorLayout {
     }
 }
 
+impl SpyreTensorLayout {
+    pub(crate) fn shared(&self) -> Arc<layout::SpyreTensorLayout> {
+        Arc::clone(&self.0)
+    }
+}
+
 #[pymethods]
 impl SpyreTensorLayout {
     #[new]
@@ -50,6 +56,17 @@ impl SpyreTensorLayout {
         stick_dims: Vec<i64>,
     ) -> PyResult<Self> {
         arguments::by_stick_dims(host_size, host_strides, &dtype, &stick_dims).map(Self::from)
+    }
+
+    /// The default layout of a tensor of this shape.
+    #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "how arguments come from Python")]
+    fn of_shape(
+        host_size: &Bound<'_, PyAny>,
+        host_strides: &Bound<'_, PyAny>,
+        dtype: TorchDType,
+    ) -> PyResult<Self> {
+        arguments::of_shape(host_size, host_strides, &dtype).map(Self::from)
     }
 
     /// Elements along each device dimension; the last is one stick.

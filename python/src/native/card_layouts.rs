@@ -28,10 +28,12 @@ use crate::{recording, traffic};
 const MOST_KEPT: usize = 4096;
 
 /// The tensors of a call, and what was made for its launches.
-pub(super) struct CardLayouts<'a> {
+pub(crate) struct CardLayouts<'a> {
     card: &'a Card,
     arguments: &'a [SpyreArgument<'a>],
     results: &'a [SpyreView<'a>],
+    /// Operands that keep their layouts: memory of the caller's.
+    fixed: SmallVec<[usize; 4]>,
     /// Tensors that were restickified for a launch.
     turned: Vec<Arc<TensorMemory>>,
     /// New memory of a launch's results, by address: it takes effect when the launch is queued.
@@ -61,17 +63,24 @@ static ANALYSES: Kept<(KernelSource, Given), Option<Arc<Analysis>>> = LazyLock::
 static MEASURED: Kept<(KernelSource, SmallVec<[usize; 12]>), ()> = LazyLock::new(Mutex::default);
 
 impl<'a> CardLayouts<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         card: &'a Card,
         arguments: &'a [SpyreArgument<'a>],
         results: &'a [SpyreView<'a>],
     ) -> Self {
-        Self { card, arguments, results, turned: Vec::new(), laid_out: smallvec![] }
+        let fixed = SmallVec::new();
+        Self { card, arguments, results, fixed, turned: Vec::new(), laid_out: smallvec![] }
+    }
+
+    /// Has operands keep their layouts.
+    pub(crate) fn with_fixed(mut self, operands: impl Iterator<Item = usize>) -> Self {
+        self.fixed = operands.collect();
+        self
     }
 
     /// Has a launch's tensors lie as a card needs them, and its results as they come out of it. Whether
     /// anything was done that has to be done again the next time.
-    pub(super) fn arrange(
+    pub(crate) fn arrange(
         &mut self,
         launch: &Launch,
         tensors: &mut Tensors,
@@ -100,7 +109,7 @@ impl<'a> CardLayouts<'a> {
     }
 
     /// Has results be where the launch, which is queued, puts them.
-    pub(super) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         for (address, new) in self.laid_out.drain(..) {
             let bytes = new.device_bytes();
             let host_bytes = new.host_bytes();
@@ -144,6 +153,9 @@ impl<'a> CardLayouts<'a> {
     /// Returns true if a tensor that is written wholly may have any layout: it is all of its storage, no
     /// layout was chosen for it, and the launch does not read it.
     fn is_free(&self, at: usize, launch: &Launch, tensors: &Tensors) -> bool {
+        if self.fixed.contains(&at) {
+            return false;
+        }
         let operand = &launch.operands[at];
         let handle = tensors[at].device_handle();
         let is_alone =

@@ -3,5 +3,6 @@
 - :mod:`registration` makes the device known to Dynamo and Inductor, when they are imported;
 - :mod:`scheduling` gathers the nodes of a graph, :mod:`groups` parts them into kernels;
 - :mod:`node_writer` and :mod:`operations` write a kernel's text, :mod:`index_text` its indices;
+- :mod:`ir_layouts` has the layouts of buffers in device memory;
 - :mod:`wrapper` writes the Python module of a graph, whose kernels :mod:`launch` compiles and launches.
 """

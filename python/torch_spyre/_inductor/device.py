@@ -47,22 +47,9 @@ class SpyreInterface(DeviceInterface):
     set_stream = staticmethod(torch.spyre.set_stream)
     synchronize = staticmethod(torch.spyre.synchronize)
     memory_allocated = staticmethod(torch.spyre.memory_allocated)
-
-    @staticmethod
-    def exchange_device(device: int) -> int:
-        before = torch.spyre.current_device()
-        torch.spyre.set_device(device)
-        return before
-
-    @staticmethod
-    def maybe_exchange_device(device: int) -> int:
-        return SpyreInterface.exchange_device(device) if device >= 0 else -1
-
-    @staticmethod
-    def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
-        torch.spyre.set_stream(
-            torch.spyre.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
-        )
+    exchange_device = staticmethod(torch.spyre.exchange_device)
+    maybe_exchange_device = staticmethod(torch.spyre.maybe_exchange_device)
+    _set_stream_by_id = staticmethod(torch.spyre._set_stream_by_id)
 
     @staticmethod
     def get_raw_stream(device_idx: int) -> int:

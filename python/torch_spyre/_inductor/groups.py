@@ -119,6 +119,12 @@ class Loops:
             store.view is None or len(store.view.strides) < len(self.index) for store in self.stores
         )
 
+    @property
+    def is_chosen(self) -> bool:
+        """Returns true if the program chose the layout of what it makes: others read it as it lies there."""
+        layouts = (buffer.node.get_layout() for buffer in self.node.get_outputs())
+        return any(getattr(layout, "chosen", None) for layout in layouts)
+
 
 def _is_run(
     view: Affine, outer: sympy.Symbol, inner: sympy.Symbol, extents: Mapping[sympy.Symbol, sympy.Expr]
@@ -250,7 +256,7 @@ class Group:
         symbols = {variable: dim_symbol(dim) for variable, dim in dims.items()}
         variables = [variable.subs(symbols) for variable in loops.variables]
         self.members.append(Member(loops.body, variables, [dims[variable] for variable in loops.index], reduced))
-        self.is_closed |= loops.is_alone
+        self.is_closed |= loops.is_alone or loops.is_chosen
         self.has_product |= loops.is_product
         self._reduced |= set(reduced)
         for access in loops.loads:

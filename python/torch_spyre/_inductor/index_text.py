@@ -6,27 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import sympy
-from torch.utils._sympy.functions import (
-    CeilDiv,
-    CeilToInt,
-    CleanDiv,
-    FloatTrueDiv,
-    FloorDiv,
-    FloorToInt,
-    Identity,
-    IntTrueDiv,
-    Max,
-    Min,
-    Mod,
-    ModularIndexing,
-    PowByNatural,
-    PythonMod,
-    RoundDecimal,
-    RoundToInt,
-    ToFloat,
-    TruncToInt,
-    Where,
-)
+from torch.utils._sympy import functions
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .errors import Unsupported
@@ -50,8 +30,8 @@ def dim_symbol(dim: str) -> sympy.Symbol:
 def plain(index: sympy.Expr) -> sympy.Expr:
     """The index without the marks that keep Inductor from simplifying it."""
     index = sympy.sympify(index)
-    if index.has(Identity):
-        index = index.replace(Identity, lambda inner: inner)
+    if index.has(functions.Identity):
+        index = index.replace(functions.Identity, lambda inner: inner)
     return sympy.expand(index)
 
 
@@ -111,7 +91,7 @@ class _Speller:
             return _number(int(expression))
         if isinstance(expression, (sympy.Float, sympy.Rational)):
             return _float(float(expression))
-        if isinstance(expression, RoundDecimal):
+        if isinstance(expression, functions.RoundDecimal):
             value, digits = expression.args
             scale = _float(10.0 ** int(digits))
             return f"(round(f64({self(value)}) * {scale}) / {scale})"
@@ -148,36 +128,28 @@ def _nest(function: str) -> Callable[..., str]:
     return write
 
 
+_RELATIONS = {"Eq": "==", "Ne": "!=", "Lt": "<", "Le": "<=", "Gt": ">", "Ge": ">=", "And": "&", "Or": "|"}
 _WRITERS: list[tuple[type | tuple[type, ...], Callable[..., str]]] = [
     (sympy.Add, _join("+")),
     (sympy.Mul, _join("*")),
-    (ModularIndexing, lambda value, divisor, modulus: f"(({value} // {divisor}) % {modulus})"),
-    ((FloorDiv, CleanDiv), _join("//")),
-    (CeilDiv, lambda value, divisor: f"(({value} + {divisor} - 1i64) // {divisor})"),
-    (Mod, _join("%")),
-    (PythonMod, _join("%")),
-    (PowByNatural, lambda base, exponent: f"pow({base}, {exponent})"),
-    ((Min, sympy.Min), _nest("min")),
-    ((Max, sympy.Max), _nest("max")),
-    (Identity, lambda inner: inner),
-    (ToFloat, lambda value: f"f64({value})"),
-    (IntTrueDiv, lambda left, right: f"(f64({left}) / f64({right}))"),
-    (FloatTrueDiv, _join("/")),
-    (TruncToInt, lambda value: f"i64(trunc({value}))"),
-    (FloorToInt, lambda value: f"i64(floor({value}))"),
-    (CeilToInt, lambda value: f"i64(ceil({value}))"),
-    (RoundToInt, lambda value: f"i64(round({value}))"),
-    (Where, lambda condition, yes, no: f"where({condition}, {yes}, {no})"),
+    (functions.ModularIndexing, lambda value, divisor, modulus: f"(({value} // {divisor}) % {modulus})"),
+    ((functions.FloorDiv, functions.CleanDiv), _join("//")),
+    (functions.CeilDiv, lambda value, divisor: f"(({value} + {divisor} - 1i64) // {divisor})"),
+    ((functions.Mod, functions.PythonMod), _join("%")),
+    (functions.PowByNatural, lambda base, exponent: f"pow({base}, {exponent})"),
+    ((functions.Min, sympy.Min), _nest("min")),
+    ((functions.Max, sympy.Max), _nest("max")),
+    (functions.Identity, lambda inner: inner),
+    (functions.ToFloat, lambda value: f"f64({value})"),
+    (functions.IntTrueDiv, lambda left, right: f"(f64({left}) / f64({right}))"),
+    (functions.FloatTrueDiv, _join("/")),
+    (functions.TruncToInt, lambda value: f"i64(trunc({value}))"),
+    (functions.FloorToInt, lambda value: f"i64(floor({value}))"),
+    (functions.CeilToInt, lambda value: f"i64(ceil({value}))"),
+    (functions.RoundToInt, lambda value: f"i64(round({value}))"),
+    (functions.Where, lambda condition, yes, no: f"where({condition}, {yes}, {no})"),
     (sympy.Abs, lambda value: f"abs({value})"),
-    (sympy.Eq, _join("==")),
-    (sympy.Ne, _join("!=")),
-    (sympy.Lt, _join("<")),
-    (sympy.Le, _join("<=")),
-    (sympy.Gt, _join(">")),
-    (sympy.Ge, _join(">=")),
-    (sympy.And, _join("&")),
-    (sympy.Or, _join("|")),
+    *((getattr(sympy, name), _join(sign)) for name, sign in _RELATIONS.items()),
     (sympy.Not, lambda value: f"!{value}"),
 ]
 """The first kind that an expression is of, and how its arguments are put together."""
-

@@ -9,8 +9,11 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import inductor_prims, ir
-from torch._inductor.lowering import add, lowerings, mul, to_dtype
+from torch._inductor.lowering import add, clone, fallback_handler, lowerings, mul, to_dtype
+from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V, ops
+
+from .ir_layouts import SpyreFixedLayout
 
 __all__ = ["install"]
 
@@ -23,7 +26,9 @@ def install() -> None:
         for target in (operator, operator.default):
             _put_in_front(target, lowering, _has_rows_and_columns)
     _put_in_front(aten.view.dtype, view_dtype)
-
+    for operator, layout in (("_with_sticks", SpyreFixedLayout.with_sticks), ("_in_layout", SpyreFixedLayout.with_parts)):
+        overload = getattr(torch.ops.spyre, operator).default
+        lowerings[overload] = functools.partial(_copy, overload, layout)
 
     inductors = lowerings[inductor_prims.seeds]
 
@@ -99,6 +104,19 @@ def view_dtype(x: ir.TensorBox, dtype: torch.dtype) -> ir.TensorBox:
     if x.get_dtype() == dtype:
         return x
     return ir.TensorBox.create(ir.ComplexView.create(aten.view.dtype, x, dtype))
+
+
+def _copy(overload: Any, layout: Callable[..., ir.Layout], x: ir.TensorBox, *choice: Any) -> ir.TensorBox:
+    """A copy whose buffer has the layout that a program chose."""
+    if x.get_dtype().is_complex:
+        return fallback_handler(overload, add_to_fallback_set=False)(x, *choice)
+    made = clone(x)
+    made.realize()
+    buffer = made.data.data
+    buffer.freeze_layout_with_exact_strides(convert_shape_to_inductor(V.graph.current_node.meta["val"].stride()))
+    if x.get_device().type == "spyre":
+        buffer.layout = layout(buffer.layout, *choice)
+    return made
 
 
 def mm(left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, **_: Any) -> ir.TensorBox:

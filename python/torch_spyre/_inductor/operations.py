@@ -16,62 +16,28 @@ from .values import Value, is_narrow, lane_of, literal
 
 __all__ = ["Operations"]
 
-_CALLS = {
-    **{
-        name: name
-        for name in """abs exp exp2 expm1 sqrt rsqrt reciprocal log log2 log10 log1p sin cos tan tanh asin acos atan
-        sinh cosh asinh acosh atanh erf erfc erfinv erfcx lgamma digamma sigmoid relu floor ceil round trunc neg
-        airy_ai ndtri log_ndtr bessel_j0 bessel_j1 bessel_y0 bessel_y1 atan2 hypot zeta igamma igammac pow""".split()
-    },
-    "i0": "bessel_i0",
-    "i0e": "bessel_i0e",
-    "i1": "bessel_i1",
-    "i1e": "bessel_i1e",
-    "modified_bessel_i0": "bessel_i0",
-    "modified_bessel_i1": "bessel_i1",
-    "modified_bessel_k0": "bessel_k0",
-    "modified_bessel_k1": "bessel_k1",
-    "scaled_modified_bessel_k0": "bessel_k0e",
-    "scaled_modified_bessel_k1": "bessel_k1e",
-    "gammainc": "igamma",
-    "gammaincc": "igammac",
-    "minimum": "min",
-    "maximum": "max",
-    "copysign": "copy_sign",
-    "fmod": "rem",
-    "mod": "rem",
-    "chebyshev_polynomial_t": "chebyshev_t",
-    "chebyshev_polynomial_u": "chebyshev_u",
-    "chebyshev_polynomial_v": "chebyshev_v",
-    "chebyshev_polynomial_w": "chebyshev_w",
-    "legendre_polynomial_p": "legendre_p",
-    "hermite_polynomial_h": "hermite_h",
-    "hermite_polynomial_he": "hermite_he",
-    "laguerre_polynomial_l": "laguerre_l",
-}
-"""Functions of one or two values, by Inductor's name."""
 
-_SIGNS = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "mul_rn": "*",
-    "truediv": "/",
-    "div_rn": "/",
-    "truncdiv": "/",
-    "floordiv": "//",
-    "remainder": "%",
-    "bitwise_and": "&",
-    "bitwise_or": "|",
-    "bitwise_xor": "^",
-    "bitwise_left_shift": "<<",
-    "bitwise_right_shift": ">>",
-    "lshift": "<<",
-    "rshift": ">>",
-    "and_": "&",
-    "or_": "|",
-    "xor": "^",
-}
+def _pairs(text: str) -> dict[str, str]:
+    """Names and words: a word that is spelled like its name is left out."""
+    return {name: word or name for name, _, word in (pair.partition(":") for pair in text.split())}
+
+
+_CALLS = _pairs("""
+    abs exp exp2 expm1 sqrt rsqrt reciprocal log log2 log10 log1p sin cos tan tanh asin acos atan sinh cosh asinh acosh
+    atanh erf erfc erfinv erfcx lgamma digamma sigmoid relu floor ceil round trunc neg airy_ai ndtri log_ndtr bessel_j0
+    bessel_j1 bessel_y0 bessel_y1 atan2 hypot zeta igamma igammac pow i0:bessel_i0 i0e:bessel_i0e i1:bessel_i1
+    i1e:bessel_i1e modified_bessel_i0:bessel_i0 modified_bessel_i1:bessel_i1 modified_bessel_k0:bessel_k0
+    modified_bessel_k1:bessel_k1 scaled_modified_bessel_k0:bessel_k0e scaled_modified_bessel_k1:bessel_k1e
+    gammainc:igamma gammaincc:igammac minimum:min maximum:max copysign:copy_sign fmod:rem mod:rem
+    chebyshev_polynomial_t:chebyshev_t chebyshev_polynomial_u:chebyshev_u chebyshev_polynomial_v:chebyshev_v
+    chebyshev_polynomial_w:chebyshev_w legendre_polynomial_p:legendre_p hermite_polynomial_h:hermite_h
+    hermite_polynomial_he:hermite_he laguerre_polynomial_l:laguerre_l
+""")
+"""Functions of one or two values, by Inductor's name."""
+_SIGNS = _pairs("""
+    add:+ sub:- mul:* mul_rn:* truediv:/ div_rn:/ truncdiv:/ floordiv:// remainder:% bitwise_and:& bitwise_or:|
+    bitwise_xor:^ bitwise_left_shift:<< bitwise_right_shift:>> lshift:<< rshift:>> and_:& or_:| xor:^
+""")
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 _TESTS = {"isnan": "is_nan", "isinf": "is_inf", "signbit": "sign_bit"}
@@ -90,10 +56,16 @@ class Operations:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(name)
-        return lambda *args, **named: self._operation(name, args, named)
+        if name.endswith("_to_int"):
+            return lambda x, dtype: self.to_dtype(self._operation(name.removesuffix("_to_int"), x), dtype)
+        return lambda *args, **named: self._operation(name, *args)
 
-    def _operation(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Value:
+    def _operation(self, name: str, *args: Any) -> Value:
         values = [self._value_of(arg) for arg in args]
+        if name.startswith("shifted_"):
+            x, n = values
+            shifted = self.kernel.value(f"{x} * 2.0{x.lane} - 1.0{x.lane}", x.dtype, x)
+            return self._operation(name.removeprefix("shifted_"), shifted, n)
         if name in _COMPARISONS:
             return self._compare(_COMPARISONS[name], *values)
         if name in _LOGIC:
@@ -208,18 +180,6 @@ class Operations:
         quotient = f"f64({x}) / f64({y})"
         return self.kernel.value(f"f32({quotient})", torch.float32, x, y, is_rounded=True)
 
-    def trunc_to_int(self, x: Value, dtype: torch.dtype) -> Value:
-        return self.to_dtype(self.trunc(x), dtype)
-
-    def floor_to_int(self, x: Value, dtype: torch.dtype) -> Value:
-        return self.to_dtype(self.floor(x), dtype)
-
-    def ceil_to_int(self, x: Value, dtype: torch.dtype) -> Value:
-        return self.to_dtype(self.ceil(x), dtype)
-
-    def round_to_int(self, x: Value, dtype: torch.dtype) -> Value:
-        return self.to_dtype(self.round(x), dtype)
-
     def nextafter(self, x: Value, y: Value) -> Value:
         if is_narrow(x.dtype):
             raise Unsupported(f"nextafter of {x.dtype}")
@@ -253,21 +213,6 @@ class Operations:
         sign = f"where({order} % 2.0{lane} == 0.0{lane}, (-1.0{lane}), 1.0{lane})"
         further = f"{sign} * exp(lgamma({order} + 1.0{lane})) * zeta({order} + 1.0{lane}, {at})"
         return self.kernel.value(f"where({order} == 0.0{lane}, digamma({at}), {further})", dtype, n, x)
-
-    def shifted_chebyshev_polynomial_t(self, x: Value, n: Value) -> Value:
-        return self.chebyshev_polynomial_t(self._doubled_less_one(x), n)
-
-    def shifted_chebyshev_polynomial_u(self, x: Value, n: Value) -> Value:
-        return self.chebyshev_polynomial_u(self._doubled_less_one(x), n)
-
-    def shifted_chebyshev_polynomial_v(self, x: Value, n: Value) -> Value:
-        return self.chebyshev_polynomial_v(self._doubled_less_one(x), n)
-
-    def shifted_chebyshev_polynomial_w(self, x: Value, n: Value) -> Value:
-        return self.chebyshev_polynomial_w(self._doubled_less_one(x), n)
-
-    def _doubled_less_one(self, x: Value) -> Value:
-        return self.kernel.value(f"{x} * 2.0{x.lane} - 1.0{x.lane}", x.dtype, x)
 
     def rand(self, seed: Value, offset: Value) -> Value:
         """A number from 0 on, below 1: 24 bits."""

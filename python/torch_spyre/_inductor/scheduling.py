@@ -20,6 +20,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from .groups import Group
+from .ir_layouts import lay_out
 from .kernel_text import KernelText
 from .node_writer import NodeWriter
 
@@ -32,6 +33,8 @@ class SpyreScheduling(BaseScheduling):
     def __init__(self, scheduler: Scheduler | None) -> None:
         super().__init__(scheduler)
         self._gathered: list[SchedulerNode] = []
+        if scheduler is not None:
+            _lay_out_after_fusion(scheduler)
 
     def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
         return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
@@ -84,6 +87,17 @@ class SpyreScheduling(BaseScheduling):
         name = wrapper.kernel_name_of(kernel, group.nodes)
         self.codegen_comment(group.nodes, name)
         wrapper.launch(name, kernel, group.device, results)
+
+
+def _lay_out_after_fusion(scheduler: Scheduler) -> None:
+    """Has buffers get their layouts when they are final, before Inductor logs them."""
+    merge_loops = scheduler.merge_loops
+
+    def merge_and_lay_out() -> None:
+        merge_loops()
+        lay_out(V.graph)
+
+    scheduler.merge_loops = merge_and_lay_out  # type: ignore[method-assign]
 
 
 def _unused_after(groups: Sequence[Group]) -> list[OrderedSet[str]]:

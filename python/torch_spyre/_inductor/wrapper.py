@@ -16,6 +16,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from . import config
 from .errors import Unsupported
+from .ir_layouts import Chosen
 from .kernel_text import KernelText, Operand
 
 __all__ = ["SpyreSubgraphWrapper", "SpyreWrapper"]
@@ -72,7 +73,8 @@ class _Launches:
                 buffers.setdefault(self._buffer(operand, device), len(buffers))
         places = buffers | {result: len(buffers) + at for at, result in enumerate(made)}
         described = [
-            f"({buffer.get_dtype()}, {tuple_of(buffer.get_size())}, {tuple_of(buffer.get_stride())})"
+            f"({buffer.get_dtype()}, {tuple_of(buffer.get_size())}, {tuple_of(buffer.get_stride())}"
+            f"{', ' + _chosen(buffer)[1] if _chosen(buffer) else ''})"
             for buffer in results
         ]
         views = [
@@ -118,6 +120,13 @@ class _Launches:
         strides = self.codegen_python_shape_tuple(stride)
         return f"{name} = empty_strided({size}, {strides}, device='{device}', dtype={dtype})"
 
+    def make_buffer_allocation(self: Any, buffer: Any) -> str:
+        if not _chosen(buffer):
+            return super().make_buffer_allocation(buffer)
+        size, strides = map(self.codegen_python_shape_tuple, (buffer.get_size(), buffer.get_stride()))
+        shape = f"{size}, {strides}, {buffer.get_dtype()}, '{buffer.get_device()}'"
+        return f"{buffer.get_name()} = spyre_empty_strided({shape}, {'='.join(_chosen(buffer))})"
+
     def generate_kernel_call(self: Any, kernel_name: str, call_args: Any, **named: Any) -> None:
         """A kernel of another device would read this one's handles as if they were addresses."""
         for name in call_args:
@@ -159,7 +168,7 @@ class SpyreWrapper(_Launches, PythonWrapperCodegen):
 
     def write_header(self) -> None:
         super().write_header()
-        self.header.writeline("from torch_spyre._inductor.launch import GraphLaunch, Where, spyre_kernel")
+        self.header.writeline("from torch_spyre._inductor.launch import *")
 
 
 class SpyreSubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
@@ -169,6 +178,11 @@ class SpyreSubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
     def root(self) -> SpyreWrapper:
         parent = self.parent_wrapper
         return parent.root if isinstance(parent, _Launches) else parent
+
+
+def _chosen(buffer: Any) -> Chosen:
+    """The keyword and the text of the layout that the program chose for a buffer."""
+    return getattr(buffer.get_layout(), "chosen", None)
 
 
 def _scalar_lane(symbol: sympy.Symbol) -> str:
