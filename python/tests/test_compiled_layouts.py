@@ -374,6 +374,7 @@ def test_results_lie_on_a_card_as_in_eager_mode(python):
             "a product": (lambda x, w: x @ w, x, w),
             "a product, and what follows": (lambda x, w: (x @ w).relu() + 1, turned, w),
             "chosen": (lambda x: (x + 1).to(stick_dims=[0]), x),
+            "chosen, and the default": (lambda x: (x + 1).to(stick_dims=[1]), turned),
             "chosen, and summed": (lambda x: (x + 1).to(stick_dims=[0]).sum(1), x),
         }
         for name, (program, *inputs) in programs.items():

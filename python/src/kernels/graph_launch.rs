@@ -128,6 +128,7 @@ enum ResultGiven {
     Sticks((TorchDType, Vec<i64>, Vec<i64>, Vec<i64>)),
     Whole((TorchDType, Vec<i64>, Vec<i64>, Py<layouts::SpyreTensorLayout>)),
 }
+
 /// An operand, as Python describes it: the place of its buffer, size, stride and offset.
 type OperandGiven = (usize, Vec<i64>, Vec<i64>, i64);
 
@@ -330,7 +331,7 @@ impl GraphLaunch {
             if let Some(result) = result {
                 wholes[at] = made.view(result);
             }
-            fixed.push(result.is_none());
+            fixed.push(result.is_none_or(|result| tensors.layout(result).is_some()));
             operands.push(OperandView {
                 place: TensorRef::Result(at),
                 size: Sizes::from_slice(&operand.size),
