@@ -543,12 +543,12 @@ void registered_fallback(const c10::OperatorHandle& op, Stack* stack) {
   only_on_cpu(op, stack, false);
 }
 
+} // namespace
+
 void sparse_fallback(const c10::OperatorHandle& op, Stack* stack) {
   refuse_views(op, "sparse tensors on spyre");
   only_on_cpu(op, stack, true);
 }
-
-} // namespace
 
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
@@ -576,14 +576,6 @@ namespace {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
-}
-
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_fallback>());
-}
-
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_fallback>());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -130,18 +130,6 @@ bool is_pinned(const Tensor&, std::optional<c10::Device>) {
   return false;
 }
 
-// What PyTorch has no kernel for on any device.
-void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "The operator '", op.schema().operator_name(),
-                              "' has no implementation for nested tensors of the layout torch.strided on spyre: give "
-                              "nested_tensor layout=torch.jagged, take the parts by unbind(), or pad them by "
-                              "torch.nested.to_padded_tensor");
-}
-
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse>());
-}
-
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   borrow<c10::DispatchKey::NestedTensorCPU>(m, SpyreFlag::BorrowsNested);
   m.impl("native_layer_norm", TORCH_FN(layer_norm));

@@ -30,7 +30,7 @@ mod view;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use devices::{set_warns_of_downcasts, warns_of_downcasts};
-pub(crate) use fallback::register_fallback;
+pub(crate) use fallback::{register_fallback, register_kinds};
 pub(crate) use launches::{device_tensor, tensor_as_seen};
 pub(crate) use layouts::{for_tensor, with_stick_dims};
 pub(crate) use memory::{NewMemory, memory_info};

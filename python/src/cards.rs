@@ -12,7 +12,7 @@ use spyre::runtime::{
 
 use crate::failure::{Failure, SpyreStatus};
 use crate::statistics::MemoryStatistics;
-use crate::{interrupts, recording, variables};
+use crate::{abi, interrupts, recording, variables};
 
 /// The most cards of a process.
 pub(crate) const MOST: usize = 8;
@@ -125,6 +125,7 @@ fn open(index: i32) -> Result<&'static Card, Failure> {
     let started = || Started { process: Process::current(), settings: settings.clone() };
     let started = STARTED.get_or_init(started);
     check_process()?;
+    abi::register_kinds();
     let opened = Box::new(Card::of(started.settings.open(index as u16)?));
     let card = CARDS[index as usize].get_or_init(|| opened);
     interrupts::watch();

@@ -21,6 +21,24 @@ def test_quantised_tensors_are_refused_with_a_remedy(name):
         QUANTISED[name]()
 
 
+FIRST = {
+    "empty": "torch.empty(4, dtype=torch.qint8, device='spyre')",
+    "to": "torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8).to('spyre')",
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_quantised_tensors_are_refused_also_as_the_first_ones(python, name):
+    code = f"""
+        import torch
+        try:
+            {FIRST[name]}
+        except NotImplementedError as error:
+            print(error)
+    """
+    assert "dequantize()" in python(code).stdout
+
+
 @pytest.mark.parametrize("dtype", [torch.int4, torch.uint1, torch.bits8, torch.float4_e2m1fn_x2])
 def test_numbers_become_no_bits_of_other_meaning(dtype):
     assert torch.empty(4, dtype=dtype, device="spyre").dtype == dtype
