@@ -44,11 +44,15 @@ void register_fallback(c10::DispatchKey key) {
 } // namespace spyre
 
 // Registers them when the first card is opened, not when PyTorch is imported: before, there is no such tensor.
-extern "C" void spyre_register_kinds() noexcept {
+extern "C" void spyre_register_kinds() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    spyre::register_fallback<&spyre::sparse_fallback>(c10::DispatchKey::SparsePrivateUse1);
-    spyre::register_fallback<&spyre::sparse_fallback>(c10::DispatchKey::SparseCsrPrivateUse1);
-    spyre::register_fallback<&spyre::refuse_nested>(c10::DispatchKey::NestedTensorPrivateUse1);
-  });
+  try {
+    std::call_once(once, [] {
+      spyre::register_fallback<&spyre::sparse_fallback>(c10::DispatchKey::SparsePrivateUse1);
+      spyre::register_fallback<&spyre::sparse_fallback>(c10::DispatchKey::SparseCsrPrivateUse1);
+      spyre::register_fallback<&spyre::refuse_nested>(c10::DispatchKey::NestedTensorPrivateUse1);
+    });
+  } catch (...) {
+    // Without them PyTorch refuses such calls in its own words.
+  }
 }
