@@ -53,6 +53,7 @@ class Arguments {
 
   // An argument, or one more, is where a generator's random numbers are; the generator moves on.
   void set_random(size_t at, const at::Generator& generator) {
+    check(spyre_refuse_in_capture(device().index(), "to draw random numbers, which would be the same in each replay,"));
     auto* impl = generator.unsafeGetGeneratorImpl();
     const std::lock_guard<std::mutex> lock(impl->mutex_);
     SpyreArgument argument{};

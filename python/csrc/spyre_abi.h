@@ -270,6 +270,9 @@ bool spyre_warns_of_downcasts();
 /// The calling thread's stream on a device.
 int64_t spyre_current_stream(int32_t device);
 
+/// Refuses what a graph cannot repeat, if the calling thread's stream captures one.
+SpyreStatus spyre_refuse_in_capture(int32_t device, SpyreText what);
+
 /// Makes a stream the calling thread's; the one that was, or -1 with a message.
 int64_t spyre_exchange_stream(int32_t device, int64_t stream);
 
@@ -306,6 +309,8 @@ SpyreStatus spyre_event_elapsed(const SpyreEvent *first,
 void spyre_event_destroy(Box<SpyreEvent> event);
 
 extern bool spyre_register_fallback(const char *namespace_, const char *op);
+
+extern void spyre_register_kinds();
 
 /// Counts a fallback, and warns of it or refuses it.
 SpyreStatus spyre_fallback(SpyreText op);

@@ -38,6 +38,7 @@ CALLS = {
     "Event": (lambda f: f(enable_timing=True), lambda e: isinstance(e, torch.Event) and e.device.type == "spyre"),
     "Stream": (lambda f: f(priority=-1), lambda s: 33 <= s.id <= 64),
     "StreamContext": (lambda f: use(f(torch.spyre.Stream())), lambda i: i == 0),
+    "XPUGraph": (lambda f: f().pool(), lambda handle: len(handle) == 2),
     "can_device_access_peer": (lambda f: f(0, 0), lambda can: can is False),
     "clock_rate": (lambda f: f(), within(1, 10_000)),
     "current_device": (lambda f: f(), lambda i: i == 0),
@@ -56,6 +57,7 @@ CALLS = {
     "get_per_process_memory_fraction": (lambda f: f(), within(0, 1)),
     "get_rng_state": (lambda f: f(), lambda s: s.dtype == torch.uint8),
     "get_rng_state_all": (lambda f: f(), lambda states: len(states) == 1),
+    "graph": (lambda f: use(f(torch.spyre.SpyreGraph())), lambda i: i == 0),
     "graph_pool_handle": (lambda f: f(), lambda handle: len(handle) == 2),
     "init": (lambda f: f(), none),
     "initial_seed": (lambda f: f(), within(0, (1 << 64) - 1)),
@@ -64,6 +66,7 @@ CALLS = {
     "is_current_stream_capturing": (lambda f: f(), lambda is_: is_ is False),
     "is_initialized": (lambda f: f(), lambda is_: is_ is True),
     "is_tf32_supported": (lambda f: f(), lambda is_: is_ is False),
+    "make_graphed_callables": (lambda f: f(torch.neg, (torch.ones(1, device="spyre"),)), callable),
     "manual_seed": (lambda f: f(1), none),
     "manual_seed_all": (lambda f: f(1), none),
     "max_memory_allocated": (lambda f: f(), within(0, 1 << 50)),
@@ -94,12 +97,9 @@ CALLS = {
     "utilization": (lambda f: f(), within(0, 100)),
 }
 NOT_SUPPORTED = {
-    "XPUGraph": lambda f: f(),
     "XPUPluggableAllocator": lambda f: f("library.so", "alloc", "free"),
     "change_current_allocator": lambda f: f(None),
     "get_stream_from_external": lambda f: f(0),
-    "graph": lambda f: f(None),
-    "make_graphed_callables": lambda f: f(torch.nn.Linear(1, 1), (torch.ones(1),)),
 }
 
 

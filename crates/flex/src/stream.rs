@@ -48,7 +48,7 @@ pub struct FlexStream {
 
 /// Count of a stream's failures at a moment, to tell whether it has failed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailureEpoch(u64);
+pub struct FailureEpoch(pub(crate) u64);
 
 /// A block that was queued.
 #[derive(Clone, Debug)]

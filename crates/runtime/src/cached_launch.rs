@@ -94,14 +94,15 @@ impl CachedLaunch {
     }
 
     /// Makes the launch again with memory that [is alike](Self::is_alike); `None`, and nothing is
-    /// queued, if it is not, or if the plan is no longer on the device.
+    /// queued, if it is not, if the plan is no longer on the device, or if the stream captures a graph.
     #[inline]
     pub fn launch(
         &self,
         stream: &SpyreStream,
         memories: &[Arc<TensorMemory>],
     ) -> Result<Option<StreamPoint>, Error> {
-        if !self.is_alike(stream, memories) {
+        // A graph has programs of its own.
+        if !self.is_alike(stream, memories) || stream.is_capturing() {
             return Ok(None);
         }
         tracing::debug!(

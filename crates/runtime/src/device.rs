@@ -1,3 +1,4 @@
+mod capture_slot;
 mod stream_pool;
 
 use std::fmt;
@@ -7,6 +8,7 @@ use spyre_flex::{Context, FlexStream, Machine, SchedulerSettings, Settings};
 use spyre_hal::{Hardware, StreamIndex};
 use spyre_numerics::Profile;
 
+pub(crate) use capture_slot::CaptureSlot;
 pub use stream_pool::StreamId;
 
 use crate::{Error, SpyreAllocator};

@@ -149,6 +149,24 @@ pub enum Error {
     #[error("the programs of the composition are not on the device: compose it anew")]
     CompositionGone,
 
+    /// Work that a graph cannot repeat.
+    #[error(
+        "{what} is refused while stream {stream} captures a graph: do it before or after the capture"
+    )]
+    InCapture { what: &'static str, stream: u16 },
+
+    /// A capture with memory of another card.
+    #[error("the capture is on device {device}, and its memory is not: make memory there")]
+    GraphMemoryDevice { device: DeviceIndex },
+
+    /// A capture within a capture.
+    #[error("stream {stream} captures a graph already: end that capture first")]
+    Captures { stream: u16 },
+
+    /// The end of a capture that was not begun.
+    #[error("stream {stream} captures no graph: begin a capture first")]
+    CapturesNothing { stream: u16 },
+
     /// A correction step of a compute that has none.
     #[error("operation {operation:?} has no correction program: leave its correction steps out")]
     NoCorrection { operation: String },

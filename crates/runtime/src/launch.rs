@@ -139,6 +139,11 @@ pub(crate) fn launch(
     arguments: Arguments<'_>,
     mode: Mode,
 ) -> Result<StreamPoint, Error> {
+    if stream.is_capturing()
+        && let Some(point) = stream.note_launch(operations, arguments, mode)?
+    {
+        return Ok(point);
+    }
     let point = queue(stream, operations, arguments, mode)?;
     if stream.device().launches_wait() {
         stream.synchronize()?;

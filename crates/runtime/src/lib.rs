@@ -40,11 +40,13 @@
 mod batch;
 pub mod blocking;
 mod cached_launch;
+mod capture;
 mod cpu_tensor;
 mod device;
 mod element;
 mod error;
 mod fit;
+mod graph_memory;
 mod instance;
 mod launch;
 mod memory;
@@ -55,10 +57,12 @@ mod tensor_memory;
 mod words;
 
 pub use cached_launch::CachedLaunch;
+pub use capture::LaunchGraph;
 pub use cpu_tensor::CPUTensor;
 pub use device::{Device, DeviceIndex, DeviceSettings, StreamId};
 pub use element::Element;
 pub use error::Error;
+pub use graph_memory::GraphMemory;
 pub use launch::{Composition, Mode, launch_kernel, launch_kernel_with};
 pub use memory::{
     AddressSpace, Return, SharedLayout, StorageLayout, copy_from_device, copy_on_device,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use spyre_flex::{Event, FlexStream, Priority, Ticket};
 use spyre_hal::StreamPoint;
 
-use crate::{Device, Error, StreamId};
+use crate::device::CaptureSlot;
+use crate::{Device, Error, GraphMemory, StreamId};
 
 /// A queue of Operations for a device: the one way for all of its work.
 ///
@@ -40,6 +41,7 @@ impl SpyreStream {
     /// Waits until everything that is queued has ended, and reports the first fault that no call has
     /// reported.
     pub fn synchronize(&self) -> Result<(), Error> {
+        self.refuse_in_capture("to wait for the stream")?;
         let ended = self.flex.synchronize();
         if ended.is_err() {
             self.device.settle_ahead(self.id)?;
@@ -50,17 +52,20 @@ impl SpyreStream {
     /// Returns true if everything that is queued has ended. Reports the first fault that no call has
     /// reported.
     pub fn query(&self) -> Result<bool, Error> {
+        self.refuse_in_capture("to ask whether the stream has ended")?;
         Ok(self.flex.query()?)
     }
 
     /// Makes an event stand for everything that was queued here so far.
     pub fn record(&self, event: &Event) -> Result<(), Error> {
+        self.refuse_in_capture("to record an event")?;
         self.flex.record(event)?;
         Ok(())
     }
 
     /// Has what is queued from now on wait for what the event stands for now.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        self.refuse_in_capture("to wait for an event")?;
         Ok(self.flex.wait(event)?)
     }
 
@@ -68,6 +73,32 @@ impl SpyreStream {
     pub fn reset(&self) -> Result<(), Error> {
         self.flex.reset()?;
         self.device.settle_ahead(self.id)
+    }
+
+    /// Returns true between the begin and the end of a capture.
+    #[inline]
+    pub fn is_capturing(&self) -> bool {
+        self.capture_slot().is_some_and(CaptureSlot::is_on)
+    }
+
+    /// Refuses what cannot be noted during a capture.
+    #[inline]
+    pub(crate) fn refuse_in_capture(&self, what: &'static str) -> Result<(), Error> {
+        if self.is_capturing() {
+            return Err(Error::InCapture { what, stream: self.id.0 });
+        }
+        Ok(())
+    }
+
+    /// The memory that a capture allocates from.
+    #[inline]
+    pub(crate) fn graph_memory(&self) -> Option<Arc<GraphMemory>> {
+        self.capture_slot()?.memory()
+    }
+
+    #[inline]
+    pub(crate) fn capture_slot(&self) -> Option<&CaptureSlot> {
+        self.device.pool().capture_slot(self.id)
     }
 
     /// Something to wait for one block with.

@@ -223,7 +223,7 @@ impl SpyreTensor {
         Ok(Self { memory, view, dtype })
     }
 
-    pub(crate) fn memory(&self) -> &TensorMemory {
+    pub(crate) fn memory(&self) -> &Arc<TensorMemory> {
         &self.memory
     }
 

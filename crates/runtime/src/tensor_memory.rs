@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use spyre_artifact::{HandleWords, OPERAND_WORDS, OperandWords};
@@ -6,7 +7,7 @@ use spyre_layout::{SpyreTensorLayout, TensorView, View};
 use spyre_numerics::DType;
 
 use crate::storage_layout::{SharedLayout, StorageLayout};
-use crate::{Device, Error, SpyreStream, SpyreTensor};
+use crate::{Device, Error, GraphMemory, SpyreStream, SpyreTensor};
 
 /// Device memory that tensors share, with the layout that its elements have. It is freed when it is dropped, and
 /// what is queued still has it.
@@ -21,7 +22,20 @@ pub struct TensorMemory {
     host_bytes: u64,
     /// Words of an operand, except for offset and strides, once a tensor needs them.
     words: OnceLock<Box<[u64; OPERAND_WORDS]>>,
-    is_owned: bool,
+    owner: Owner,
+    /// True once a graph uses it.
+    is_of_a_graph: AtomicBool,
+}
+
+/// Owner of device memory, to whom it goes back.
+#[derive(Debug)]
+enum Owner {
+    /// Another object, which frees it.
+    Other,
+    /// The tensors.
+    Tensors,
+    /// The graphs that use it.
+    Graphs(Arc<GraphMemory>),
 }
 
 impl TensorMemory {
@@ -32,8 +46,12 @@ impl TensorMemory {
         layout: SharedLayout,
         host_bytes: u64,
     ) -> Result<Self, Error> {
-        let handle = stream.flex().allocate(layout.layout().device_bytes() as u64)?;
-        Ok(Self::of(stream.device(), handle, layout, host_bytes, true))
+        let bytes = layout.layout().device_bytes() as u64;
+        let (handle, owner) = match stream.graph_memory() {
+            None => (stream.flex().allocate(bytes)?, Owner::Tensors),
+            Some(graphs) => (graphs.allocate(stream.flex(), bytes)?, Owner::Graphs(graphs)),
+        };
+        Ok(Self::of(stream.device(), handle, layout, host_bytes, owner))
     }
 
     /// New memory for a tensor.
@@ -52,7 +70,7 @@ impl TensorMemory {
         handle: DeviceHandle,
         layout: StorageLayout,
     ) -> Result<Self, Error> {
-        Self::given(device, handle, layout, false)
+        Self::given(device, handle, layout, Owner::Other)
     }
 
     /// Memory that was allocated for a tensor.
@@ -61,17 +79,17 @@ impl TensorMemory {
         handle: DeviceHandle,
         layout: StorageLayout,
     ) -> Result<Self, Error> {
-        Self::given(device, handle, layout, true)
+        Self::given(device, handle, layout, Owner::Tensors)
     }
 
     fn given(
         device: &Device,
         handle: DeviceHandle,
         layout: StorageLayout,
-        is_owned: bool,
+        owner: Owner,
     ) -> Result<Self, Error> {
         let host_bytes = layout.host_bytes();
-        let memory = Self::of(device, handle, Arc::new(layout), host_bytes, is_owned);
+        let memory = Self::of(device, handle, Arc::new(layout), host_bytes, owner);
         memory.operand_words()?;
         Ok(memory)
     }
@@ -82,16 +100,41 @@ impl TensorMemory {
         handle: DeviceHandle,
         layout: SharedLayout,
         host_bytes: u64,
-        is_owned: bool,
+        owner: Owner,
     ) -> Self {
         let range = DeviceRange::start_of(handle, layout.layout().device_bytes() as u64);
         let words = OnceLock::new();
-        Self { device: device.clone(), range, layout, host_bytes, words, is_owned }
+        Self {
+            device: device.clone(),
+            range,
+            layout,
+            host_bytes,
+            words,
+            owner,
+            is_of_a_graph: AtomicBool::new(false),
+        }
     }
 
     /// Device that it is on.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Returns true if it was allocated during a capture with this memory.
+    pub(crate) fn is_of(&self, graphs: &Arc<GraphMemory>) -> bool {
+        matches!(&self.owner, Owner::Graphs(own) if Arc::ptr_eq(own, graphs))
+    }
+
+    /// Returns true if launches on `stream` may put other memory in its place: no graph uses it, and none that is
+    /// being captured would find it replaced before its replay.
+    pub fn is_replaceable(&self, stream: &SpyreStream) -> bool {
+        let is_new = || matches!(self.owner, Owner::Graphs(_));
+        !self.is_of_a_graph.load(Ordering::Acquire) && (!stream.is_capturing() || is_new())
+    }
+
+    /// Notes that a graph uses it.
+    pub(crate) fn set_of_a_graph(&self) {
+        self.is_of_a_graph.store(true, Ordering::Release);
     }
 
     /// All of it.
@@ -146,11 +189,14 @@ impl TensorMemory {
 
 impl Drop for TensorMemory {
     fn drop(&mut self) {
-        if !self.is_owned {
-            return;
+        match &self.owner {
+            Owner::Other => {}
+            Owner::Graphs(graphs) => graphs.take_back(self.range.handle, self.range.bytes),
+            Owner::Tensors => {
+                // After a reset of the card it is gone already, and a forked child never had it.
+                let _ = self.device.context().free(self.range.handle);
+            }
         }
-        // After a reset of the card it is gone already, and a forked child never had it.
-        let _ = self.device.context().free(self.range.handle);
     }
 }
 

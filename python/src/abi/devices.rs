@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicI8, Ordering};
 
 use spyre::numerics::Profile;
-use spyre::runtime::Priority;
+use spyre::runtime::{Priority, SpyreStream};
 
-use super::guarded;
-use crate::failure::SpyreStatus;
+use super::{SpyreText, guarded};
+use crate::failure::{Failure, SpyreStatus};
 use crate::{cards, variables};
 
 /// Number of devices; it never fails.
@@ -42,7 +42,11 @@ pub extern "C" fn spyre_set_current_device(device: i32) -> SpyreStatus {
 /// Waits for all streams of a device.
 #[unsafe(no_mangle)]
 pub extern "C" fn spyre_synchronize_device(device: i32) -> SpyreStatus {
-    guarded(|| Ok(cards::card(device)?.device.synchronize()?))
+    guarded(|| {
+        let card = cards::card(device)?;
+        refuse_in_capture(card.current_stream()?, "to wait for the device")?;
+        Ok(card.device.synchronize()?)
+    })
 }
 
 /// Returns true if devices keep a real card's number formats.
@@ -76,6 +80,22 @@ pub extern "C" fn spyre_warns_of_downcasts() -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn spyre_current_stream(device: i32) -> i64 {
     i64::from(cards::current_stream(device))
+}
+
+/// Refuses what a graph cannot repeat, if the calling thread's stream captures one.
+#[unsafe(no_mangle)]
+pub extern "C" fn spyre_refuse_in_capture(device: i32, what: SpyreText) -> SpyreStatus {
+    guarded(|| refuse_in_capture(cards::card(device)?.current_stream()?, &what.to_str()))
+}
+
+fn refuse_in_capture(stream: &SpyreStream, what: &str) -> Result<(), Failure> {
+    if !stream.is_capturing() {
+        return Ok(());
+    }
+    let stream = stream.id().0;
+    Err(Failure::runtime(format!(
+        "{what} is refused while stream {stream} captures a graph: do it before or after the capture"
+    )))
 }
 
 /// Makes a stream the calling thread's; the one that was, or -1 with a message.

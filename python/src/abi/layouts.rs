@@ -113,6 +113,12 @@ pub extern "C" fn spyre_relayout(view: &SpyreView<'_>, layout: LayoutPointer) ->
         }
         let Some(layout) = layout.shared() else { return Ok(()) };
         let stream = card.current_stream()?;
+        if !old.is_replaceable(stream) {
+            return Err(Failure::runtime(
+                "a graph uses the tensor's memory, which cannot be laid out anew: choose the layout before the capture, \
+                 or make a new tensor by restickify()",
+            ));
+        }
         let new = Arc::new(TensorMemory::allocate(stream, layout, old.host_bytes())?);
         let of = |memory| MemoryView { memory, layout: None, elements: tensor };
         copy_on_device(stream, &of(&old), &of(&new))?;

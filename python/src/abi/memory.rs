@@ -95,7 +95,7 @@ pub extern "C" fn spyre_adopt(view: &SpyreView<'_>, host_bytes: i64) -> SpyreSta
         let (old, inside) = cards::memory_at(address)?;
         let is_all = tensor.offset == 0 && tensor.reach_bytes() as i64 == host_bytes && inside == 0;
         let Some(card) = cards::card_of(address) else { return Ok(()) };
-        if !(old.layout().is_raw() && is_all) {
+        if !(old.layout().is_raw() && is_all && old.is_replaceable(card.current_stream()?)) {
             return Ok(());
         }
         let layout = layout_for(card, Some(&tensor), host_bytes as usize)?;

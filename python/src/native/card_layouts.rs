@@ -167,7 +167,9 @@ impl<'a> CardLayouts<'a> {
         let Ok((memory, 0)) = cards::memory_at(view.address()) else { return false };
         let usual = shared_layout(Profile::Card, tensor.size, tensor.stride, tensor.dtype);
         let bytes = operand.size.iter().product::<usize>() * bytes_of(tensor.dtype);
+        let Ok(stream) = self.card.current_stream() else { return false };
         is_alone
+            && memory.is_replaceable(stream)
             && tensor.offset == 0
             && memory.host_bytes() == bytes as u64
             && tensor.reach_bytes() == bytes

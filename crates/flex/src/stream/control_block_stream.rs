@@ -8,7 +8,7 @@ use spyre_hal::{
 };
 
 use crate::stream::memory_use::try_each_of;
-use crate::{Error, FlexStream, MemoryUse};
+use crate::{Error, FailureEpoch, FlexStream, MemoryUse};
 
 /// A composed list of control blocks: appended to while it is open, then finalized, then replayed
 /// as often as one likes, each time as one reservation.
@@ -99,6 +99,26 @@ impl ControlBlockStream {
         Ok(())
     }
 
+    /// Adds the blocks of another list that is open, with what they use.
+    pub fn extend(&mut self, other: Self) -> Result<(), Error> {
+        if self.is_final || other.is_final {
+            let remedy = "compose a new one";
+            return Err(Error::Composition { state: "finalized", remedy });
+        }
+        let first = self.blocks.len() as u64;
+        self.blocks.extend(other.blocks);
+        self.uses.extend(other.uses.into_iter().map(|(nth, used)| (first + nth, used)));
+        Ok(())
+    }
+
+    /// An open list of the blocks from this one on, with what they use.
+    #[must_use]
+    pub fn part_from(&self, first: usize) -> Self {
+        let blocks = self.blocks.iter().skip(first).cloned().collect();
+        let at = |&(nth, used): &(u64, MemoryUse)| Some((nth.checked_sub(first as u64)?, used));
+        Self { blocks, uses: self.uses.iter().filter_map(at).collect(), is_final: false }
+    }
+
     /// Ends the composing.
     pub fn finalize(&mut self) -> Result<(), Error> {
         if self.blocks.is_empty() {
@@ -111,12 +131,36 @@ impl ControlBlockStream {
 
     /// Queues all blocks on a stream, as one.
     pub fn replay(&self, stream: &FlexStream) -> Result<StreamPoint, Error> {
-        if !self.is_final {
-            return Err(Error::Composition { state: "open", remedy: "finalize it first" });
-        }
-        let lane = stream.lane();
-        let blocks = self.blocks.iter().map(|block| block.to_block(&lane.staging));
-        stream.scheduler().queue_known(lane, self.blocks.len() as u64, &self.uses, blocks)
+        self.check_final()?;
+        let blocks = self.blocks_for(stream);
+        stream.scheduler().queue_known(stream.lane(), self.count(), &self.uses, blocks)
+    }
+
+    /// Queues all blocks on a stream, as one, for blocks that rely on others that were queued since a mark was taken:
+    /// see [`FlexStream::submit_unless_failed_since`]. `None` if the stream has failed since.
+    pub fn replay_unless_failed_since(
+        &self,
+        stream: &FlexStream,
+        epoch: FailureEpoch,
+    ) -> Result<Option<StreamPoint>, Error> {
+        self.check_final()?;
+        let known = (self.count(), self.uses.as_slice());
+        let blocks = self.blocks_for(stream);
+        stream.scheduler().queue_known_unless_failed_since(stream.lane(), epoch.0, known, blocks)
+    }
+
+    fn check_final(&self) -> Result<(), Error> {
+        let open = Error::Composition { state: "open", remedy: "finalize it first" };
+        self.is_final.then_some(()).ok_or(open)
+    }
+
+    fn count(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    fn blocks_for(&self, stream: &FlexStream) -> impl Iterator<Item = ControlBlock> {
+        let staging = &stream.lane().staging;
+        self.blocks.iter().map(|block| block.to_block(staging))
     }
 }
 

@@ -5,6 +5,7 @@ use spyre_flex::{Context, FlexStream, Priority};
 use spyre_hal::StreamIndex;
 
 use crate::Error;
+use crate::device::capture_slot::CaptureSlot;
 
 /// Number of a stream in a device's pool: 0 is the default, 1 to 32 are low, 33 to 64 high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,13 +41,19 @@ pub(crate) struct StreamPool {
     ahead: [OnceLock<Arc<FlexStream>>; 1 + 2 * OF_A_PRIORITY as usize],
     given: [AtomicU16; 2],
     loader: OnceLock<Arc<FlexStream>>,
+    captures: [CaptureSlot; 1 + 2 * OF_A_PRIORITY as usize],
 }
 
 impl StreamPool {
-    /// Next stream of a priority, in turns.
+    /// Next stream of a priority, in turns. One that captures a graph is left out, unless all do.
     pub(crate) fn next(&self, priority: Priority) -> StreamId {
-        let given = self.given[priority as usize].fetch_add(1, Ordering::Relaxed);
-        StreamId(1 + priority as u16 * OF_A_PRIORITY + given % OF_A_PRIORITY)
+        let next = || {
+            let given = self.given[priority as usize].fetch_add(1, Ordering::Relaxed);
+            StreamId(1 + priority as u16 * OF_A_PRIORITY + given % OF_A_PRIORITY)
+        };
+        let is_free = |id: &StreamId| !self.captures[usize::from(id.0)].is_on();
+        let mut turns = (0..OF_A_PRIORITY).map(|_| next());
+        turns.find(is_free).unwrap_or_else(next)
     }
 
     /// Number of the stream at this place in the scheduler: streams take places in the order they are opened.
@@ -95,6 +102,12 @@ impl StreamPool {
         open(place.ok_or(Error::NoSuchStream { id: id.0 })?, id, context)
     }
 
+    /// A stream's capture; `None` where the stream is in no pool.
+    #[inline]
+    pub(crate) fn capture_slot(&self, id: StreamId) -> Option<&CaptureSlot> {
+        self.captures.get(usize::from(id.0))
+    }
+
     /// The stream that programs are loaded through.
     pub(crate) fn loader(&self, context: &Context) -> Result<Arc<FlexStream>, Error> {
         open(&self.loader, StreamId::LOADER, context)
@@ -127,6 +140,7 @@ impl Default for StreamPool {
             ahead: [const { OnceLock::new() }; 1 + 2 * OF_A_PRIORITY as usize],
             given: Default::default(),
             loader: OnceLock::new(),
+            captures: std::array::from_fn(|_| CaptureSlot::default()),
         }
     }
 }

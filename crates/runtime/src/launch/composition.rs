@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
-use spyre_flex::{ControlBlockStream, MemoryUse};
-use spyre_hal::StreamPoint;
+use parking_lot::Mutex;
+use spyre_flex::{ControlBlockStream, FailureEpoch, MemoryUse};
+use spyre_hal::{ControlBlock, StreamIndex, StreamPoint};
 
 use super::{Arguments, Checked, Mode, Round, check_group, plain_block};
+use crate::fit::Fit;
 use crate::instance::{Instance, Scratch};
+use crate::loadable_plan::LoadablePlan;
 use crate::plan::loaded_plan::LoadedPlan;
 use crate::words::intermediate_sizes;
 use crate::{Error, Operation, SpyreStream, SpyreTensor};
@@ -13,8 +16,8 @@ use crate::{Error, Operation, SpyreStream, SpyreTensor};
 /// [`ControlBlockStream`] of Operations.
 ///
 /// It belongs to a stream, and has instances of its own of the plans that it launches, so that other
-/// launches do not change its programs. It does not keep the tensors' memory: a replay after that was
-/// freed is refused.
+/// launches do not change its programs: what one replay has corrected, the next one need not, unless tiles
+/// share a program. It does not keep the tensors' memory: a replay after that was freed is refused.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +50,11 @@ use crate::{Error, Operation, SpyreStream, SpyreTensor};
 pub struct Composition {
     stream: SpyreStream,
     blocks: ControlBlockStream,
+    /// Blocks without corrections that hold from one replay to the next.
+    again: ControlBlockStream,
     launches: Vec<Launch>,
+    /// The last replay with all corrections.
+    corrected: Mutex<Option<CorrectedOn>>,
 }
 
 /// A plan that a composition launches.
@@ -55,14 +62,28 @@ pub struct Composition {
 struct Launch {
     instance: Instance,
     /// The code.
-    _loaded: Arc<LoadedPlan>,
+    loaded: Arc<LoadedPlan>,
+    /// The last of its steps that is launched.
+    step: usize,
+}
+
+/// A stream, and its failure epoch from before the corrections were queued on it.
+#[derive(Clone, Copy, Debug)]
+struct CorrectedOn {
+    stream: StreamIndex,
+    epoch: FailureEpoch,
 }
 
 impl Composition {
     /// An empty composition for a stream.
     pub fn new(stream: &SpyreStream) -> Self {
-        let blocks = ControlBlockStream::new();
-        Self { stream: stream.clone(), blocks, launches: Vec::new() }
+        Self {
+            stream: stream.clone(),
+            blocks: ControlBlockStream::new(),
+            again: ControlBlockStream::new(),
+            launches: Vec::new(),
+            corrected: Mutex::default(),
+        }
     }
 
     /// The stream that it is queued on.
@@ -94,80 +115,163 @@ impl Composition {
         tensors: &[SpyreTensor],
         scalars: &[u64],
     ) -> Result<(), Error> {
-        let mut blocks = self.blocks.clone();
-        let arguments = Arguments { tensors, scalars };
-        let checked =
-            check_group(&self.stream, std::slice::from_ref(operation), arguments, Mode::Tiled)?;
-        let launch = match checked {
-            None => {
-                for step in operation.steps() {
-                    blocks.append(plain_block(step)?.ok_or(Error::NoCompute)?)?;
-                }
-                None
+        self.append_in(operation, Arguments { tensors, scalars }, Mode::Tiled)
+    }
+
+    pub(crate) fn append_in(
+        &mut self,
+        operation: &Operation,
+        arguments: Arguments<'_>,
+        mode: Mode,
+    ) -> Result<(), Error> {
+        let checked = check_group(&self.stream, std::slice::from_ref(operation), arguments, mode)?;
+        let Some(checked) = checked else {
+            let mut blocks = ControlBlockStream::new();
+            for step in operation.steps() {
+                blocks.append(plain_block(step)?.ok_or(Error::NoCompute)?)?;
             }
-            Some(checked) => Some(self.compose(&mut blocks, operation, arguments, checked)?),
+            return self.extend(blocks.clone(), blocks);
         };
-        self.blocks = blocks;
-        self.launches.extend(launch);
-        Ok(())
+        self.compose(operation, arguments, checked)
+    }
+
+    /// Adds a block that uses no program, such as a copy on the device.
+    pub(crate) fn append_block(&mut self, block: ControlBlock) -> Result<(), Error> {
+        let mut blocks = ControlBlockStream::new();
+        blocks.append(block)?;
+        self.extend(blocks.clone(), blocks)
     }
 
     /// Ends the composing.
     pub fn finalize(&mut self) -> Result<(), Error> {
-        Ok(self.blocks.finalize()?)
+        self.blocks.finalize()?;
+        Ok(self.again.finalize()?)
     }
 
     /// Queues all blocks, as one.
     pub fn replay(&self) -> Result<StreamPoint, Error> {
-        for launch in &self.launches {
-            if !launch.instance.load().is_ready_on(&self.stream)? {
-                return Err(Error::CompositionGone);
-            }
-        }
-        let point = self.blocks.replay(self.stream.flex())?;
-        for launch in &self.launches {
-            launch.instance.scratch().batch.set_last(point);
-        }
+        let point = self.replay_on(&self.stream)?;
         if self.stream.device().launches_wait() {
             self.stream.synchronize()?;
         }
         Ok(point)
     }
 
+    /// Queues all blocks on a stream, as one: those of its last replay are done, or on the same stream.
+    pub(crate) fn replay_on(&self, stream: &SpyreStream) -> Result<StreamPoint, Error> {
+        for launch in &self.launches {
+            let is_ready = launch.loaded.is_code_ready_on(stream)?;
+            if !(is_ready && launch.instance.load().is_ready_on(stream)?) {
+                return Err(Error::CompositionGone);
+            }
+        }
+        let point = match self.replay_corrected(stream)? {
+            Some(point) => point,
+            None => self.replay_all(stream)?,
+        };
+        for launch in &self.launches {
+            launch.instance.scratch().batch.set_last(point);
+        }
+        Ok(point)
+    }
+
+    /// Queues the blocks without corrections that hold; `None` if they may not hold.
+    fn replay_corrected(&self, stream: &SpyreStream) -> Result<Option<StreamPoint>, Error> {
+        let corrected = *self.corrected.lock();
+        match corrected.filter(|corrected| corrected.stream == stream.flex().index()) {
+            Some(corrected) => {
+                Ok(self.again.replay_unless_failed_since(stream.flex(), corrected.epoch)?)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn replay_all(&self, stream: &SpyreStream) -> Result<StreamPoint, Error> {
+        let epoch = stream.flex().failure_epoch();
+        let point = self.blocks.replay(stream.flex())?;
+        *self.corrected.lock() = Some(CorrectedOn { stream: stream.flex().index(), epoch });
+        Ok(point)
+    }
+
     fn compose(
-        &self,
-        blocks: &mut ControlBlockStream,
+        &mut self,
         operation: &Operation,
         arguments: Arguments<'_>,
         checked: Checked<'_>,
-    ) -> Result<Launch, Error> {
-        let stream = &self.stream;
+    ) -> Result<(), Error> {
+        let stream = self.stream.clone();
         let compute = operation.compute().ok_or(Error::NoCompute)?;
         let Checked { definition, fit, loaded } = checked;
-        let loaded = definition.ready_on(stream, loaded)?.shared();
-        let instance = loaded.new_instance(stream)?;
-        let made = {
-            let Scratch { words, batch, .. } = &mut *instance.scratch();
-            let sizes = intermediate_sizes(definition, &fit);
-            words.hold_intermediates(definition, &sizes, stream, None)?;
-            batch.begin_to_take();
-            let step = &instance.steps()[compute.step()];
-            let round = Round { stream, operation, compute, step };
-            round.queue(definition, &fit, words, arguments, batch)?;
-            batch.take()
+        let loaded = definition.ready_on(&stream, loaded)?.shared();
+        // Steps of a plan that follow each other share its intermediates.
+        let follows = |last: &mut Launch| {
+            Arc::ptr_eq(&last.loaded, &loaded) && compute.step() == last.step + 1
         };
-        let uses: Vec<MemoryUse> = arguments
-            .tensors
-            .iter()
-            .enumerate()
-            .map(|(at, tensor)| MemoryUse {
-                range: tensor.memory().range(),
-                access: definition.access(at, tensor),
-            })
-            .collect();
-        for block in made {
-            blocks.append_using(block, &uses)?;
+        let launch = match self.launches.pop_if(follows) {
+            Some(last) => Launch { step: compute.step(), ..last },
+            None => {
+                let instance = loaded.new_instance(&stream)?;
+                Launch { instance, loaded, step: compute.step() }
+            }
+        };
+        let blocks = blocks_of(&launch, &stream, operation, arguments, (definition, &fit));
+        self.launches.push(launch);
+        let blocks = blocks?;
+        let most = stream.flex().queue_bound() / 2;
+        if blocks.len() as u64 > most {
+            let tiles = (blocks.len() / BLOCKS_OF_A_TILE) as u64;
+            let operation = compute.name().to_owned();
+            return Err(Error::TileCount {
+                operation,
+                tiles,
+                most: most / BLOCKS_OF_A_TILE as u64,
+            });
         }
-        Ok(Launch { instance, _loaded: loaded })
+        let is_one_tile = operation.is_corrected() && blocks.len() == BLOCKS_OF_A_TILE;
+        let again = blocks.part_from(if is_one_tile { BLOCKS_OF_A_TILE - 1 } else { 0 });
+        self.extend(blocks, again)
     }
+
+    fn extend(
+        &mut self,
+        blocks: ControlBlockStream,
+        again: ControlBlockStream,
+    ) -> Result<(), Error> {
+        self.blocks.extend(blocks)?;
+        Ok(self.again.extend(again)?)
+    }
+}
+
+/// Correction inputs, correction, compute.
+const BLOCKS_OF_A_TILE: usize = 3;
+
+/// The blocks of an Operation, for all of its tiles.
+fn blocks_of(
+    launch: &Launch,
+    stream: &SpyreStream,
+    operation: &Operation,
+    arguments: Arguments<'_>,
+    (definition, fit): (&LoadablePlan, &Fit),
+) -> Result<ControlBlockStream, Error> {
+    let compute = operation.compute().ok_or(Error::NoCompute)?;
+    let made = {
+        let Scratch { words, batch, .. } = &mut *launch.instance.scratch();
+        let sizes = intermediate_sizes(definition, fit);
+        words.hold_intermediates(definition, &sizes, stream, None)?;
+        batch.begin_to_take();
+        let step = &launch.instance.steps()[compute.step()];
+        let round = Round { stream, operation, compute, step };
+        round.queue(definition, fit, words, arguments, batch)?;
+        batch.take()
+    };
+    let use_of = |(at, tensor): (usize, &SpyreTensor)| MemoryUse {
+        range: tensor.memory().range(),
+        access: definition.access(at, tensor),
+    };
+    let uses: Vec<MemoryUse> = arguments.tensors.iter().enumerate().map(use_of).collect();
+    let mut blocks = ControlBlockStream::new();
+    for block in made {
+        blocks.append_using(block, &uses)?;
+    }
+    Ok(blocks)
 }

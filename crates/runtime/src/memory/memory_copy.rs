@@ -42,6 +42,7 @@ pub fn copy_to_device(
     if to.elements.is_empty() {
         return Ok(());
     }
+    stream.refuse_in_capture("a copy from the host")?;
     let Some(target) = direct_end(to, from.dtype) else {
         let mut image = HostCopy::read(stream, to)?;
         image.put(source.bytes(), from, to)?;
@@ -64,6 +65,7 @@ pub fn copy_from_device(
     if from.elements.is_empty() {
         return Ok(());
     }
+    stream.refuse_in_capture("a copy to the host")?;
     let Some(source) = direct_end(from, to.dtype) else {
         let image = HostCopy::read(stream, from)?;
         return image.take(from, target.bytes_mut(), to);
@@ -92,8 +94,14 @@ pub fn copy_on_device(
             let source = from.memory.range();
             let target = to.memory.range();
             let is_small = source.bytes + target.bytes <= SMALL_BYTES;
-            let copy = ControlBlock::CopyDevice(Box::new(CopyDevice { source, target, nest }));
-            submit(stream, copy, Return::WhenQueued, is_small)
+            let copy = Box::new(CopyDevice { source, target, nest });
+            if stream.is_capturing() {
+                let noted = ControlBlock::CopyDevice(copy.clone());
+                if stream.note_block(noted, [from.memory, to.memory])?.is_some() {
+                    return Ok(());
+                }
+            }
+            submit(stream, ControlBlock::CopyDevice(copy), Return::WhenQueued, is_small)
         }
         _ => by_way_of_host(stream, from, stream, to),
     }
@@ -111,6 +119,8 @@ pub fn copy_to_peer(
     if from.elements.is_empty() {
         return Ok(());
     }
+    source.refuse_in_capture("a copy to another card")?;
+    target.refuse_in_capture("a copy from another card")?;
     if !is_whole_pair(from, to) {
         return by_way_of_host(source, from, target, to);
     }

@@ -37,7 +37,7 @@ impl Load {
     fn wait_on(&self, stream: &SpyreStream) -> Result<bool, Error> {
         match self.ticket.query() {
             Ok(true) => self.is_done.store(true, Ordering::Release),
-            Ok(false) => stream.wait(&self.event)?,
+            Ok(false) => stream.flex().wait(&self.event)?,
             Err(spyre_flex::Error::Stream(_) | spyre_flex::Error::Forgotten { .. }) => {
                 return Ok(false);
             }

@@ -76,6 +76,11 @@ impl LoadedPlan {
         Ok(self.load.is_ready_on(stream)? && instance.load().is_ready_on(stream)?)
     }
 
+    /// Like [`is_ready_on`](Self::is_ready_on), of the code alone.
+    pub(crate) fn is_code_ready_on(&self, stream: &SpyreStream) -> Result<bool, Error> {
+        self.load.is_ready_on(stream)
+    }
+
     /// The instance of the stream that loaded the plan.
     pub(crate) fn first(&self) -> &Instance {
         self.known(self.first).expect("it was made when the plan was loaded")
