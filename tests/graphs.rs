@@ -141,6 +141,9 @@ fn what_cannot_be_repeated_is_refused() -> Result<(), Error> {
     assert!(bed.stream.begin_capture(&other).is_err());
     let graph = bed.stream.end_capture()?;
     assert_eq!(graph.blocks(), 0);
+    let elsewhere = Device::open(Arc::new(SoftwareCard::new(MemoryMode::Vf)))?.default_stream()?;
+    let refused = Error::GraphDevice { given: elsewhere.device().index() };
+    assert_eq!(graph.replay(&elsewhere), Err(refused));
     graph.replay(&bed.stream)?;
     assert_eq!(bed.values(&x)?, [1.0; COUNT]);
     Ok(())

@@ -385,3 +385,18 @@ CARD = """
 @pytest.mark.parametrize("profile", ["card", "open"])
 def test_memory_that_a_graph_uses_is_not_replaced(python, profile):
     assert python(CARD, SPYRE_PROFILE=profile).stdout.strip() == "True"
+
+
+def test_a_graph_is_replayed_on_its_own_device(python):
+    code = """
+        import torch
+        x = torch.ones(4, device="spyre:1")
+        g = torch.spyre.SpyreGraph()
+        with torch.spyre.device(1), torch.spyre.graph(g):
+            y = x + 1
+        assert torch.spyre.current_device() == 0
+        g.replay()
+        torch.spyre.synchronize(1)
+        print(y.sum().item())
+    """
+    assert python(code, AIU_WORLD_SIZE="2").stdout.strip() == "8.0"

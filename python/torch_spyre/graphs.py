@@ -65,6 +65,7 @@ class SpyreGraph:
         self._handle = graph_pool_handle()
         self._pool: _Pool | None = None
         self._captured_on: streams.Stream | None = None
+        self._device: int | None = None
         self._launches: _C.RawGraph | None = None
 
     def capture_begin(self, pool: PoolHandle | None = None, capture_error_mode: str = "global") -> None:
@@ -82,6 +83,7 @@ class SpyreGraph:
         memory = _pools.setdefault(handle, _Pool())
         _C.RawGraph.begin(stream.device_index, stream.stream_id, memory.on(stream.device_index))
         self._handle, self._pool, self._captured_on = handle, memory, stream
+        self._device = stream.device_index
         self._hook = register_optimizer_step_pre_hook(_check_optimizer)
         # A graph that is dropped meanwhile ends its capture.
         self._end = weakref.finalize(self, _give_up, stream.device_index, stream.stream_id, self._hook)
@@ -101,8 +103,8 @@ class SpyreGraph:
         self._captured()
 
     def replay(self) -> None:
-        """Queues all that was captured on the current stream, behind the last replay."""
-        self._captured().replay(call_site(streams.current_stream(), depth=2))
+        """Queues all that was captured on its device's current stream, behind the last replay."""
+        self._captured().replay(call_site(streams.current_stream(self._device), depth=2))
 
     def reset(self) -> None:
         """Gives the capture up. Its memory is freed with the last tensor and the last graph that use it."""

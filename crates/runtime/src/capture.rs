@@ -44,7 +44,7 @@ pub struct LaunchGraph {
     parts: Vec<Composition>,
     /// Memory from before the capture.
     _memories: Vec<Arc<TensorMemory>>,
-    _memory: Arc<GraphMemory>,
+    memory: Arc<GraphMemory>,
     /// The last block of the last replay, or what the stream had when the capture ended.
     last: Mutex<StreamPoint>,
 }
@@ -81,12 +81,7 @@ impl SpyreStream {
         let CaptureParts { mut parts, memories } = *noted;
         parts.iter_mut().try_for_each(Composition::finalize)?;
         let last = Mutex::new(self.flex().last_point());
-        Ok(LaunchGraph {
-            parts,
-            _memories: memories.into_values().collect(),
-            _memory: memory,
-            last,
-        })
+        Ok(LaunchGraph { parts, _memories: memories.into_values().collect(), memory, last })
     }
 
     /// Notes Operations in place of queueing them; `None` if the capture has ended meanwhile.
@@ -145,6 +140,9 @@ impl LaunchGraph {
     /// Queues all that was noted, behind the last replay.
     pub fn replay(&self, stream: &SpyreStream) -> Result<StreamPoint, Error> {
         stream.refuse_in_capture("a replay of another graph")?;
+        if !self.memory.is_on(stream.device().context()) {
+            return Err(Error::GraphDevice { given: stream.device().index() });
+        }
         let last = *self.last.lock();
         if last.stream != stream.flex().index() && !stream.flex().is_settled(last) {
             stream.flex().submit([ControlBlock::WaitEvent(last)])?;

@@ -159,6 +159,12 @@ pub enum Error {
     #[error("the capture is on device {device}, and its memory is not: make memory there")]
     GraphMemoryDevice { device: DeviceIndex },
 
+    /// A replay on another card than that of the capture.
+    #[error(
+        "the graph was captured on another device than {given}: replay it on a stream of that one"
+    )]
+    GraphDevice { given: DeviceIndex },
+
     /// A capture within a capture.
     #[error("stream {stream} captures a graph already: end that capture first")]
     Captures { stream: u16 },
