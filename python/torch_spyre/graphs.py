@@ -192,7 +192,9 @@ class graph:  # noqa: N801  the name that other devices have
     @classmethod
     def _default_stream(cls) -> streams.Stream:
         device = torch.spyre.current_device()
-        known = cls._streams.setdefault(device, streams.Stream(device))
+        if device not in cls._streams:
+            cls._streams[device] = streams.Stream(device)
+        known = cls._streams[device]
         # Another thread may be capturing.
         return streams.Stream(device) if _C._is_capturing(device, known.stream_id) else known
 

@@ -207,26 +207,19 @@ impl Composition {
         let follows = |last: &mut Launch| {
             Arc::ptr_eq(&last.loaded, &loaded) && compute.step() == last.step + 1
         };
-        let launch = match self.launches.pop_if(follows) {
-            Some(last) => Launch { step: compute.step(), ..last },
+        let mut launch = match self.launches.pop_if(follows) {
+            Some(last) => last,
             None => {
                 let instance = loaded.new_instance(&stream)?;
                 Launch { instance, loaded, step: compute.step() }
             }
         };
         let blocks = blocks_of(&launch, &stream, operation, arguments, (definition, &fit));
+        if blocks.is_ok() {
+            launch.step = compute.step();
+        }
         self.launches.push(launch);
         let blocks = blocks?;
-        let most = stream.flex().queue_bound() / 2;
-        if blocks.len() as u64 > most {
-            let tiles = (blocks.len() / BLOCKS_OF_A_TILE) as u64;
-            let operation = compute.name().to_owned();
-            return Err(Error::TileCount {
-                operation,
-                tiles,
-                most: most / BLOCKS_OF_A_TILE as u64,
-            });
-        }
         let is_one_tile = operation.is_corrected() && blocks.len() == BLOCKS_OF_A_TILE;
         let again = blocks.part_from(if is_one_tile { BLOCKS_OF_A_TILE - 1 } else { 0 });
         self.extend(blocks, again)
@@ -264,6 +257,13 @@ fn blocks_of(
         round.queue(definition, fit, words, arguments, batch)?;
         batch.take()
     };
+    let most = stream.flex().queue_bound();
+    if made.len() as u64 > most {
+        let of_tiles = |blocks: u64| blocks / BLOCKS_OF_A_TILE as u64;
+        let tiles = of_tiles(made.len() as u64);
+        let operation = compute.name().to_owned();
+        return Err(Error::TileCount { operation, tiles, most: of_tiles(most) });
+    }
     let use_of = |(at, tensor): (usize, &SpyreTensor)| MemoryUse {
         range: tensor.memory().range(),
         access: definition.access(at, tensor),
