@@ -3,6 +3,7 @@
 mod cached_launches;
 mod compiled_kernel;
 mod graph_launch;
+mod graph_segment;
 mod job_plan;
 mod journal;
 mod prepared_plan;
@@ -20,6 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CompiledKernel>()?;
     module.add_function(wrap_pyfunction!(compiled_kernel::_compile_kernel, module)?)?;
     module.add_class::<graph_launch::GraphLaunch>()?;
+    module.add_class::<graph_segment::GraphSegment>()?;
     module.add_class::<job_plan::JobPlan>()?;
     module.add_function(wrap_pyfunction!(job_plan::_prepare_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(samples::_save_sample_plan, module)?)

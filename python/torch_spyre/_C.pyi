@@ -248,6 +248,24 @@ class GraphLaunch:
         self, *arguments: torch.Tensor | int | float
     ) -> None | torch.Tensor | tuple[torch.Tensor, ...]: ...
 
+class GraphSegment:
+    """Launches of a compiled graph that follow each other: a function of a list of buffers and of values, which gives
+    the results that are kept.
+
+    A step is a launch with the places of its buffers (those that are given, then the results of all launches) and of
+    its values. The list is empty afterwards.
+    """
+
+    def __new__(
+        cls,
+        steps: list[tuple[GraphLaunch, list[int], list[int]]],
+        counts: tuple[int, int],
+        kept: list[int],
+    ) -> GraphSegment: ...
+    def __call__(
+        self, buffers: list[torch.Tensor], *values: int | float
+    ) -> None | torch.Tensor | tuple[torch.Tensor, ...]: ...
+
 def _compile_kernel(text: str, max_tile: int | None = None) -> CompiledKernel: ...
 def _prepare_kernel(folder: str | PathLike[str], device: int = -1, stream: int = -1) -> JobPlan: ...
 def _save_sample_plan(

@@ -16,7 +16,7 @@ use spyre::numerics::{DType, Profile};
 use spyre::runtime::SharedLayout;
 
 use super::{CompiledKernel, PreparedPlan, kept};
-use crate::abi::{SpyreResult, SpyreView, for_tensor, with_stick_dims};
+use crate::abi::{NewMemory, SpyreResult, SpyreView, for_tensor, with_stick_dims};
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
 use crate::layouts::{self, TorchDType};
@@ -96,8 +96,9 @@ struct BufferView<N> {
     offset: N,
 }
 
-/// A buffer that is given.
-struct GraphBuffer {
+/// A buffer that is given to launches.
+#[derive(Clone, Debug)]
+pub(super) struct GraphBuffer {
     address: u64,
     offset: usize,
     dtype: DType,
@@ -225,18 +226,13 @@ impl GraphLaunch {
             let why = format!("{name} takes {expected} arguments, and {given} are given");
             return Err(PyTypeError::new_err(why));
         }
-        let given: SmallVec<[GraphBuffer; 8]> =
-            (0..buffers).map(|at| self.buffer(arguments, at)).collect::<PyResult<_>>()?;
-        let numbers: SmallVec<[i64; 4]> = (buffers..buffers + self.number_count)
-            .map(|at| arguments.get_item(at)?.extract())
+        let given: SmallVec<[GraphBuffer; 8]> = (0..buffers)
+            .map(|at| self.buffer(&*arguments.get_borrowed_item(at)?, at, self.written[at]))
             .collect::<PyResult<_>>()?;
-        let scalars: SmallVec<[u64; 4]> = (buffers + self.number_count..expected)
-            .map(|at| scalar(&arguments.get_item(at)?))
-            .collect::<PyResult<_>>()?;
-        let shown = ProfiledLaunch::begin(&self.title);
-        let made = py.detach(|| self.launch(&given, &numbers, &scalars));
-        drop(shown);
-        self.give(py, made?)
+        let values = |at: usize| arguments.get_item(buffers + at);
+        let places = 0..self.number_count + self.scalar_count;
+        let made = self.launch_with(py, &given, places.map(values))?;
+        self.give(py, made.shapes.iter().zip(made.memories))
     }
 
     fn __repr__(&self) -> String {
@@ -245,29 +241,34 @@ impl GraphLaunch {
 }
 
 impl GraphLaunch {
-    /// The buffer at a place, as kernels see it.
-    fn buffer(&self, arguments: &Bound<'_, PyTuple>, at: usize) -> PyResult<GraphBuffer> {
-        let object = arguments.get_borrowed_item(at)?;
+    /// The buffer that is given as an argument, as kernels see it.
+    pub(super) fn buffer(
+        &self,
+        object: &Bound<'_, PyAny>,
+        argument: usize,
+        is_written: bool,
+    ) -> PyResult<GraphBuffer> {
         let mut view = MaybeUninit::uninit();
         let mut device = 0;
         // SAFETY: the object is one of Python's, whose lock is held; there is room for what the call fills in.
         let refused = unsafe {
-            spyre_graph_view(object.as_ptr(), self.written[at], view.as_mut_ptr(), &mut device)
+            spyre_graph_view(object.as_ptr(), is_written, view.as_mut_ptr(), &mut device)
         };
-        let name = self.name.to_string_lossy();
         if !refused.is_null() {
             // SAFETY: it is a text of the shim's own, which is never freed.
             let why = unsafe { CStr::from_ptr(refused) }.to_string_lossy();
-            return Err(PyTypeError::new_err(format!("{name}: argument {at} {why}")));
+            let name = self.name.to_string_lossy();
+            return Err(PyTypeError::new_err(format!("{name}: argument {argument} {why}")));
         }
         if device != self.device {
             return Err(Failure::runtime(format!(
-                "{name}: argument {at} is on spyre:{device}, and the graph was compiled for spyre:{}",
+                "{}: argument {argument} is on spyre:{device}, and the graph was compiled for spyre:{}",
+                self.name.to_string_lossy(),
                 self.device
             ))
             .into());
         }
-        // SAFETY: the call has filled it in, and the arguments hold the tensor that it points into.
+        // SAFETY: the call has filled it in, and the caller holds the tensor that it points into.
         let view = unsafe { view.assume_init() };
         let tensor = view.tensor()?;
         Ok(GraphBuffer {
@@ -276,6 +277,42 @@ impl GraphLaunch {
             dtype: tensor.dtype,
             layout: view.layout().shared(),
         })
+    }
+
+    /// Makes the results and queues the kernel, with sizes and then scalars as values.
+    pub(super) fn launch_with<'py>(
+        &self,
+        py: Python<'py>,
+        given: &[GraphBuffer],
+        values: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+    ) -> PyResult<NewTensors> {
+        let mut values = values;
+        let numbers: SmallVec<[i64; 4]> = values
+            .by_ref()
+            .take(self.number_count)
+            .map(|value| value?.extract())
+            .collect::<PyResult<_>>()?;
+        let scalars: SmallVec<[u64; 4]> =
+            values.map(|value| scalar(&value?)).collect::<PyResult<_>>()?;
+        let shown = ProfiledLaunch::begin(&self.title);
+        let made = py.detach(|| self.launch(given, &numbers, &scalars));
+        drop(shown);
+        Ok(made?)
+    }
+
+    /// Numbers of buffers, of values (sizes and scalars), and of results.
+    pub(super) fn counts(&self) -> (usize, usize, usize) {
+        let values = self.number_count + self.scalar_count;
+        (self.written.len(), values, self.tensors.results.len())
+    }
+
+    /// Returns true if it writes to that buffer.
+    pub(super) fn writes(&self, buffer: usize) -> bool {
+        self.written[buffer]
+    }
+
+    pub(super) fn device(&self) -> i32 {
+        self.device
     }
 
     fn launch(
@@ -348,18 +385,29 @@ impl GraphLaunch {
     }
 
     /// Results as Python has them: nothing, one, or several.
-    fn give<'py>(&self, py: Python<'py>, made: NewTensors) -> PyResult<Bound<'py, PyAny>> {
+    pub(super) fn give<'py, 'a>(
+        &self,
+        py: Python<'py>,
+        made: impl ExactSizeIterator<Item = (&'a ResultShape, NewMemory)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let wrapped = |(shape, memory)| {
             let result = SpyreResult::of(shape, memory);
             // SAFETY: Python's lock is held, and the result is the shim's from now on.
             unsafe { Bound::from_owned_ptr_or_err(py, spyre_graph_result(self.device, &result)) }
         };
-        let mut all = made.shapes.iter().zip(made.memories).map(wrapped);
+        let mut all = made.map(wrapped);
         match all.len() {
             0 => Ok(py.None().into_bound(py)),
             1 => all.next().expect("it has one"),
             _ => Ok(PyTuple::new(py, all.collect::<PyResult<Vec<_>>>()?)?.into_any()),
         }
+    }
+}
+
+impl GraphBuffer {
+    /// A tensor that a launch has made.
+    pub(super) fn of(shape: &ResultShape, memory: &NewMemory) -> Self {
+        Self { address: memory.address(), offset: 0, dtype: shape.dtype, layout: None }
     }
 }
 

@@ -15,7 +15,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .index_text import Affine, affine, dim_symbol, plain
-from .kernel_text import MOST_VIEWS
+from .kernel_text import MOST_VIEWS, View
 
 __all__ = ["Group", "Member"]
 
@@ -110,6 +110,17 @@ class Loops:
             self.is_product,
         )
 
+    def narrow_sides(self, dims: Mapping[sympy.Symbol, str]) -> list[View]:
+        """The sides of a product that go along no dim but those of the other."""
+        sides = [access for access in self.loads if access.view is not None]
+        if len(sides) != 2 or sides[0] == sides[1]:
+            return []
+        return [
+            (side.buffer, *_renamed(side.view, dims))
+            for side, other in (sides, sides[::-1])
+            if side.view.strides.keys() <= other.view.strides.keys()
+        ]
+
     @property
     def is_alone(self) -> bool:
         """Returns true if it writes to memory that others see: an argument, a part of a buffer, elements by index."""
@@ -156,6 +167,8 @@ class Group:
     extents: dict[str, sympy.Expr] = field(default_factory=dict)
     is_closed: bool = False
     has_product: bool = False
+    narrow_sides: list[View] = field(default_factory=list)
+    """Views of a product's sides that have no dim of their own: of one row, or of one column."""
     _reduced: set[str] = field(default_factory=set)
     _seen: dict[str, list[tuple[dict[str, sympy.Expr], sympy.Expr]]] = field(default_factory=dict)
     """Views of buffers that its nodes load, over the group's dims."""
@@ -259,6 +272,8 @@ class Group:
         self.is_closed |= loops.is_alone or loops.is_chosen
         self.has_product |= loops.is_product
         self._reduced |= set(reduced)
+        if loops.is_product:
+            self.narrow_sides = loops.narrow_sides(dims)
         for access in loops.loads:
             if access.view is not None:
                 self._seen.setdefault(access.buffer, []).append(_renamed(access.view, dims))

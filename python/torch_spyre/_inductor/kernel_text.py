@@ -14,7 +14,10 @@ import torch
 
 from .values import Value
 
-__all__ = ["MOST_VIEWS", "KernelText", "Operand"]
+__all__ = ["MOST_VIEWS", "KernelText", "Operand", "View"]
+
+View = tuple[str, dict[str, sympy.Expr], sympy.Expr]
+"""A buffer, a stride for each dim along which it is seen, and an offset."""
 
 
 MOST_VIEWS = 16
@@ -109,6 +112,16 @@ class KernelText:
             source = next((operand for operand in self.operands if operand.role == "in"), None)
             buffer, dtype = ("", torch.uint8) if source is None else (source.buffer, source.dtype)
             self.operand(buffer, dtype, {dim: sympy.S.Zero}, sympy.S.Zero, "in")
+
+    def widen(self, view: View) -> None:
+        """Gives a view a dim of one element, and all that is made: each side of a product has a dim of its own."""
+        dim = self.add_dim(sympy.S.One)
+        for operand in self.operands:
+            seen = (operand.buffer, dict(zip(operand.dims, operand.strides)), operand.offset)
+            if operand.role != "in" or seen == view:
+                operand.dims = (dim, *operand.dims)
+                operand.sizes = (sympy.S.One, *operand.sizes)
+                operand.strides = (sympy.S.Zero, *operand.strides)
 
     def text(self, name: str, scalar_lanes: Sequence[tuple[str, str]]) -> str:
         """The whole kernel."""

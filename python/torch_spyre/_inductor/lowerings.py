@@ -24,7 +24,7 @@ def install() -> None:
     """Puts them in front of Inductor's."""
     for operator, lowering in ((aten.mm, mm), (aten.bmm, bmm), (aten.addmm, addmm), (aten.baddbmm, baddbmm)):
         for target in (operator, operator.default):
-            _put_in_front(target, lowering, _has_rows_and_columns)
+            _put_in_front(target, lowering)
     _put_in_front(aten.view.dtype, view_dtype)
     for operator, layout in (("_with_sticks", SpyreFixedLayout.with_sticks), ("_in_layout", SpyreFixedLayout.with_parts)):
         overload = getattr(torch.ops.spyre, operator).default
@@ -43,9 +43,7 @@ def install() -> None:
     lowerings[inductor_prims.seeds] = seeds
 
 
-def _put_in_front(
-    target: Any, lowering: Callable[..., Any], is_taken: Callable[..., bool] = lambda *tensors: True
-) -> None:
+def _put_in_front(target: Any, lowering: Callable[..., Any]) -> None:
     inductors = lowerings[target]
 
     @functools.wraps(inductors)
@@ -55,17 +53,9 @@ def _put_in_front(
         dtypes = {tensor.get_dtype() for tensor in tensors}
         # Complex numbers, and dtypes that do not go together, are the eager operators' to compute or to refuse.
         is_plain = len(dtypes) == 1 and not any(dtype.is_complex for dtype in dtypes)
-        return (lowering if is_ours and is_plain and is_taken(*tensors) else inductors)(*args, **named)
+        return (lowering if is_ours and is_plain else inductors)(*args, **named)
 
     lowerings[target] = chosen
-
-
-def _has_rows_and_columns(*tensors: ir.TensorBox) -> bool:
-    """Returns true if a product has several rows and columns: loops have no dims of one element, and without a dim of
-    each side's own they are not seen to be a product. The eager operator is one for any number of rows."""
-    left, right = tensors[-2:]
-    is_one = V.graph.sizevars.statically_known_equals
-    return not is_one(left.get_size()[-2], 1) and not is_one(right.get_size()[-1], 1)
 
 
 def _product(left: ir.TensorBox, right: ir.TensorBox, dtype: torch.dtype | None = None) -> ir.TensorBox:

@@ -2,19 +2,20 @@
 
 Nodes are gathered until Inductor asks for them all (`flush`: before each call of another kernel, and at the end). They
 are then parted into groups, each of which becomes one kernel: a node joins the group before it if it reads what the
-group makes, element by element. Buffers that only their own group reads are never stored.
+group makes, element by element. Buffers that only their own group reads are never stored. The launches of the kernels
+are one segment, which is one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch._inductor import metrics
 from torch._inductor.codegen.common import BackendFeature
-from torch._inductor.scheduler import BaseSchedulerNode, BaseScheduling, OutputNode, Scheduler, SchedulerNode
+from torch._inductor.scheduler import BaseSchedulerNode, BaseScheduling, Scheduler, SchedulerNode
 from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
@@ -23,6 +24,7 @@ from .groups import Group
 from .ir_layouts import lay_out
 from .kernel_text import KernelText
 from .node_writer import NodeWriter
+from .segments import Segment, inner_buffers
 
 __all__ = ["SpyreScheduling"]
 
@@ -61,32 +63,38 @@ class SpyreScheduling(BaseScheduling):
             return
         current = scheduler.current_node
         scheduler.buffer_names_to_free.clear()
-        groups = Group.partition(gathered)
-        unused = _unused_after(groups)
-        for group, names in zip(groups, unused):
-            self._write(group)
-            scheduler.buffer_names_to_free.update(names)
-            self.free_buffers_in_scheduler()
+        segment = Segment(gathered, self._free)
+        for group in Group.partition(gathered):
+            self._write(group, segment)
+        segment.close()
         scheduler.current_node = current
 
-    def _write(self, group: Group) -> None:
-        """Writes one kernel, and the line that launches it."""
+    def _free(self, names: OrderedSet[str]) -> None:
+        """Writes the ends of buffers."""
+        self.scheduler.buffer_names_to_free.update(names)
+        self.free_buffers_in_scheduler()
+
+    def _write(self, group: Group, segment: Segment) -> None:
+        """Writes one kernel, and its launch to a segment."""
         for node in group.nodes:
-            V.graph.removed_buffers.update(_inner_buffers(node, group.nodes))
+            V.graph.removed_buffers.update(inner_buffers(node, group.nodes))
         kernel = KernelText(extents=dict(group.extents))
         writer = NodeWriter(kernel, lambda name: name not in V.graph.removed_buffers)
         for member in group.members:
             writer.write(member)
         kernel.cover_dims()
+        for view in group.narrow_sides:
+            kernel.widen(view)
+        wrapper = V.graph.wrapper_code
+        first_line = len(wrapper.lines)
         for node in group.nodes:
             self.scheduler.current_node = node
             node.mark_run()
+        results = segment.take_allocations(kernel, first_line)
         metrics.generated_kernel_count += 1
-        wrapper = V.graph.wrapper_code
-        results = wrapper.take_allocations(kernel)
         name = wrapper.kernel_name_of(kernel, group.nodes)
         self.codegen_comment(group.nodes, name)
-        wrapper.launch(name, kernel, group.device, results)
+        segment.add(group.nodes, wrapper.launch_of(name, kernel, group.device, results))
 
 
 def _lay_out_after_fusion(scheduler: Scheduler) -> None:
@@ -98,31 +106,3 @@ def _lay_out_after_fusion(scheduler: Scheduler) -> None:
         lay_out(V.graph)
 
     scheduler.merge_loops = merge_and_lay_out  # type: ignore[method-assign]
-
-
-def _unused_after(groups: Sequence[Group]) -> list[OrderedSet[str]]:
-    """The buffers that nothing uses after each group."""
-    freed = OrderedSet(name for group in groups for node in group.nodes for name in node.last_usage)
-    real_name = V.graph.scheduler.mutation_real_name
-    last = {
-        real_name.get(name, name): at
-        for at, group in enumerate(groups)
-        for node in group.nodes
-        for name in (*node.used_buffer_names(), *node.get_buffer_names())
-    }
-    last = {name: at for name, at in last.items() if name in freed}
-    return [OrderedSet(name for name, place in last.items() if place == at) for at in range(len(groups))]
-
-
-def _inner_buffers(node: SchedulerNode, among: Iterable[SchedulerNode]) -> list[str]:
-    """The node's buffers that only these nodes read."""
-    names = {other.get_name() for other in among}
-
-    def is_inner(users: Iterable[Any]) -> bool:
-        return all(not isinstance(user.node, OutputNode) and user.node.get_name() in names for user in users)
-
-    return [
-        buffer.get_name()
-        for buffer in node.get_outputs()
-        if buffer.users and is_inner(buffer.users) and not buffer.get_mutations() and not buffer.get_aliases()
-    ]

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import ir
-from torch._inductor.codegen.wrapper import AllocateLine, PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.scheduler import SchedulerNode
 from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
@@ -18,6 +18,7 @@ from . import config
 from .errors import Unsupported
 from .ir_layouts import Chosen
 from .kernel_text import KernelText, Operand
+from .segments import Launch
 
 __all__ = ["SpyreSubgraphWrapper", "SpyreWrapper"]
 
@@ -40,19 +41,10 @@ class _Launches:
         root.header.splice(f"\n{name} = spyre_kernel('''\n{text}'''{tile})\n")
         return name
 
-    def take_allocations(self: Any, kernel: KernelText) -> list[Any]:
-        """The buffers that the last lines allocate for a kernel to write. The lines are dropped: its launch does it."""
-        operands = {operand.buffer for operand in kernel.operands if operand.role == "out"}
-        taken = []
-        while self.lines and type(self.lines[-1]) is AllocateLine:
-            buffer = self.lines[-1].node
-            if buffer.get_name() not in operands or buffer.get_device().type != "spyre":
-                break
-            taken.append(self.lines.pop().node)
-        return taken[::-1]
-
-    def launch(self: Any, name: str, kernel: KernelText, device: torch.device, results: Sequence[Any]) -> None:
-        """Writes the launch of a kernel: its fixed part to the head of the module, its call to the body."""
+    def launch_of(
+        self: Any, name: str, kernel: KernelText, device: torch.device, results: Sequence[Any]
+    ) -> Launch:
+        """The launch of a kernel, whose fixed part is written to the head of the module."""
         shapes = [part for buffer in results for part in (*buffer.get_size(), *buffer.get_stride())]
         for expression in (*kernel.expressions(), *shapes):
             for symbol in sorted(sympy.sympify(expression).free_symbols, key=str):
@@ -85,16 +77,15 @@ class _Launches:
         counts = f"({len(buffers)}, {len(numbers)}, {len(kernel.scalars)})"
         site = f"GraphLaunch({name}, {device.index or 0}, {counts}, [{', '.join(described)}], [{', '.join(views)}])"
         scalars = [self.codegen_python_sizevar(symbol) for symbol in kernel.scalars]
-        target = f"{', '.join(made)} = " if made else ""
-        self.writeline(f"{target}{self._site_name(site)}({', '.join([*buffers, *numbers, *scalars])})")
+        return Launch(self.site_name("launch", site), [*buffers], [*numbers, *scalars], made)
 
-    def _site_name(self: Any, site: str) -> str:
-        """The name of a launch in the module; launches alike are one."""
+    def site_name(self: Any, kind: str, site: str) -> str:
+        """The name of a launch, or of a segment, in the module; those alike are one."""
         root = self.root
-        if site not in root.spyre_launches:
-            root.spyre_launches[site] = f"launch_{len(root.spyre_launches)}"
-            root.header.splice(f"{root.spyre_launches[site]} = {site}\n")
-        return root.spyre_launches[site]
+        if site not in root.spyre_sites:
+            root.spyre_sites[site] = f"{kind}_{len(root.spyre_sites)}"
+            root.header.splice(f"{root.spyre_sites[site]} = {site}\n")
+        return root.spyre_sites[site]
 
     def _buffer(self: Any, operand: Operand, device: torch.device) -> str:
         """A buffer, on the kernel's device."""
@@ -137,8 +128,8 @@ class _Launches:
         super().generate_kernel_call(kernel_name, call_args, **named)
 
     def can_reuse(self, input_buffer: Any, output_buffer: Any = None) -> bool:
-        """Memory is not handed on: another shape in it would have the old one's sticks."""
-        return False
+        """Memory is freed, but not handed on: another shape in it would have the old one's sticks."""
+        return output_buffer is None and super().can_reuse(input_buffer)
 
 
 class SpyreWrapper(_Launches, PythonWrapperCodegen):
@@ -146,7 +137,7 @@ class SpyreWrapper(_Launches, PythonWrapperCodegen):
 
     def __init__(self) -> None:
         self.spyre_kernels: dict[str, str] = {}
-        self.spyre_launches: dict[str, str] = {}
+        self.spyre_sites: dict[str, str] = {}
         super().__init__()
 
     @property
