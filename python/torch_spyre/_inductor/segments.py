@@ -62,8 +62,10 @@ class Segment:
         """Writes the call of all launches so far."""
         nodes, launches = self._nodes, self._launches
         self._nodes, self._launches = [], []
-        inner = OrderedSet(name for node in nodes for name in inner_buffers(node, nodes))
         real_name = V.graph.scheduler.mutation_real_name
+        outputs = [buffer for node in nodes for buffer in node.get_outputs()]
+        shared = OrderedSet(real_name.values()).union(*(buffer.get_aliases() for buffer in outputs))
+        inner = OrderedSet(name for node in nodes for name in inner_buffers(node, nodes)) - shared
         used = OrderedSet(real_name.get(name, name) for node in self._waiting for name in node.used_buffer_names())
         freed = self._freed - used
         self._freed -= freed
