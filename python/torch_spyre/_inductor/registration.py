@@ -16,6 +16,7 @@ _SETTINGS = {
     "allow_buffer_reuse": False,  # another shape in memory would have the old one's sticks
     "benchmark_harness": False,
     "combo_kernels": False,
+    "allow_buffer_reuse": False,  # memory is freed, not handed on: another shape in it would have the old one's sticks
 }
 """Settings of Inductor for graphs on the device."""
 

@@ -62,8 +62,8 @@ class SpyreScheduling(BaseScheduling):
         if not gathered or scheduler is None:
             return
         current = scheduler.current_node
-        scheduler.buffer_names_to_free.clear()
-        segment = Segment(gathered, self._free)
+        unused, scheduler.buffer_names_to_free = scheduler.buffer_names_to_free, OrderedSet()
+        segment = Segment(gathered, unused, self._free)
         for group in Group.partition(gathered):
             self._write(group, segment)
         segment.close()

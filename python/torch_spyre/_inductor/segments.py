@@ -29,10 +29,13 @@ class Launch:
 class Segment:
     """Launches that are one call. Buffers that only they read have no name in the module."""
 
-    def __init__(self, nodes: Sequence[SchedulerNode], free: Callable[[OrderedSet[str]], None]) -> None:
+    def __init__(
+        self, nodes: Sequence[SchedulerNode], unused: OrderedSet[str], free: Callable[[OrderedSet[str]], None]
+    ) -> None:
+        """Launches of nodes, after which some buffers are unused."""
         self._waiting = OrderedSet(nodes)
+        self._unused = unused
         self._free = free
-        self._freed = OrderedSet(name for node in nodes for name in node.last_usage)
         self._nodes: list[SchedulerNode] = []
         self._launches: list[Launch] = []
 
@@ -67,8 +70,8 @@ class Segment:
         shared = OrderedSet(real_name.values()).union(*(buffer.get_aliases() for buffer in outputs))
         inner = OrderedSet(name for node in nodes for name in inner_buffers(node, nodes)) - shared
         used = OrderedSet(real_name.get(name, name) for node in self._waiting for name in node.used_buffer_names())
-        freed = self._freed - used
-        self._freed -= freed
+        freed = self._unused - used
+        self._unused -= freed
         made = OrderedSet(result for launch in launches for result in launch.results)
         if len(launches) > 1:
             _write_all(launches, inner, lambda: self._free(freed - made))
