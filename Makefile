@@ -45,10 +45,11 @@ bench-peers:
 	tools/python-env
 	.venv/bin/python crates/bench/torch/peers.py --check
 
-# What compiled graphs reach beside eager ones; fails if a ratio misses its bar.
+# What compiled graphs reach beside eager ones, and what compiling costs; fails if a ratio misses its bar.
 bench-compiled:
 	tools/python-env
 	.venv/bin/python crates/bench/torch/compiled.py --check
+	.venv/bin/python crates/bench/torch/compile_costs.py --check
 
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:

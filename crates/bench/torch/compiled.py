@@ -23,6 +23,7 @@ os.environ.setdefault("TORCH_WARM_POOL", "0")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
+from llama_block import Block  # noqa: E402
 from peers import BATCH_SECONDS, measure  # noqa: E402
 from torch_overhead import LEAST_PAIRS, machine, versions  # noqa: E402
 
@@ -56,29 +57,6 @@ def norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 def mlp(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
     return (F.silu(x @ gate) * (x @ up)) @ down
-
-
-class Block(torch.nn.Module):
-    """A block of a Llama, with eight heads."""
-
-    def __init__(self, width: int = 512, hidden: int = 1376) -> None:
-        super().__init__()
-        self.heads = 8
-        self.attention_norm = torch.nn.RMSNorm(width)
-        self.mlp_norm = torch.nn.RMSNorm(width)
-        self.qkv = torch.nn.Linear(width, 3 * width, bias=False)
-        self.out = torch.nn.Linear(width, width, bias=False)
-        self.gate = torch.nn.Linear(width, hidden, bias=False)
-        self.up = torch.nn.Linear(width, hidden, bias=False)
-        self.down = torch.nn.Linear(hidden, width, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        parts = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(*parts.unbind(0), is_causal=True)
-        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
-        n = self.mlp_norm(x)
-        return x + self.down(F.silu(self.gate(n)) * self.up(n))
 
 
 def rows() -> list[Row]:
