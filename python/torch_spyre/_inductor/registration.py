@@ -13,7 +13,6 @@ __all__ = ["change_codegen", "change_compile", "change_interfaces", "change_lowe
 _SETTINGS = {
     "unroll_reductions_threshold": 1,  # a short reduction is one, too
     "layout_optimization": False,  # convolutions take images as they lie
-    "allow_buffer_reuse": False,  # another shape in memory would have the old one's sticks
     "benchmark_harness": False,
     "combo_kernels": False,
     "allow_buffer_reuse": False,  # memory is freed, not handed on: another shape in it would have the old one's sticks

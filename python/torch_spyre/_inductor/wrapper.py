@@ -127,10 +127,6 @@ class _Launches:
                 raise Unsupported(f"{kernel_name} of {named.get('device')} is to read {name}, which is on {device}")
         super().generate_kernel_call(kernel_name, call_args, **named)
 
-    def can_reuse(self, input_buffer: Any, output_buffer: Any = None) -> bool:
-        """Memory is freed, but not handed on: another shape in it would have the old one's sticks."""
-        return output_buffer is None and super().can_reuse(input_buffer)
-
 
 class SpyreWrapper(_Launches, PythonWrapperCodegen):
     """Writes the module of a graph."""
