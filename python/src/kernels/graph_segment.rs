@@ -18,7 +18,7 @@ use crate::cards;
 #[pyclass(frozen, module = "torch_spyre._C")]
 #[derive(Debug)]
 pub(crate) struct GraphSegment {
-    steps: Vec<Step>,
+    steps: Vec<SegmentLaunch>,
     /// True for the buffers that are written, in the order in which they are given.
     written: Vec<bool>,
     /// Sizes and scalars that are given at each call.
@@ -29,7 +29,7 @@ pub(crate) struct GraphSegment {
 
 /// A launch, and where its arguments are found.
 #[derive(Debug)]
-struct Step {
+struct SegmentLaunch {
     launch: Py<GraphLaunch>,
     /// Places of its buffers: first those that are given, then the results of all launches.
     buffers: Vec<usize>,
@@ -40,7 +40,7 @@ struct Step {
 }
 
 /// A launch, as Python describes it: places of its buffers, and of its values.
-type StepGiven = (Py<GraphLaunch>, Vec<usize>, Vec<usize>);
+type LaunchGiven = (Py<GraphLaunch>, Vec<usize>, Vec<usize>);
 
 /// A tensor that a launch has made and that is not given back yet.
 type Made = Option<(ResultShape, NewMemory)>;
@@ -49,7 +49,7 @@ type Made = Option<(ResultShape, NewMemory)>;
 impl GraphSegment {
     /// Launches of so many buffers and values.
     #[new]
-    fn new(steps: Vec<StepGiven>, counts: (usize, usize), kept: Vec<usize>) -> PyResult<Self> {
+    fn new(steps: Vec<LaunchGiven>, counts: (usize, usize), kept: Vec<usize>) -> PyResult<Self> {
         let (buffer_count, value_count) = counts;
         let refused = |why: String| Err(PyValueError::new_err(why));
         let Some((first, ..)) = steps.first() else {
@@ -145,7 +145,7 @@ impl GraphSegment {
 
 /// Compares a launch with its places; why they do not go together.
 fn check_step(
-    (launch, buffers, values): &StepGiven,
+    (launch, buffers, values): &LaunchGiven,
     device: i32,
     known: usize,
     value_count: usize,
@@ -172,7 +172,7 @@ fn check_step(
 }
 
 /// The launches, each with the buffers that end with it.
-fn with_ends(steps: Vec<StepGiven>, buffer_count: usize, kept: &[usize]) -> Vec<Step> {
+fn with_ends(steps: Vec<LaunchGiven>, buffer_count: usize, kept: &[usize]) -> Vec<SegmentLaunch> {
     let results = steps.iter().map(|(launch, ..)| launch.get().counts().2);
     let mut last: Vec<usize> = vec![0; buffer_count];
     for (at, results) in results.enumerate() {
@@ -188,7 +188,7 @@ fn with_ends(steps: Vec<StepGiven>, buffer_count: usize, kept: &[usize]) -> Vec<
     steps
         .into_iter()
         .enumerate()
-        .map(|(at, (launch, buffers, values))| Step {
+        .map(|(at, (launch, buffers, values))| SegmentLaunch {
             launch,
             buffers,
             values,
