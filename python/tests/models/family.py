@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,8 @@ DECODER = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 64,
 }
+POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
+"""Settings that say how long sequences may be."""
 ENCODER = {**DECODER, "type_vocab_size": 2}
 VISION = {
     "hidden_size": 32,
@@ -57,23 +59,37 @@ class Family:
                     parameter.mul_(self.spread)
         return model.to(dtype).eval()
 
-    def call(self, dtype: torch.dtype = torch.float32) -> dict[str, torch.Tensor]:
-        """Arguments of a call, on the CPU: two rows, the second of them padded."""
-        return {name: value.to(dtype) if value.is_floating_point() else value for name, value in self._call().items()}
+    def longer(self) -> Family:
+        """The family with a model that takes sequences of 128 tokens."""
+        return replace(self, settings=_longer(self.settings))
 
-    def _call(self) -> dict[str, torch.Tensor]:
+    def call(
+        self, dtype: torch.dtype = torch.float32, length: int = 9, decoder_length: int = 5
+    ) -> dict[str, torch.Tensor]:
+        """Arguments of a call, on the CPU: two rows, the second of them padded."""
+        call = self._call(length, decoder_length)
+        return {name: value.to(dtype) if value.is_floating_point() else value for name, value in call.items()}
+
+    def _call(self, length: int, decoder_length: int) -> dict[str, torch.Tensor]:
         make = torch.Generator().manual_seed(11)
-        tokens = torch.randint(3, VOCABULARY, (2, 9), generator=make)
+        tokens = torch.randint(3, VOCABULARY, (2, length), generator=make)
         mask = torch.ones_like(tokens)
-        mask[1, :3] = 0
+        mask[1, : length // 3] = 0
         known = {
             "input_ids": tokens,
             "attention_mask": mask,
-            "decoder_input_ids": torch.randint(3, VOCABULARY, (2, 5), generator=make),
+            "decoder_input_ids": torch.randint(3, VOCABULARY, (2, decoder_length), generator=make),
             "pixel_values": torch.randn(2, 3, 16, 16, generator=make),
             "input_features": torch.randn(2, 8, 40, generator=make),
         }
         return {name: known[name] for name in self.inputs}
+
+
+def _longer(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _longer(value) if isinstance(value, dict) else 160 if key in POSITIONS else value
+        for key, value in settings.items()
+    }
 
 
 def _decoder(name: str, model: str | None = None, **settings: Any) -> Family:
