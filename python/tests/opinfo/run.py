@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from .table import Outcome, table
@@ -76,9 +77,9 @@ def drain(work, worker, outcome: Outcome, progress, seconds: float) -> None:
 class Worker:
     """A process that judges operators; one that dies or hangs is replaced."""
 
-    def __init__(self, device: str, card: bool, module: str = "opinfo.worker"):
-        self.device, self.card, self.module = device, card, module
-        arguments = ["--device", device, *(["--card"] if card else [])]
+    def __init__(self, device: str, card: bool, module: str = "opinfo.worker", further: Sequence[str] = ()):
+        self.device, self.card, self.module, self.further = device, card, module, further
+        arguments = ["--device", device, *(["--card"] if card else []), *further]
         self.errors = open(os.path.join("/tmp", f"opinfo-{os.getpid()}-{id(self)}.log"), "w+")
         os.unlink(self.errors.name)
         self.process = subprocess.Popen(
@@ -117,7 +118,7 @@ class Worker:
         if time.monotonic() - start < seconds:
             why = f"the process ended with code {code}: {self.said()[-600:]}"
         outcome.add(name, "-", {"failed": 1, "messages": {why: 1}})
-        return Worker(self.device, self.card, self.module)
+        return Worker(self.device, self.card, self.module, self.further)
 
     def said(self) -> str:
         self.errors.seek(0)
