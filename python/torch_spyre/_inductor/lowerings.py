@@ -83,7 +83,7 @@ def _product(left: ir.TensorBox, right: ir.TensorBox, dtype: torch.dtype | None 
         inner_fn=element,
         ranges=[*batch, rows, columns],
         reduction_ranges=[inner],
-        reduction_type="dot",
+        reduction_type="sum" if V.graph.sizevars.statically_known_equals(inner, 0) else "dot",
     )
     made.realize()
     return made

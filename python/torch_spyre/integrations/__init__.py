@@ -36,6 +36,7 @@ _CHANGES = {
     "safetensors": "safetensors.change",
     "sentence_transformers.util.environment": "default_device.change_sentence_transformers",
     "torch._dynamo.device_interface": "inductor.change_interfaces",
+    "torch._dynamo.trace_rules": "dynamo.change",
     "torch._inductor.codegen.common": "inductor.change_codegen",
     "torch._inductor.compile_fx": "inductor.change_compile",
     "torch._inductor.lowering": "inductor.change_lowering",
