@@ -19,6 +19,8 @@ from typing import Any
 from opinfo.run import TARGET, Worker, run_into
 
 WAYS = ("forward", "gradients")
+ENDS = ("passed", "failed", "apart")
+"""Outcomes of a sample that was compiled."""
 
 
 class Outcome:
@@ -34,14 +36,21 @@ class Outcome:
         self.lock = threading.Lock()
 
     def add(self, name: str, _dtype: str, verdict: dict[str, Any]) -> None:
-        if "outcome" not in verdict:  # the process ended, or took too long
-            verdict = {"way": "forward", "outcome": "failed", "message": next(iter(verdict["messages"]))}
+        if "outcome" not in verdict:
+            verdict = self._of_the_end(name, next(iter(verdict["messages"])))
         way, outcome = verdict["way"], verdict["outcome"]
         with self.lock:
             self.rows[name][way, outcome] += 1
             self.broken[name] += verdict.get("breaks", False)
             if verdict["message"]:
                 self.messages[outcome][name, way, verdict["message"]] += 1
+
+    def _of_the_end(self, name: str, message: str) -> dict[str, Any]:
+        """The verdict on a sample whose process ended, or took too long."""
+        row = self.rows[name]
+        way = "gradients" if any(row["gradients", outcome] for outcome in (*ENDS, "compiles")) else "forward"
+        is_compiling = row[way, "compiles"] > sum(row[way, outcome] for outcome in ENDS)
+        return {"way": way, "outcome": "failed" if is_compiling else "eager fails", "message": message}
 
     def count(self, outcome: str, ways: tuple[str, ...] = WAYS) -> int:
         with self.lock:

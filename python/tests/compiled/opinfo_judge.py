@@ -27,7 +27,7 @@ class Verdict:
     way: str
     """Forward alone, or with gradients."""
     outcome: str
-    """`passed`, `failed`, `apart`, `eager fails`, or `refused` by the CPU itself."""
+    """`refused` by the CPU, `eager fails`, or `compiles`; after it `passed`, `failed`, or `apart` for random numbers."""
     message: str = ""
     breaks: bool = False
     """True if its graph was broken, so that a part of it ran eagerly."""
@@ -40,8 +40,10 @@ def verdicts(op: Any, device: torch.device, forward: int, gradients: int) -> Ite
     ways += [("gradients", native_judge.gradient_samples, gradients, differentiated)] if has_gradients else []
     for way, samples, most, run in ways:
         torch.manual_seed(42)
-        for sample in spread(list(samples(op, DTYPE)), most):
-            yield asdict(judged(op, sample, device, way, run))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for sample in spread(list(samples(op, DTYPE)), most):
+                yield from map(asdict, judged(op, sample, device, way, run))
 
 
 def spread(samples: list[Any], most: int) -> list[Any]:
@@ -50,26 +52,29 @@ def spread(samples: list[Any], most: int) -> list[Any]:
     return [samples[at * (len(samples) - 1) // max(1, count - 1)] for at in range(count)]
 
 
-def judged(op: Any, sample: Any, device: torch.device, way: str, run: Run) -> Verdict:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            trial = Trial(op, sample, device, run)
-        except Exception:  # noqa: BLE001 (what the CPU refuses is not the device's to do)
-            return Verdict(way, "refused")
-        try:
-            eager = trial.on_device(op.op)
-            trial.compare(eager)
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is a finding)
-            return Verdict(way, "eager fails", message_of(error))
-        try:
-            compiled = trial.compiled()
-            breaks = bool(counters["graph_break"])
-            trial.compare(compiled)
-        except Exception as error:  # noqa: BLE001
-            return Verdict(way, "failed", message_of(error))
-        difference = trial.difference_of_drawn(eager, compiled)
-        return Verdict(way, "apart" if difference else "passed", difference, breaks)
+def judged(op: Any, sample: Any, device: torch.device, way: str, run: Run) -> Iterator[Verdict]:
+    """Judges a sample; says when it begins to compile, in case that it never ends."""
+    try:
+        trial = Trial(op, sample, device, run)
+    except Exception:  # noqa: BLE001 (what the CPU refuses is not the device's to do)
+        yield Verdict(way, "refused")
+        return
+    try:
+        eager = trial.on_device(op.op)
+        trial.compare(eager)
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is a finding)
+        yield Verdict(way, "eager fails", message_of(error))
+        return
+    yield Verdict(way, "compiles")
+    try:
+        compiled = trial.compiled()
+        breaks = bool(counters["graph_break"])
+        trial.compare(compiled)
+    except Exception as error:  # noqa: BLE001
+        yield Verdict(way, "failed", message_of(error))
+        return
+    difference = trial.difference_of_drawn(eager, compiled)
+    yield Verdict(way, "apart" if difference else "passed", difference, breaks)
 
 
 class Trial:
@@ -83,6 +88,7 @@ class Trial:
 
     def _on_cpu(self, cast: Callable[[Any], Any]) -> Any:
         there = tree_map(cast, tree_map(native_judge.detached, self.arguments))
+        torch.manual_seed(SEED)
         return self.run(self.op.op, self.sample, native_judge.with_gradients(self.arguments, there))
 
     def on_device(self, function: Callable[..., Any]) -> Any:

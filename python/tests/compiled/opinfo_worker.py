@@ -16,6 +16,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 import torch
 import torch._inductor.config
 from opinfo.worker import name, say
+from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_methods_invocations import op_db
 
 from .opinfo_judge import DTYPE, Verdict, message_of, verdicts
@@ -31,6 +32,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch._inductor.config.fallback_random = True
     torch._inductor.config.force_disable_caches = True
+    # Dynamo leaves a function that seeds to the interpreter. The judge seeds, so that what draws is compiled.
+    common_methods_invocations.wrapper_set_seed = lambda op, *args, **named: op(*args, **named)
     judged = [op for op in op_db if DTYPE in op.supported_dtypes("cpu")]
     say({"operators": [name(op) for op in judged]})
     for line in sys.stdin:
