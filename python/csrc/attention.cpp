@@ -9,20 +9,59 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <deque>
+#include <vector>
+
 namespace spyre {
 namespace {
 
 using at::Tensor;
 
-// A tensor without its memory: there may be none.
-SpyreView shape_of(const Tensor& tensor) {
-  SpyreView view{};
-  view.sizes = tensor.sizes().data();
-  view.strides = tensor.strides().data();
-  view.dim = tensor.dim();
-  view.dtype = static_cast<int32_t>(tensor.scalar_type());
-  return view;
-}
+// Shapes of tensors without their memory: there may be none. Sizes of fake tensors may be symbols, which a choice must
+// not turn into numbers: each stands for a number that no tensor has, and those known to be equal for the same one.
+class Shapes {
+ public:
+  SpyreView of(const Tensor& tensor) {
+    SpyreView view{};
+    view.dim = tensor.dim();
+    view.dtype = static_cast<int32_t>(tensor.scalar_type());
+    if (!tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
+      view.sizes = tensor.sizes().data();
+      view.strides = tensor.strides().data();
+      return view;
+    }
+    auto& numbers = numbers_.emplace_back();
+    for (const c10::SymInt& size : tensor.sym_sizes()) {
+      numbers.push_back(number_of(size));
+    }
+    view.sizes = view.strides = numbers.data(); // a choice asks for no strides
+    return view;
+  }
+
+ private:
+  static constexpr int64_t kFirstSymbol = int64_t{1} << 40;
+
+  int64_t number_of(const c10::SymInt& size) {
+    if (const auto known = size.maybe_as_int()) {
+      return *known;
+    }
+    if (!TORCH_STATICALLY_KNOWN_TRUE(size.sym_gt(0))) {
+      return 0;
+    }
+    const auto known = std::find_if(symbols_.begin(), symbols_.end(), [&](const c10::SymInt& other) {
+      return TORCH_STATICALLY_KNOWN_TRUE(size.sym_eq(other));
+    });
+    const auto at = known - symbols_.begin();
+    if (known == symbols_.end()) {
+      symbols_.push_back(size);
+    }
+    return kFirstSymbol + at;
+  }
+
+  std::deque<c10::SmallVector<int64_t, 4>> numbers_;
+  std::vector<c10::SymInt> symbols_;
+};
 
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
                const std::optional<Tensor>& mask, double dropout, bool, std::optional<double>,
@@ -34,10 +73,11 @@ int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value,
   bool takes = false;
   if (at::globalContext().userEnabledOverrideableSDP() && is_plain(query) && is_plain(key) && is_plain(value) &&
       (!has_mask || is_plain(*mask))) {
-    SpyreAttention tensors{shape_of(query), shape_of(key), shape_of(value), {}};
+    Shapes shapes;
+    SpyreAttention tensors{shapes.of(query), shapes.of(key), shapes.of(value), {}};
     tensors.mask.dim = -1;
     if (has_mask) {
-      tensors.mask = shape_of(*mask);
+      tensors.mask = shapes.of(*mask);
     }
     check(spyre_takes_attention(&tensors, dropout, enable_gqa, &takes));
   }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+import torch
+
+from .errors import Unsupported
 
 __all__ = ["change_codegen", "change_compile", "change_interfaces", "change_lowering"]
 
@@ -72,21 +75,26 @@ def change_lowering(module: ModuleType) -> None:
 
 
 def change_compile(module: ModuleType) -> None:
-    """Compiles graphs on the device under settings of their own."""
-    inductors = module.fx_codegen_and_compile
+    """Compiles graphs on the device under settings of their own, and refuses to make packages of them."""
+    compile_graph, compile_package = module.fx_codegen_and_compile, module.compile_fx_aot
 
-    @functools.wraps(inductors)
+    @functools.wraps(compile_graph)
     def compiled(gm: Any, *args: Any, **named: Any) -> Any:
-        return _under_settings(inductors, gm, *args, **named)
+        with module.config.patch(_SETTINGS if _is_on_device(gm) else {}):
+            return compile_graph(gm, *args, **named)
 
-    module.fx_codegen_and_compile = compiled
+    @functools.wraps(compile_package)
+    def packaged(gm: Any, *args: Any, **named: Any) -> Any:
+        if _is_on_device(gm):
+            raise Unsupported(
+                "AOTInductor, which makes packages of C++. Keep the program with torch.export.save, compile what "
+                "torch.export.load gives, and keep compiled graphs with torch.compiler.save_cache_artifacts"
+            )
+        return compile_package(gm, *args, **named)
+
+    module.fx_codegen_and_compile, module.compile_fx_aot = compiled, packaged
 
 
-def _under_settings(inductors: Callable[..., Any], gm: Any, *args: Any, **named: Any) -> Any:
-    from torch._inductor import config
-    from torch._inductor.utils import get_all_devices
-
-    if not any(device.type == "spyre" for device in get_all_devices(gm)):
-        return inductors(gm, *args, **named)
-    with config.patch(_SETTINGS):
-        return inductors(gm, *args, **named)
+def _is_on_device(gm: Any) -> bool:
+    values = (node.meta.get("val") for node in gm.graph.nodes)
+    return any(isinstance(value, torch.Tensor) and value.device.type == "spyre" for value in values)
