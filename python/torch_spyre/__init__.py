@@ -5,8 +5,12 @@ device. Nothing is started until a tensor, a stream or a device is asked for.
 """
 
 import threading
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "_autoload"]
+if TYPE_CHECKING:
+    from .explanation import explain
+
+__all__ = ["__version__", "_autoload", "explain"]
 
 _lock = threading.Lock()
 
@@ -62,14 +66,17 @@ def _register() -> None:
     atexit.register(_C._flush_autograd)
 
 
-def __getattr__(name: str) -> str:
-    """The version is the extension's: to import this package does not load that."""
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .version import __version__
+_FILES = {"__version__": "version", "explain": "explanation"}
+"""Files of names that are read when they are asked for: the version is the extension's."""
 
-    globals()[name] = __version__
-    return __version__
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    globals()[name] = value = getattr(importlib.import_module(f".{_FILES[name]}", __name__), name)
+    return value
 
 
 import torch  # noqa: E402, F401  loads the libraries that the extension needs, and finds us above

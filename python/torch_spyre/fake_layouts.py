@@ -17,6 +17,7 @@ import torch
 
 from ._C import DataFormats, SpyreTensorLayout
 from .constants import DEVICE_NAME
+from .named_dims import keep_names, names_of
 
 __all__ = [
     "SymbolicLayout",
@@ -100,6 +101,9 @@ def change_fake_tensors(module: ModuleType) -> None:
         made = from_real(self, fake_mode, t, *args, **named)
         if t.device.type == DEVICE_NAME and type(made) is fake_tensor and made.layout is torch.strided:
             keep_layout(made, _layout_for(made, t, isinstance(t, fake_tensor)))
+            names = names_of(t)
+            if names is not None:
+                keep_names(made, names)
         return made
 
     @functools.wraps(dispatch)

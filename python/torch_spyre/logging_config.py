@@ -31,6 +31,7 @@ __all__ = [
     "get_logger",
     "get_output_config",
     "initialize",
+    "is_outdated",
     "list_components",
     "set_log_file",
     "set_log_level",
@@ -50,6 +51,11 @@ COMPONENTS = {
     "spyre.compiler": "plans of kernels",
     "spyre.device": "devices: opened, selected, reset",
 }
+
+VARIABLES = (
+    "SPYRE_LOGS", "TORCH_LOGS", "TORCH_SPYRE_DEBUG", "SPYRE_INDUCTOR_LOG", "SPYRE_INDUCTOR_LOG_LEVEL", "SPYRE_LOG_FILE",
+)  # fmt: skip
+"""Variables that are read."""
 
 DEFAULT_SOURCE = "default"
 PROGRAM_SOURCE = "programmatic"
@@ -88,6 +94,8 @@ class _State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.is_initialized = False
+        self.variables: list[str | None] = []
+        """Their values when they were read."""
         self.levels: dict[str, LogLevel] = {}
         self.sources: dict[str, str] = {}
         self.log_file: str | None = None
@@ -106,10 +114,20 @@ def initialize(environment: Mapping[str, str] | None = None, *, force: bool = Fa
             _forget()
         _state.is_initialized = True
         environment = os.environ if environment is None else environment
+        _state.variables = _values(environment)
         _read_legacy(environment)
         _read_torch_logs(environment)
         _read_list("SPYRE_LOGS", environment.get("SPYRE_LOGS", ""), strict=True)
         _apply()
+
+
+def is_outdated() -> bool:
+    """Returns True if the environment has changed since it was read, or was not read yet."""
+    return not _state.is_initialized or _state.variables != _values(os.environ)
+
+
+def _values(environment: Mapping[str, str]) -> list[str | None]:
+    return [environment.get(name) for name in VARIABLES]
 
 
 def get_logger(component: str) -> logging.Logger:

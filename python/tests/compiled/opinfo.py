@@ -28,9 +28,9 @@ class Outcome:
 
     def __init__(self) -> None:
         self.rows: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-        """For each operator, how many samples of a way had an outcome."""
+        """Counts of samples by operator: of a way and its outcome."""
         self.messages: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
-        """For each outcome, how often an operator had a message."""
+        """Counts of messages by outcome: of an operator and its message."""
         self.broken: Counter[str] = Counter()
         """Samples that passed with a broken graph."""
         self.lock = threading.Lock()

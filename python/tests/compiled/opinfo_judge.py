@@ -22,7 +22,7 @@ Run = Callable[[Callable[..., Any], Any, Any], Any]
 
 @dataclass
 class Verdict:
-    """What came of one sample."""
+    """The outcome of one sample."""
 
     way: str
     """Forward alone, or with gradients."""
@@ -47,7 +47,7 @@ def verdicts(op: Any, device: torch.device, forward: int, gradients: int) -> Ite
 
 
 def spread(samples: list[Any], most: int) -> list[Any]:
-    """At most so many samples, evenly spaced: the first one, the last one, and some between."""
+    """Evenly spaced samples, at most so many: the first one, the last one, and some between."""
     count = min(most, len(samples))
     return [samples[at * (len(samples) - 1) // max(1, count - 1)] for at in range(count)]
 

@@ -6,3 +6,15 @@
 - :mod:`ir_layouts` has the layouts of buffers in device memory;
 - :mod:`wrapper` writes the Python module of a graph, whose kernels :mod:`launch` compiles and launches.
 """
+
+from typing import Any
+
+__all__ = ["get_op_hints", "spyre_hint"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .. import hints
+
+    return getattr(hints, name)

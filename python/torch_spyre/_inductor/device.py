@@ -26,13 +26,8 @@ class SpyreInterface(DeviceInterface):
     Stream = torch.spyre.Stream
 
     class Worker:
-        @staticmethod
-        def set_device(device: int) -> None:
-            torch.spyre.set_device(device)
-
-        @staticmethod
-        def current_device() -> int:
-            return torch.spyre.current_device()
+        set_device = staticmethod(torch.spyre.set_device)
+        current_device = staticmethod(torch.spyre.current_device)
 
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> Properties:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy
 import torch
@@ -98,16 +98,13 @@ class Loops:
             step = strides.pop(inner, None)
             return Access(access.buffer, Affine(strides | ({both: step} if step is not None else {}), access.view.offset))
 
-        return Loops(
-            self.node,
-            self.body,
-            extents,
-            [both if symbol == outer else symbol for symbol in self.index if symbol != inner],
-            self.reduced,
-            [sympy.sympify(variable).subs(parts) for variable in self.variables],
-            [merged(access) for access in self.loads],
-            [merged(access) for access in self.stores],
-            self.is_product,
+        return replace(
+            self,
+            extents=extents,
+            index=[both if symbol == outer else symbol for symbol in self.index if symbol != inner],
+            variables=[sympy.sympify(variable).subs(parts) for variable in self.variables],
+            loads=[merged(access) for access in self.loads],
+            stores=[merged(access) for access in self.stores],
         )
 
     def narrow_sides(self, dims: Mapping[sympy.Symbol, str]) -> list[View]:

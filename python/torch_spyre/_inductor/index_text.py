@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import sympy
+import torch
 from torch.utils._sympy import functions
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .errors import Unsupported
+from .values import literal
 
 __all__ = ["Affine", "affine", "bounds", "dim_symbol", "is_multiple", "plain", "text_of"]
 
@@ -88,12 +90,12 @@ class _Speller:
         if isinstance(expression, sympy.Symbol):
             return self._name(expression)
         if isinstance(expression, sympy.Integer):
-            return _number(int(expression))
+            return literal(int(expression), torch.int64).text
         if isinstance(expression, (sympy.Float, sympy.Rational)):
-            return _float(float(expression))
+            return literal(float(expression), torch.float64).text
         if isinstance(expression, functions.RoundDecimal):
             value, digits = expression.args
-            scale = _float(10.0 ** int(digits))
+            scale = literal(10.0 ** int(digits), torch.float64)
             return f"(round(f64({self(value)}) * {scale}) / {scale})"
         opaque = type(expression).__name__.partition("OpaqueUnaryFn_")[2]
         if opaque:
@@ -102,19 +104,8 @@ class _Speller:
             if isinstance(expression, kind):
                 return write(*map(self, expression.args))
         if isinstance(expression, sympy.Pow) and expression.args[1].is_Integer and expression.args[1] > 0:
-            return self._power(*expression.args)
+            return "(" + " * ".join([self(expression.args[0])] * int(expression.args[1])) + ")"
         raise Unsupported(f"an index with {type(expression).__name__}: {expression}")
-
-    def _power(self, base: sympy.Expr, exponent: sympy.Integer) -> str:
-        return "(" + " * ".join([self(base)] * int(exponent)) + ")"
-
-
-def _number(value: int) -> str:
-    return f"{value}i64" if value >= 0 else f"(-{-value}i64)"
-
-
-def _float(value: float) -> str:
-    return f"{value!r}f64" if value >= 0 else f"(-{-value!r}f64)"
 
 
 def _join(sign: str) -> Callable[..., str]:

@@ -22,7 +22,7 @@ aten = torch.ops.aten
 
 def install() -> None:
     """Puts them in front of Inductor's."""
-    for operator, lowering in ((aten.mm, mm), (aten.bmm, bmm), (aten.addmm, addmm), (aten.baddbmm, baddbmm)):
+    for operator, lowering in ((aten.mm, mm), (aten.bmm, mm), (aten.addmm, addmm), (aten.baddbmm, addmm)):
         for target in (operator, operator.default):
             _put_in_front(target, lowering)
     _put_in_front(aten.view.dtype, view_dtype)
@@ -113,10 +113,6 @@ def mm(left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = 
     return _product(left, right, out_dtype)
 
 
-def bmm(left: ir.TensorBox, right: ir.TensorBox, out_dtype: torch.dtype | None = None, **_: Any) -> ir.TensorBox:
-    return _product(left, right, out_dtype)
-
-
 def addmm(added: ir.TensorBox, left: ir.TensorBox, right: ir.TensorBox, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """A 16-bit product is rounded once, after the addition."""
     source = left.get_dtype()
@@ -127,7 +123,3 @@ def addmm(added: ir.TensorBox, left: ir.TensorBox, right: ir.TensorBox, *, beta:
         return to_dtype(scaled, source)
     wide = to_dtype(added, torch.float32) if is_short else added
     return to_dtype(add(scaled, wide if beta == 1 else mul(wide, beta)), source)
-
-
-def baddbmm(added: ir.TensorBox, left: ir.TensorBox, right: ir.TensorBox, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    return addmm(added, left, right, beta=beta, alpha=alpha)

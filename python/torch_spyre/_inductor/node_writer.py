@@ -122,8 +122,7 @@ class NodeWriter(Operations):
             )
         return value
 
-    def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
-        self.store(name, index, value)
+    store_reduction = store
 
     def _fitted(self, value: Any, dtype: torch.dtype) -> Value:
         """The value in the lane of a buffer, whose dtype it takes."""
@@ -209,8 +208,7 @@ class NodeWriter(Operations):
         named = self.kernel.value(source.text, source.dtype, source, is_rounded=True) if expr.args else source
         return self.to_dtype(named, dtype)
 
-    def value_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        return self.index_expr(expr, dtype)
+    value_expr = index_expr
 
     def indirect_indexing(self, x: Value, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
         x = self._value_of(x)

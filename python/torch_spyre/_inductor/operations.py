@@ -43,6 +43,8 @@ _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 _TESTS = {"isnan": "is_nan", "isinf": "is_inf", "signbit": "sign_bit"}
 _WRAPPING = frozenset("add sub mul neg abs bitwise_not bitwise_left_shift lshift pow".split())
 """Operations whose results may be outside of a narrow integer's range."""
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float32}
+"""Dtypes of Python's numbers; a bool is an int, too."""
 _WHOLE_AS_IT_IS = frozenset("floor ceil round trunc".split())
 
 
@@ -107,12 +109,9 @@ class Operations:
     def _value_of(self, arg: Any) -> Value:
         if isinstance(arg, Value):
             return arg
-        if isinstance(arg, bool):
-            return literal(arg, torch.bool)
-        if isinstance(arg, int):
-            return literal(arg, torch.int64)
-        if isinstance(arg, float):
-            return literal(arg, torch.float32)
+        for kind, dtype in _DTYPES.items():
+            if isinstance(arg, kind):
+                return literal(arg, dtype)
         raise Unsupported(f"a {type(arg).__name__} among the values of a kernel")
 
     def _compare(self, sign: str, left: Value, right: Value) -> Value:

@@ -80,8 +80,12 @@ def change_compile(module: ModuleType) -> None:
 
     @functools.wraps(compile_graph)
     def compiled(gm: Any, *args: Any, **named: Any) -> Any:
-        with module.config.patch(_SETTINGS if _is_on_device(gm) else {}):
+        if not _is_on_device(gm):
             return compile_graph(gm, *args, **named)
+        from ..graph_reports.recorder import recorded
+
+        with module.config.patch(_SETTINGS):
+            return recorded(lambda: compile_graph(gm, *args, **named), is_backward=bool(named.get("is_backward")))
 
     @functools.wraps(compile_package)
     def packaged(gm: Any, *args: Any, **named: Any) -> Any:

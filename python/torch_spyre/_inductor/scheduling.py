@@ -20,6 +20,7 @@ from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from ..graph_reports.recorder import note_graph, note_kernel
 from .groups import Group
 from .ir_layouts import lay_out
 from .kernel_text import KernelText
@@ -36,6 +37,7 @@ class SpyreScheduling(BaseScheduling):
         super().__init__(scheduler)
         self._gathered: list[SchedulerNode] = []
         if scheduler is not None:
+            note_graph(V.graph)
             _lay_out_after_fusion(scheduler)
 
     def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
@@ -94,7 +96,9 @@ class SpyreScheduling(BaseScheduling):
         metrics.generated_kernel_count += 1
         name = wrapper.kernel_name_of(kernel, group.nodes)
         self.codegen_comment(group.nodes, name)
-        segment.add(group.nodes, wrapper.launch_of(name, kernel, group.device, results))
+        launch = wrapper.launch_of(name, kernel, group.device, results)
+        segment.add(group.nodes, launch)
+        note_kernel(group, kernel, name, launch.site)
 
 
 def _lay_out_after_fusion(scheduler: Scheduler) -> None:

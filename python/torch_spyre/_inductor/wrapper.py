@@ -96,17 +96,10 @@ class _Launches:
         return operand.buffer
 
     def make_allocation(
-        self: Any,
-        name: str,
-        device: torch.device,
-        dtype: torch.dtype,
-        shape: Any,
-        stride: Any,
-        allocation_shape: Any = None,
-        is_pinned: bool = False,
+        self: Any, name: str, device: torch.device, dtype: torch.dtype, shape: Any, stride: Any, *others: Any
     ) -> str:
         if device.type != "spyre":
-            return super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned)
+            return super().make_allocation(name, device, dtype, shape, stride, *others)
         size = self.codegen_python_shape_tuple(shape)
         strides = self.codegen_python_shape_tuple(stride)
         return f"{name} = empty_strided({size}, {strides}, device='{device}', dtype={dtype})"

@@ -32,6 +32,7 @@ from .fallbacks import Op, _overloads, _refuse_views, _tensors, fallback_mode
 
 __all__ = [
     "decomposition_stats",
+    "decompositions_by_overload",
     "register_spyre_decomposition",
     "remove_spyre_decomposition",
     "spyre_decompositions",
@@ -59,6 +60,15 @@ _running = threading.local()
 def decomposition_stats() -> dict[str, int]:
     """Returns how often each operation was done as others, by the overload's name."""
     return dict(_counts)
+
+
+def decompositions_by_overload() -> dict[OpOverload, Function]:
+    """Returns the functions of the package and those that were registered, by overload."""
+    from . import composites
+
+    named = {**composites.FUNCTIONS, **spyre_decompositions}
+    overloads = {name: _named(name) for name in named}  # those of packages that are not there are none
+    return {overload: named[name] for name, overload in overloads.items() if overload is not None}
 
 
 def register_spyre_decomposition(ops: Op | Iterable[Op]) -> Callable[[Function], Function]:

@@ -1,0 +1,3 @@
+"""Numbers of a real card: those of :mod:`torch_spyre.constants`."""
+
+from ..constants import *  # noqa: F403
