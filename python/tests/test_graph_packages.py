@@ -1,0 +1,20 @@
+"""Packages of graphs (AOTInductor) and flex_attention, which are refused."""
+
+import pytest
+import torch
+from torch.nn.attention.flex_attention import flex_attention
+
+
+def test_packages_are_refused_with_a_remedy(tmp_path):
+    exported = torch.export.export(torch.nn.Linear(4, 2).to("spyre"), (torch.ones(3, 4, device="spyre"),))
+    with pytest.raises(Exception, match="AOTInductor.*torch.export.save"):
+        torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+    x = torch.ones(3, 4, device="spyre")
+    kept = exported.module()
+    torch.testing.assert_close(torch.compile(kept)(x).cpu(), kept(x).cpu())
+
+
+def test_flex_attention_is_refused_by_name():
+    x = torch.ones(1, 2, 16, 16, device="spyre")
+    with pytest.raises(Exception, match="(?i)flex_?attention.*(device|cuda|cpu)"):
+        torch.compile(flex_attention)(x, x, x)
