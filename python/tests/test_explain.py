@@ -51,7 +51,7 @@ def test_extern_calls_have_reasons_and_times():
     def step(x, weight):
         y = torch.sort(x.cumsum(-1) + 1)[0]
         z = torch.nn.functional.conv1d(y[None], weight)
-        return z * 2, y[:1] @ y.t()
+        return z * 2
 
     (graph,) = torch_spyre.explain(step, *tensors((4, 64), (2, 4, 3))).graphs
     reasons = {call.operator.removeprefix("aten::"): call.reason for call in graph.extern_calls}
@@ -59,7 +59,6 @@ def test_extern_calls_have_reasons_and_times():
         "cumsum": "scans have no loops in graphs",
         "sort": "sorts have no loops in graphs",
         "convolution": "the windows of a convolution are no loops: the eager kernel has them",
-        "mm": "a product of one row, of one column or of several dtypes is computed by the eager operator",
     }
     assert all(call.runs == 1 and call.seconds > 0 and call.lines for call in graph.extern_calls)
     places = [call.name for call in graph.calls]

@@ -20,7 +20,7 @@ from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from ..graph_reports.recorder import note_graph, note_kernel
+from ..graph_reports.recorder import has_listeners, note_graph, note_kernel
 from .groups import Group
 from .ir_layouts import lay_out
 from .kernel_text import KernelText
@@ -99,6 +99,8 @@ class SpyreScheduling(BaseScheduling):
         launch = wrapper.launch_of(name, kernel, group.device, results)
         segment.add(group.nodes, launch)
         note_kernel(group, kernel, name, launch.site)
+        if has_listeners():
+            segment.close()
 
 
 def _lay_out_after_fusion(scheduler: Scheduler) -> None:

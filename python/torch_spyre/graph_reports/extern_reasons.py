@@ -107,7 +107,7 @@ _REASONS: list[tuple[Callable[[_Call], bool], str]] = [
     (_is_custom, "Inductor knows no loops of custom operators"),
     (_is_of_data, "the shape of its result depends on data"),
     (_is_complex, "complex numbers are computed by the eager operator"),
-    (_is_named(_PRODUCTS), "a product of one row, of one column or of several dtypes is computed by the eager operator"),
+    (_is_named(_PRODUCTS), "a product of several dtypes is computed by the eager operator"),
     (_has_in_name("convolution"), "the windows of a convolution are no loops: the eager kernel has them"),
     (_has_in_name("scaled_dot_product"), "attention is one kernel of the device already"),
     (_is_named(_SCANS), "scans have no loops in graphs"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._inductor.groups import Group
     from .._inductor.kernel_text import KernelText
 
-__all__ = ["GraphRecorder", "listen", "note_graph", "note_kernel", "recorded"]
+__all__ = ["GraphRecorder", "has_listeners", "listen", "note_graph", "note_kernel", "recorded"]
 
 Listener = Callable[[GraphReport, Any], None]
 
@@ -44,6 +44,11 @@ def listen(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listeners.remove(listener)
+
+
+def has_listeners() -> bool:
+    """Returns true if each call of a graph is looked at by itself: its launches are not joined in segments."""
+    return bool(_listeners)
 
 
 def recorded(compile_graph: Callable[[], Any], *, is_backward: bool) -> Any:
