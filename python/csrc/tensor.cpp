@@ -11,6 +11,7 @@
 #include <ATen/TensorUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/alias_native.h>
@@ -601,6 +602,19 @@ Tensor& conj_physical_(Tensor& self) {
   return self;
 }
 
+// Whether a tensor may become what another one is, as `parameter.data = other` has it: host and device take over
+// from each other, as they do for CUDA. A layout of its own needs a tensor that can hold one.
+bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+  const auto is_dense = [](c10::DispatchKeySet keys) {
+    constexpr c10::DispatchKeySet devices({c10::BackendComponent::CPUBit, c10::BackendComponent::PrivateUse1Bit});
+    return keys.has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && keys.has_any(devices);
+  };
+  const auto* impl = self.unsafeGetTensorImpl();
+  const bool holds_layouts = own_layout(from) == nullptr || typeid(*impl) == typeid(SpyreTensorImpl);
+  return (is_dense(self.key_set()) && is_dense(from.key_set()) && holds_layouts) ||
+      at::native::_has_compatible_shallow_copy_type(self, from);
+}
+
 void record_stream(Tensor& self, c10::Stream stream) {
   if (self.storage().data() != nullptr) {
     check(spyre_record_stream(self.storage().data(), stream.device_index(), stream.id()));
@@ -630,6 +644,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("conj_physical_", TORCH_FN(conj_physical_));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

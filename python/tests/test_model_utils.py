@@ -12,6 +12,7 @@ from torch import nn
 
 from torch_spyre import model_utils
 from torch_spyre._C import SpyreTensorLayout
+from torch_spyre.layouts import set_spyre_tensor_layout
 from torch_spyre.model_utils import load_model_to_spyre, patch_module_to_for_spyre
 
 CARD = os.environ.get("SPYRE_PROFILE", "open").strip().lower() == "card"
@@ -229,3 +230,55 @@ def test_a_model_without_data_says_how_it_gets_some():
     with pytest.raises(NotImplementedError, match=re.escape(str(of_the_cpu.value))):
         model.to("spyre")
     assert model.to_empty(device="spyre")[0].weight.is_spyre
+
+
+def test_parameters_stay_themselves_on_the_way_there_and_back(model):
+    parameters = dict(model.named_parameters())
+    for device in ("spyre", "cpu", "spyre"):
+        model.to(device)
+        assert all(model.get_parameter(name) is parameter for name, parameter in parameters.items())
+        assert all(parameter.device.type == device for parameter in parameters.values())
+        assert model.head.weight is model.embed.weight
+
+
+def test_an_optimizer_made_before_the_move_steps_what_moved(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.to("spyre")
+    before = model.up.bias.detach().cpu()
+    model(torch.randint(0, 50, (2, 7)).to("spyre")).sum().backward()
+    optimizer.step()
+    assert not torch.equal(model.up.bias.detach().cpu(), before)
+
+
+def test_data_of_a_parameter_moves(model):
+    values = {name: value.clone() for name, value in model.state_dict().items()}
+    kept = dict(model.named_parameters())
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to("spyre")
+    assert all(parameter.is_spyre and parameter.requires_grad for parameter in kept.values())
+    tokens = torch.randint(0, 50, (2, 7))
+    model.to("spyre")(tokens.to("spyre")).sum().backward()
+    assert model.up.weight.grad.is_spyre
+
+    for parameter in model.parameters():
+        parameter.data = parameter.data.cpu()
+    assert all(torch.equal(parameter, rounded(values[name])) for name, parameter in kept.items())
+
+
+def test_data_with_a_layout_of_its_own_needs_a_tensor_that_holds_one():
+    there = torch.randn(70, 6, device="spyre")
+    seen = torch.empty_like(there)
+    set_spyre_tensor_layout(seen, seen.device_tensor_layout())
+    host = nn.Parameter(torch.randn(70, 6))
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        host.data = seen
+    assert host.device.type == "cpu"
+    there.data = seen
+    assert torch.equal(there.cpu(), seen.cpu())
+
+
+def test_lazy_modules_take_their_sizes_on_the_device():
+    model = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(3)).to("spyre")
+    y = model(torch.randn(2, 3, 6, 6, device="spyre"))
+    assert y.shape == (2, 3) and all(parameter.is_spyre for parameter in model.parameters())
+    assert model[3].weight.shape == (3, 64)

@@ -6,7 +6,6 @@ matrix products read them; everything else lies as usual.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 
 import torch
@@ -76,11 +75,7 @@ def _load(
             return tensor.to(device, own, non_blocking, memory_format=memory_format)
         return tensor.to(device, own, non_blocking)
 
-    before = _parameters(model)  # held, so that nothing else takes their places
-    model._apply(move)
-    for parameter, places in before:
-        _stay_itself(parameter, places)
-    return model
+    return model._apply(move)
 
 
 def _dma_to_spyre_dim_order_swapped(
@@ -122,33 +117,3 @@ _NO_DATA = (
     "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() "
     "when moving module from meta to a different device."
 )
-
-_Place = tuple[nn.Module, str]
-
-
-def _parameters(model: nn.Module) -> list[tuple[nn.Parameter, list[_Place]]]:
-    """Each parameter, and all places that it has."""
-    places: dict[int, tuple[nn.Parameter, list[_Place]]] = {}
-    for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                places.setdefault(id(parameter), (parameter, []))[1].append((module, name))
-    return list(places.values())
-
-
-def _stay_itself(parameter: nn.Parameter, places: list[_Place]) -> None:
-    """Has all places of a parameter that has moved hold one, and the one that they held before if that can be.
-
-    PyTorch makes a new parameter, in each module, when one moves to another kind of device; an optimizer that was
-    made before would go on with the old ones.
-    """
-    module, name = places[0]
-    moved = module._parameters[name]
-    if moved is not parameter and moved is not None and type(moved) is type(parameter):
-        for place, own_name in places:
-            place._parameters[own_name] = None
-        with contextlib.suppress(RuntimeError):  # another object refers to it, such as a graph
-            torch.utils.swap_tensors(parameter, moved)
-            moved = parameter
-    for place, own_name in places:
-        place._parameters[own_name] = moved
