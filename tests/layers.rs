@@ -7,6 +7,7 @@ use std::process::Command;
 const LAYERS: &[(&str, &[&str])] = &[
     ("spyre-numerics", &[]),
     ("spyre-layout", &["spyre-numerics"]),
+    ("spyre-collectives", &["spyre-numerics"]),
     ("spyre-artifact", &["spyre-layout", "spyre-numerics"]),
     ("spyre-hal", &["spyre-layout", "spyre-numerics"]),
     ("spyre-card", &["spyre-artifact", "spyre-hal", "spyre-layout", "spyre-numerics"]),
