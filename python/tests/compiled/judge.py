@@ -1,4 +1,4 @@
-"""The judge of compiled results: as near to float64 as eager ones, at PyTorch's own tolerance.
+"""The judge of compiled results: near to eager ones, and as near to float64 as those, at PyTorch's own tolerance.
 
 The exact result is the same program's in float64, of the same inputs. Eager's error is how far its result is from that.
 A compiled tensor is right if
@@ -9,22 +9,30 @@ A compiled tensor is right if
 - its shape, strides, dtype and device are eager's, as are all elements if they are no floats;
 - elements that are not finite are eager's, or the exact ones.
 
-So the tolerance is PyTorch's wherever eager keeps to it, and grows only with what eager itself is off by.
+So that tolerance is PyTorch's wherever eager keeps to it, and grows only with what eager itself is off by. A `Limit`
+does not grow: where a check has one, results are that near to eager's, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.testing._comparison import default_tolerances
 from torch.utils._pytree import tree_leaves
 
-__all__ = ["FACTOR", "check", "share"]
+__all__ = ["FACTOR", "Limit", "check", "check_near", "share"]
 
 FACTOR = 2.0
 """The most that a compiled result may be off by, in errors of the eager one."""
+
+
+class Limit(NamedTuple):
+    """The most that a compiled result may differ from the eager one, however far that is off itself."""
+
+    rtol: float
+    atol: float
 
 
 def check(compiled: Any, eager: Any, exact: Any) -> float:
@@ -37,6 +45,19 @@ def check(compiled: Any, eager: Any, exact: Any) -> float:
             raise AssertionError(f"tensor {at}, {tuple(one.shape)} of {one.dtype}: {found:.2f} times what it may be off by")
         worst = max(worst, found)
     return worst
+
+
+def check_near(compiled: Any, eager: Any, limit: Limit) -> None:
+    """Raises an AssertionError if a tensor of a result is farther than a limit from the eager one."""
+    for at, (one, other) in enumerate(zip(*map(_tensors, (compiled, eager)), strict=True)):
+        torch.testing.assert_close(
+            one.detach().cpu(),
+            other.detach().cpu(),
+            rtol=limit.rtol,
+            atol=limit.atol,
+            equal_nan=True,
+            msg=lambda text, at=at: f"tensor {at}, beside eager's: {text}",
+        )
 
 
 def share(compiled: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> float:
