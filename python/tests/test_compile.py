@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch._dynamo
+import torch._dynamo.testing
 import torch._inductor.metrics
 import torch.nn.functional as F
 from compiled import random_graphs, strides
@@ -71,6 +71,28 @@ def test_sequence_lengths_share_one_graph():
         x = torch.randn(length, 16, device="spyre")
         torch._dynamo.mark_dynamic(x, 0, min=2, max=128)
         torch.testing.assert_close(compiled(x, w).cpu(), step(x, w).cpu())
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"enable_gqa": True}], ids=str)
+def test_attention_of_any_length_is_compiled_once(options):
+    """Each length was a graph of its own when the choice of a way to compute it asked for the number."""
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q * 2, k, v, **options)
+
+    counter = torch._dynamo.testing.CompileCounterWithBackend("inductor")
+    compiled = torch.compile(attend, backend=counter, fullgraph=True)
+    heads = (4, 2, 2) if "enable_gqa" in options else (4, 4, 4)
+    for length in (2, 3, 7, 64, 65, 128):
+        given = [torch.randn(2, count, length, 16, device="spyre") for count in heads]
+        for tensor in given:
+            torch._dynamo.mark_dynamic(tensor, 2, min=2, max=128)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            made = compiled(*given)
+        names = {event.name for event in profile.events()}
+        assert "aten::_scaled_dot_product_fused_attention_overrideable" in names
+        torch.testing.assert_close(made.cpu(), attend(*given).cpu())
     assert counter.frame_count == 1
 
 
