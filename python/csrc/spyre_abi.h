@@ -291,7 +291,7 @@ SpyreStatus spyre_event_record(Option<Box<SpyreEvent>> *event,
                                int64_t stream,
                                bool is_timed);
 
-/// Has a stream wait for an event. One of another card is waited for by the host.
+/// Has a stream wait for an event, which may be another card's. The host does not wait.
 SpyreStatus spyre_event_wait(const SpyreEvent *event, int32_t device, int64_t stream);
 
 /// Tells if an event was reached.

@@ -264,6 +264,26 @@ def test_several_cards_copy_to_each_other(python) -> None:
     )  # fmt: skip
 
 
+def test_a_stream_waits_for_another_card_and_the_host_does_not(python) -> None:
+    python(
+        """
+        import torch
+        here, there = torch.device("spyre:0"), torch.device("spyre:1")
+        x = torch.full((1536, 1536), 0.5, device=here)
+        stream, event = torch.spyre.Stream(device=there), torch.spyre.Event()
+        torch.spyre.synchronize(here)
+        for _ in range(8):
+            y = x @ x
+        event.record(torch.spyre.current_stream(here))
+        stream.wait_event(event)
+        assert not event.query(), "the host has waited"
+        stream.synchronize()
+        assert event.query() and y[0, 0].item() == 384
+        """,
+        "-W", "ignore", AIU_WORLD_SIZE="2",
+    )  # fmt: skip
+
+
 def test_calls_in_a_forked_child_raise_and_tensors_are_dropped_unharmed(python) -> None:
     python(
         """

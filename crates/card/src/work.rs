@@ -38,6 +38,7 @@ impl Work<'_> {
                 self.launch(program, checked_operands)
             }
             ControlBlock::HostCallback(_)
+            | ControlBlock::External(_)
             | ControlBlock::RecordEvent(_)
             | ControlBlock::WaitEvent(_) => {
                 let why = format!("{} is for the host, not for a card", block.kind());

@@ -6,6 +6,7 @@
 mod advance;
 mod callbacks;
 mod engines;
+mod external;
 mod failure;
 mod faults;
 mod policy;
@@ -24,13 +25,16 @@ use crate::recorder::Tape;
 use crate::recorder::{FlightRecorder, Record, RecordState};
 use crate::scheduler::arrivals::Arrivals;
 use crate::stream::table::Lane;
-use crate::sync::Thread;
 use crate::{Env, Policy, StreamFault};
 pub(crate) use engines::Overdue;
 use engines::{EngineState, Running, Started};
+pub(crate) use external::DueExternal;
+use external::RunningExternal;
 pub(crate) use failure::Verdict;
+pub(crate) use faults::Progress;
 use policy::Listed;
 use progress::Sleeper;
+pub(crate) use progress::Wake;
 pub(crate) use run::{End, LEASED, NO_ENGINE, Note, Only, Picked, RUN, Run};
 use stream_state::StreamState;
 
@@ -44,12 +48,16 @@ pub(crate) struct Core {
     /// Streams whose next block is a callback.
     callbacks: VecDeque<StreamIndex>,
     callback_running: Option<Started>,
+    /// Work under way outside the card.
+    external: Vec<RunningExternal>,
+    /// Part of it that is to be begun when the lock is free.
+    due_external: Vec<DueExternal>,
     next_token: u64,
     recorder: FlightRecorder,
     lost: Option<Arc<StreamFault>>,
     sleepers: Vec<Sleeper>,
-    /// Threads to be woken when the lock is free.
-    wakes: Vec<Thread>,
+    /// Calls to be made when the lock is free.
+    wakes: Vec<Wake>,
     is_tracing: bool,
     may_lease: bool,
     /// True if blocks take time: those of a prompt device that are done at once do not.
@@ -73,6 +81,8 @@ impl Core {
             engines: (0..engines).map(engine).collect(),
             callbacks: VecDeque::new(),
             callback_running: None,
+            external: Vec::new(),
+            due_external: Vec::new(),
             next_token: 1,
             recorder: FlightRecorder::default(),
             lost: None,
@@ -236,7 +246,9 @@ impl Core {
     pub(crate) fn records(&self) -> Vec<Record> {
         let mut records = self.recorder.records();
         let engines = self.engines.iter().filter_map(|engine| engine.running.as_ref());
-        let running = engines.map(|running| running.first).chain(self.callback_running);
+        let external = self.external.iter().map(|running| running.started);
+        let running =
+            engines.map(|running| running.first).chain(self.callback_running).chain(external);
         records.extend(running.map(|started| {
             Record::new(started.point.stream, started.point.sequence, &started.note)
         }));

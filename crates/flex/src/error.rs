@@ -68,7 +68,7 @@ pub enum Error {
     UnknownStream { stream: StreamIndex },
 
     /// An event of another card, or one that lies in the future.
-    #[error("the event was recorded on another card: synchronize with the host instead")]
+    #[error("the event was recorded on another card: wait for it there, or make one for each card")]
     ForeignEvent,
 
     /// An event that was never recorded.

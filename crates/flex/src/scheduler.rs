@@ -6,6 +6,7 @@ mod callbacks;
 mod checks;
 pub(crate) mod combiner;
 mod drive;
+mod external;
 mod queueing;
 mod reset;
 mod wait;

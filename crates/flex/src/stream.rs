@@ -1,5 +1,6 @@
 //! Streams: their queues of blocks, events, failures and the table that all threads see.
 
+pub(crate) mod card_wait;
 mod control_block_stream;
 mod event;
 pub(crate) mod failures;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 
 use spyre_hal::{
     ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, DeviceHandle, DeviceRange,
-    HostBuffer, HostCallback, HostSource, HostTarget, Label, Pattern, StagingPool, StreamIndex,
-    StreamPoint,
+    ExternalWork, HostBuffer, HostCallback, HostSource, HostTarget, Label, Pattern, StagingPool,
+    StreamIndex, StreamPoint,
 };
 use spyre_layout::DmaNest;
 
@@ -211,6 +212,20 @@ impl FlexStream {
         self.submit([ControlBlock::HostCallback(HostCallback::new(function))])
     }
 
+    /// Work outside the card, when everything queued before has ended; see [`ExternalWork`]. The device
+    /// memory that it uses is checked and kept as what blocks name is: what it writes cannot be read if
+    /// it fails.
+    pub fn external(&self, work: ExternalWork, uses: &[MemoryUse]) -> Result<StreamPoint, Error> {
+        let scheduler = &self.handle.scheduler;
+        let mut blocks = vec![ControlBlock::External(Box::new(work))];
+        loop {
+            match scheduler.queue_using(&self.lane, &mut blocks, uses) {
+                Err(Error::QueueFull { .. }) => self.wait_for_room(1)?,
+                queued => return queued,
+            }
+        }
+    }
+
     /// Makes an event stand for everything that was queued here so far. An event that is timed has a
     /// block of its own, which notes when it is reached; another is reached with the last block that
     /// is there already.
@@ -232,12 +247,14 @@ impl FlexStream {
     /// Has what is queued from now on wait for what the event stands for now: if that fails, so does it.
     /// An event that was never recorded, or that has been reached, is not waited for, nor is one whose
     /// failure was reported: no stream reports another one's fault of the past.
+    ///
+    /// The event may be another card's; the host waits for neither.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
         let Some(point) = event.recorded() else { return Ok(()) };
         if !event.is_of(scheduler) {
-            return Err(Error::ForeignEvent);
+            return self.wait_across(event);
         }
         if scheduler.is_settled(point) {
             return Ok(());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use spyre_layout::DmaNest;
 
 use crate::{
-    CheckedOperands, DeviceHandle, DeviceRange, EventCell, Hardware, HostSource, HostTarget, Label,
-    Loan, StagedCopy, StreamPoint,
+    CheckedOperands, DeviceHandle, DeviceRange, EventCell, ExternalWork, Hardware, HostSource,
+    HostTarget, Label, Loan, StagedCopy, StreamPoint,
 };
 
 /// More bytes than can be copied in a few milliseconds.
@@ -46,6 +46,8 @@ pub enum ControlBlock {
     },
     /// A function of the host, in its turn.
     HostCallback(HostCallback),
+    /// Work outside the card, in its turn.
+    External(Box<ExternalWork>),
     /// Notes that the stream has come this far, and the time if there is a cell for it.
     RecordEvent(Option<Arc<EventCell>>),
     /// Waits until another stream has come that far.
@@ -63,6 +65,7 @@ pub enum BlockKind {
     Fill,
     Launch,
     HostCallback,
+    External,
     RecordEvent,
     WaitEvent,
 }
@@ -176,16 +179,18 @@ impl ControlBlock {
             Self::Fill { .. } => BlockKind::Fill,
             Self::Launch { .. } => BlockKind::Launch,
             Self::HostCallback(_) => BlockKind::HostCallback,
+            Self::External(_) => BlockKind::External,
             Self::RecordEvent(_) => BlockKind::RecordEvent,
             Self::WaitEvent(_) => BlockKind::WaitEvent,
         }
     }
 
-    /// Name of the block, if it is a launch that has one.
+    /// Name of the block, if it is a launch or external work that has one.
     #[inline]
     pub fn label(&self) -> Label {
         match self {
             Self::Launch { label, .. } => *label,
+            Self::External(work) => work.label(),
             _ => Label::default(),
         }
     }
@@ -203,7 +208,10 @@ impl ControlBlock {
             Self::CopyPeer(copy) => [Some(copy.source), None],
             Self::Fill { target, .. } => [None, Some(*target)],
             Self::Launch { program, .. } => [Some(DeviceRange::start_of(*program, 0)), None],
-            Self::HostCallback(_) | Self::RecordEvent(_) | Self::WaitEvent(_) => [None, None],
+            Self::HostCallback(_)
+            | Self::External(_)
+            | Self::RecordEvent(_)
+            | Self::WaitEvent(_) => [None, None],
         }
     }
 }
@@ -269,6 +277,7 @@ impl fmt::Display for BlockKind {
             Self::Fill => "fill",
             Self::Launch => "launch",
             Self::HostCallback => "host callback",
+            Self::External => "external work",
             Self::RecordEvent => "event record",
             Self::WaitEvent => "event wait",
         })

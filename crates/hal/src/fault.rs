@@ -9,6 +9,10 @@ pub enum Fault {
     #[error("the host callback failed: {message}")]
     CallbackFailed { message: Box<str> },
 
+    /// Work that another than the card did.
+    #[error("work outside the card failed: {message}")]
+    ExternalWorkFailed { message: Box<str> },
+
     /// An index that came with the data.
     #[error(
         "index {index} is out of range for dimension {dimension} with size {size} (of operand o{operand})"
@@ -75,6 +79,7 @@ impl Fault {
     pub fn severity(&self) -> Severity {
         match self {
             Self::CallbackFailed { .. }
+            | Self::ExternalWorkFailed { .. }
             | Self::IndexOutOfRange { .. }
             | Self::DivisionByZero
             | Self::CopyFailed { .. }

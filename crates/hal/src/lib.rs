@@ -22,6 +22,7 @@ pub mod conformance;
 mod control_block;
 mod device_range;
 mod event_cell;
+mod external_work;
 mod fault;
 mod handle;
 mod handle_words;
@@ -44,6 +45,7 @@ pub use control_block::{
 };
 pub use device_range::DeviceRange;
 pub use event_cell::{EventCell, StreamIndex, StreamPoint};
+pub use external_work::{Cancel, Completion, ExternalWork};
 pub use fault::{Fault, Outcome, Severity};
 pub use handle::{DeviceHandle, HandleTag, Location, PFDeviceHandle, VFDeviceHandle};
 pub use hardware::{Completions, Description, EngineIndex, Hardware, Started, Token};

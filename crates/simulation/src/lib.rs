@@ -19,6 +19,7 @@
 mod card;
 mod driver;
 mod env;
+mod external;
 mod fault_plan;
 mod identity;
 mod log;

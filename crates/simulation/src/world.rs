@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use spyre_flex::Context;
 use spyre_hal::{Completions, ControlBlock, EngineIndex, Fault, Outcome, StreamPoint, Token};
 
+use crate::external::External;
 use crate::fault_plan::BlockFault;
 use crate::log::{Log, Step};
 use crate::memory::CardMemory;
@@ -35,6 +36,8 @@ pub(crate) struct State {
     pub(crate) report: Report,
     pub(crate) memory: CardMemory,
     pub(crate) pending: Vec<Pending>,
+    /// Work under way outside the card.
+    pub(crate) external: Vec<External>,
     pub(crate) lost: Option<Fault>,
     /// The first promise that was broken.
     pub(crate) violation: Option<Violation>,
@@ -75,6 +78,7 @@ impl World {
             report: Report::default(),
             memory: CardMemory::new(settings.mode, settings.regions, largest),
             pending: Vec::new(),
+            external: Vec::new(),
             lost: None,
             violation: None,
             next_look: 0,
@@ -112,7 +116,15 @@ impl World {
     /// One thing happens: a block ends, or time passes for those that hang. False if nothing can.
     pub(crate) fn step(&self) -> bool {
         let mut state = self.state();
-        let Some(at) = state.next_due() else {
+        let next = state.next_due();
+        if let Some(at) = state.next_external(next) {
+            let due = state.external[at].due;
+            drop(state);
+            self.clock.fetch_max(due, Ordering::Relaxed);
+            self.end_external(at);
+            return true;
+        }
+        let Some(at) = next else {
             let is_anything_hanging = state.pending.iter().any(|pending| !pending.is_given_up);
             drop(state);
             let can_look = self.context.lock().is_some();
@@ -253,6 +265,13 @@ impl State {
         ending.min_by_key(|(_, pending)| (pending.due, pending.engine)).map(|(at, _)| at)
     }
 
+    /// The work outside the card that ends next, if it ends before this block of the card.
+    fn next_external(&self, pending: Option<usize>) -> Option<usize> {
+        let before = pending.map_or(u64::MAX, |at| self.pending[at].due);
+        let due = self.external.iter().enumerate().map(|(at, external)| (external.due, at));
+        due.filter(|&(due, _)| due <= before).min().map(|(_, at)| at)
+    }
+
     fn carry_out(&mut self, pending: &mut Pending, fault: Option<Fault>) -> Outcome {
         let is_half = pending.fault == Some(BlockFault::ShortCopy);
         if let Some(fault) = fault.clone().filter(|_| !is_half || self.lost.is_some()) {
@@ -339,6 +358,7 @@ pub(crate) fn name(outcome: &Outcome) -> &'static str {
         Err(Fault::CopyFailed { .. }) => "copy failed",
         Err(Fault::IndexOutOfRange { .. }) => "index out of range",
         Err(Fault::CallbackFailed { .. }) => "callback failed",
+        Err(Fault::ExternalWorkFailed { .. }) => "external work failed",
         Err(Fault::BadProgram { .. }) => "bad program",
         Err(Fault::IllegalAccess { .. }) => "illegal access",
         Err(Fault::Hung { .. }) => "hung",

@@ -39,16 +39,10 @@ pub extern "C" fn spyre_event_record(
     })
 }
 
-/// Has a stream wait for an event. One of another card is waited for by the host.
+/// Has a stream wait for an event, which may be another card's. The host does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn spyre_event_wait(event: &SpyreEvent, device: i32, stream: i64) -> SpyreStatus {
-    guarded(|| {
-        let card = cards::card(device)?;
-        if event.device != i32::from(card.index().0) {
-            return Ok(event.event.synchronize()?);
-        }
-        Ok(card.stream(stream)?.wait(&event.event)?)
-    })
+    guarded(|| Ok(cards::card(device)?.stream(stream)?.wait(&event.event)?))
 }
 
 /// Tells if an event was reached.

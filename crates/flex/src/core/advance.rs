@@ -60,6 +60,10 @@ impl Core {
                     self.callbacks.push_back(stream);
                     return None;
                 }
+                ControlBlock::External(_) => {
+                    self.reach_external(stream, sequence, entry);
+                    return None;
+                }
                 _ => {
                     run.entries.push(entry);
                     return Some(false);

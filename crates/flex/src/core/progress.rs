@@ -3,28 +3,76 @@
 use smallvec::SmallVec;
 use spyre_hal::{Outcome, StreamIndex, StreamPoint};
 
+use super::faults::Progress;
 use super::stream_state::Phase;
 use super::{Core, Note};
 use crate::recorder::RecordState;
+use crate::stream::card_wait::CardWait;
 use crate::sync::Thread;
 
+/// One that waits for a point from outside the card's own streams.
 #[derive(Debug)]
 pub(super) struct Sleeper {
     pub(super) point: StreamPoint,
-    pub(super) thread: Thread,
+    waiter: Waiter,
+}
+
+/// Thread, or stream of another card, that waits for a point.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Thread(Thread),
+    Stream(CardWait),
+}
+
+/// Call to be made once the lock is free: a point was reached.
+#[derive(Debug)]
+pub(crate) enum Wake {
+    Thread(Thread),
+    Stream(CardWait, Progress),
+}
+
+impl Wake {
+    /// Lets the thread or the stream go on.
+    pub(crate) fn call(self) {
+        match self {
+            Self::Thread(thread) => thread.unpark(),
+            Self::Stream(card_wait, progress) => card_wait.end(&progress),
+        }
+    }
 }
 
 impl Core {
     /// A thread that wants to be woken when a point is reached; `false` if it has been.
     pub(crate) fn add_sleeper(&mut self, point: StreamPoint, thread: Thread) -> bool {
+        self.add_waiter(point, Waiter::Thread(thread)).is_none()
+    }
+
+    /// A stream of another card that waits for a point; given back if that has been reached.
+    pub(crate) fn add_card_wait(
+        &mut self,
+        point: StreamPoint,
+        card_wait: CardWait,
+    ) -> Option<Wake> {
+        let waiter = self.add_waiter(point, Waiter::Stream(card_wait))?;
+        Some(self.wake_of(point, waiter))
+    }
+
+    fn add_waiter(&mut self, point: StreamPoint, waiter: Waiter) -> Option<Waiter> {
         let state = self.stream(point.stream);
         if state.lane.is_done(point.sequence) {
-            return false;
+            return Some(waiter);
         }
         state.sleepers += 1;
-        self.sleepers.push(Sleeper { point, thread });
+        self.sleepers.push(Sleeper { point, waiter });
         self.arrivals.call();
-        true
+        None
+    }
+
+    fn wake_of(&self, point: StreamPoint, waiter: Waiter) -> Wake {
+        match waiter {
+            Waiter::Thread(thread) => Wake::Thread(thread),
+            Waiter::Stream(card_wait) => Wake::Stream(card_wait, self.progress(point)),
+        }
     }
 
     /// Number of blocks from the one that a stream has in hand to the next that a thread or another
@@ -42,9 +90,9 @@ impl Core {
         next.saturating_sub(state.taken()).saturating_add(1)
     }
 
-    /// Threads that are to be woken once the lock is free.
+    /// Calls that are to be made once the lock is free.
     #[inline]
-    pub(crate) fn take_wakes(&mut self) -> Vec<Thread> {
+    pub(crate) fn take_wakes(&mut self) -> Vec<Wake> {
         std::mem::take(&mut self.wakes)
     }
 
@@ -122,6 +170,9 @@ impl Core {
         };
         let reached: Vec<Sleeper> = self.sleepers.extract_if(.., is_reached).collect();
         self.stream(stream).sleepers -= reached.len();
-        self.wakes.extend(reached.into_iter().map(|sleeper| sleeper.thread));
+        for Sleeper { point, waiter } in reached {
+            let wake = self.wake_of(point, waiter);
+            self.wakes.push(wake);
+        }
     }
 }

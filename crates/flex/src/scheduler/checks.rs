@@ -56,6 +56,7 @@ pub(crate) fn check_shape(block: &ControlBlock) -> Result<(), Error> {
     match block {
         ControlBlock::Launch { .. }
         | ControlBlock::HostCallback(_)
+        | ControlBlock::External(_)
         | ControlBlock::RecordEvent(_)
         | ControlBlock::WaitEvent(_) => Ok(()),
         ControlBlock::Fill { target, .. } => check_range(target),

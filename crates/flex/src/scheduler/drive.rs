@@ -7,9 +7,9 @@ use std::sync::Arc;
 use spyre_hal::{BlockKind, ControlBlock, EngineIndex, EventCell, Fault, Loan, Started, Token};
 
 use super::{Drive, Scheduler};
-use crate::core::{End, Note, Only, Picked, Run};
+use crate::core::{End, Note, Only, Picked, Run, Wake};
 use crate::stream::table::{Entry, Lane};
-use crate::sync::{self, Ordering, Thread, often, spin_loop};
+use crate::sync::{self, Ordering, often, spin_loop};
 
 /// Number of times that a worker looks for the next block of a leased stream.
 const PATIENCE: u32 = often(64, 2);
@@ -96,6 +96,7 @@ impl Scheduler {
         let picked = if may_pick { core.pick(engine, only, run) } else { None };
         let wakes = core.take_wakes();
         let has_callback = core.has_callback();
+        let due = core.take_due_external();
         // A worker whose engine is busy cannot help: it would wake the next such in turn.
         let needed = if self.engines > 1 && self.workers.is_anyone_asleep() && core.has_ready() {
             core.free_engines()
@@ -106,6 +107,9 @@ impl Scheduler {
         wake(wakes);
         if has_callback {
             self.call_for_callbacks();
+        }
+        if !due.is_empty() {
+            self.begin_external(due);
         }
         if needed != 0 {
             self.workers.ring_one_of(needed);
@@ -133,7 +137,9 @@ impl Scheduler {
             let mut note = Note::new(&entry, started_at);
             let started = match entry.block {
                 ControlBlock::RecordEvent(cell) => self.reach(cell, &mut note, run),
-                ControlBlock::WaitEvent(_) | ControlBlock::HostCallback(_) => {
+                ControlBlock::WaitEvent(_)
+                | ControlBlock::HostCallback(_)
+                | ControlBlock::External(_) => {
                     run.entries.push(entry);
                     return End::Done;
                 }
@@ -271,8 +277,8 @@ fn cancel(run: &mut Run, now: u64) -> End {
     End::Done
 }
 
-pub(crate) fn wake(threads: Vec<Thread>) {
-    threads.into_iter().for_each(|thread| thread.unpark());
+pub(crate) fn wake(wakes: Vec<Wake>) {
+    wakes.into_iter().for_each(Wake::call);
 }
 
 /// A block whose memory the host has taken back touches nothing.

@@ -32,6 +32,7 @@ impl Scheduler {
         let _resetting = self.resetting.lock();
         tracing::debug!(target: "spyre.runtime", "the card is reset");
         self.lose(Fault::DeviceReset);
+        self.end_external();
         self.hardware.reset();
         for lane in self.lanes() {
             self.wait_through(&lane, lane.ring.reserved());
@@ -52,6 +53,7 @@ impl Scheduler {
     #[cold]
     pub(super) fn cancel_queued(&self) {
         self.fail_all(Fault::Interrupted, |core, cause| core.cancel(&cause));
+        self.cancel_external();
     }
 
     fn lose(&self, fault: Fault) {

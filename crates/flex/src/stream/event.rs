@@ -95,7 +95,7 @@ impl Event {
     }
 
     /// Scheduler and point of the last record. A card that is gone has ended everything.
-    fn place(&self) -> Option<(Arc<Scheduler>, StreamPoint)> {
+    pub(crate) fn place(&self) -> Option<(Arc<Scheduler>, StreamPoint)> {
         self.home.get()?.upgrade().zip(self.recorded())
     }
 

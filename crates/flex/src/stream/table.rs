@@ -28,6 +28,7 @@ impl Entry {
             ControlBlock::RecordEvent(_)
                 | ControlBlock::WaitEvent(_)
                 | ControlBlock::HostCallback(_)
+                | ControlBlock::External(_)
         )
     }
 }

@@ -20,6 +20,7 @@ impl DeviceMemory {
                 Err(Fault::BadProgram { program, why: "memory runs no programs".into() })
             }
             ControlBlock::HostCallback(_)
+            | ControlBlock::External(_)
             | ControlBlock::RecordEvent(_)
             | ControlBlock::WaitEvent(_) => Err(failed(format!("{} is no copy", block.kind()))),
         }

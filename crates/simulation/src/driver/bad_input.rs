@@ -103,13 +103,7 @@ impl Driver {
             6 => submit(vec![copy(range, DeviceRange { offset: 15, ..range })]),
             7 => submit(vec![copy(range, DeviceRange { offset: 32, bytes: 8, ..range })]),
             8 => Some(stream.copy_staged(&[1; 15], range).map(drop)),
-            9 => {
-                if self.random.one_in(2) {
-                    Some(stream.wait(&self.foreign.event))
-                } else {
-                    Some(stream.record(&self.foreign.event).map(drop))
-                }
-            }
+            9 => Some(stream.record(&self.foreign.event).map(drop)),
             10 => {
                 let index = stream.index();
                 let sequence = self.world.state().oracle.lane(index).reserved + 1;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use spyre_flex::{ControlBlockStream, Error, FlexStream};
 use spyre_hal::{
-    BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyToDevice, DeviceRange, HostBuffer,
-    HostCallback, Pattern, StreamIndex, StreamPoint,
+    BlockKind, ControlBlock, CopyDevice, CopyFromDevice, CopyToDevice, DeviceRange, ExternalWork,
+    HostBuffer, HostCallback, Label, Pattern, StreamIndex, StreamPoint,
 };
 
 use super::{Checked, Composed, Driver, TICKETS, broken, unexpected};
@@ -80,6 +80,23 @@ impl Driver {
             }
             run_callback(&world, point, callback)
         }));
+        self.submit(at, vec![Request::invisible(block, Effect::None)]).map(drop)
+    }
+
+    /// Work outside the card; some of it is cancelled by resets.
+    pub(super) fn leave_the_card(&mut self) -> Checked {
+        let at = self.stream_at();
+        let stream = self.streams[at].index();
+        let sequence = self.world.state().oracle.lane(stream).reserved + 1;
+        let point = StreamPoint { stream, sequence };
+        let world = Arc::clone(&self.world);
+        let cancelled = Arc::clone(&self.world);
+        let work = ExternalWork::new(
+            Label::default(),
+            move |completion| world.begin_external(point, completion),
+            move || cancelled.cancel_external(point),
+        );
+        let block = ControlBlock::External(Box::new(work));
         self.submit(at, vec![Request::invisible(block, Effect::None)]).map(drop)
     }
 
