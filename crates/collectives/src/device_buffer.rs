@@ -24,7 +24,8 @@ impl DeviceBuffer {
     /// # Safety
     /// From the time at which a call with this buffer is ready until its `done` was called, the memory is
     /// mapped, and if the call writes it, no other code reads or writes it; if the call reads it, no other code
-    /// writes it. Inputs and outputs of one call are the same range or do not overlap.
+    /// writes it. Buffers of one call do not overlap, with one exception: this rank's own part may be input and
+    /// output (all of a reduction, broadcast, its own output of a gather, its own input of a scatter).
     pub unsafe fn new(address: *mut u8, bytes: usize, elements: u64) -> Self {
         Self { address: address as usize, bytes, elements }
     }

@@ -1,0 +1,268 @@
+//! Group of ranks as its callers see it.
+
+mod descriptor;
+mod group_state;
+mod handshake;
+mod local_call;
+mod local_ranks;
+mod transfers;
+mod worker;
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::{CallRecord, CollectiveCall, Error, GroupOptions};
+use group_state::{CallQueue, GroupState, NumberedCall, QueuedCall};
+use handshake::Meeting;
+use local_ranks::LocalRanks;
+use worker::Worker;
+
+pub use group_state::Done;
+
+/// Ranks that carry out collectives together, as one of them.
+///
+/// # Contract
+/// - Every rank calls the same collectives in the same order. Sends and receives have an order of their own.
+/// - A call has its place in that order from [`ProcessGroup::enqueue`] on, and begins when it is ready and the calls
+///   before it are over. No method waits for other ranks, but [`ProcessGroup::connect`] and
+///   [`ProcessGroup::shutdown`].
+/// - `done` is called exactly once for each call that was queued, by the group's thread, with no lock held. It must
+///   not wait for the group. Memory of the call is not used any more then, except that after a failure other ranks
+///   may still read it, whose results are thrown away.
+/// - The first failure is the last thing that a group does: all ranks of the machine hear of it at once, and
+///   every call after it returns its cause. Other groups go on.
+pub struct ProcessGroup {
+    state: Arc<GroupState>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ProcessGroup {
+    /// Meets the other ranks: it returns when all of them are there, or at the timeout.
+    pub fn connect(options: GroupOptions) -> Result<Arc<Self>, Error> {
+        options.check()?;
+        let meeting = Meeting::hold(&options)?;
+        let own = meeting.local.iter().find(|peer| peer.rank == options.rank);
+        let own = own.map(|peer| Arc::clone(&peer.segment));
+        let Some(own) = own.filter(|_| meeting.machines.len() == 1) else {
+            return Err(far_ranks(&options, &meeting));
+        };
+        let state = Arc::new(GroupState {
+            name: options.name,
+            rank: options.rank,
+            size: options.size,
+            global_ranks: options.global_ranks,
+            hosts: meeting.hosts,
+            timeout: Mutex::new(options.timeout),
+            history: crate::history::CallHistory::default(),
+            queue: Mutex::new(CallQueue::default()),
+            own,
+        });
+        let ranks = LocalRanks::new(Arc::clone(&state), meeting.local, meeting.reads_peers);
+        let worker = Worker::new(Arc::clone(&state), ranks);
+        let thread = thread::Builder::new().name(format!("spyreccl {}", state.name));
+        let thread = thread.spawn(move || worker.run()).map_err(|error| Error::System {
+            what: "start of a group's thread".into(),
+            reason: error.to_string(),
+        })?;
+        Ok(Arc::new(Self { state, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Gives a call its place in the group's order.
+    ///
+    /// An `Err` is a mistake of the caller, or the cause of the group's failure; nothing was queued, and `done` is not
+    /// called.
+    pub fn enqueue(&self, call: CollectiveCall, done: Done) -> Result<PendingCall, Error> {
+        self.enqueue_all(vec![call], done)
+    }
+
+    /// Gives several calls one place: they are over together. Sends and receives among them begin at once, whatever
+    /// their order; the others follow each other. No calls at all are over once their turn comes.
+    pub fn enqueue_all(
+        &self,
+        calls: Vec<CollectiveCall>,
+        done: Done,
+    ) -> Result<PendingCall, Error> {
+        let state = &self.state;
+        for call in &calls {
+            call.check(&state.name, state.rank, state.size)?;
+        }
+        let default_timeout = *state.timeout.lock();
+        let mut queue = state.queue.lock();
+        if let Some(cause) = &queue.cause {
+            return Err(cause.clone());
+        }
+        if queue.is_closing {
+            let reason = "this rank is shutting it down".into();
+            return Err(Error::Closed { group: state.name.clone(), reason });
+        }
+        let id = queue.next_id;
+        queue.next_id += 1;
+        let parts = calls.into_iter().map(|call| {
+            let count = if call.collective.is_point_to_point() {
+                &mut queue.transfers
+            } else {
+                &mut queue.collectives
+            };
+            *count += 1;
+            let sequence = *count;
+            let record = queue.next_record;
+            queue.next_record += 1;
+            let timeout = call.timeout.unwrap_or(default_timeout);
+            state.history.add(record, sequence, &call, timeout);
+            NumberedCall { record, sequence, timeout, call }
+        });
+        let parts = parts.collect();
+        queue.calls.push_back(QueuedCall { id, parts, done, is_ready: false });
+        Ok(PendingCall { id, state: Some(Arc::downgrade(state)) })
+    }
+
+    /// Ends the group now: calls that are not over fail with this reason, here and on the other ranks.
+    pub fn abort(&self, reason: &str) {
+        let mut queue = self.state.queue.lock();
+        if queue.cause.is_none() && queue.abort.is_none() {
+            queue.abort = Some(reason.to_owned());
+        }
+        drop(queue);
+        self.state.own.control().ring();
+    }
+
+    /// Ends the group when the calls that are ready are over; those that are not fail. It waits for that, unless a
+    /// callback of this group calls it.
+    pub fn shutdown(&self) {
+        self.state.queue.lock().is_closing = true;
+        self.state.own.control().ring();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            // A panic of the thread was printed where it happened.
+            let _ = thread.join();
+        }
+    }
+
+    /// Name for messages.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// This rank's number in the group.
+    pub fn rank(&self) -> usize {
+        self.state.rank
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.state.size
+    }
+
+    /// Number of collectives that were queued; sends and receives do not count.
+    pub fn sequence(&self) -> u64 {
+        self.state.queue.lock().collectives
+    }
+
+    /// Cause of the group's failure, or that it was closed.
+    pub fn last_error(&self) -> Option<Error> {
+        self.state.queue.lock().cause.clone()
+    }
+
+    /// Time of calls that are queued from now on and have none of their own.
+    pub fn timeout(&self) -> Duration {
+        *self.state.timeout.lock()
+    }
+
+    /// Sets the time of calls that are queued from now on and have none of their own.
+    pub fn set_timeout(&self, timeout: Duration) {
+        *self.state.timeout.lock() = timeout;
+    }
+
+    /// The last calls, oldest first.
+    pub fn history(&self) -> Vec<CallRecord> {
+        self.state.history.records()
+    }
+
+    /// The last calls with the keys of PyTorch's flight recorder.
+    pub fn history_json(&self) -> String {
+        let name = &self.state.name;
+        let records = self.history();
+        let entries: Vec<_> = records.iter().map(|record| record.to_json(name)).collect();
+        serde_json::json!({
+            "version": "2.10",
+            "pg_config": { name: {
+                "name": name,
+                "desc": "spyreccl",
+                "ranks": self.state.global_ranks,
+            }},
+            "pg_status": { name: {
+                "last_enqueued_collective": self.sequence(),
+                "last_error": self.last_error().map(|error| error.to_string()),
+            }},
+            "rank": self.state.rank,
+            "entries": entries,
+        })
+        .to_string()
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        self.abort("the group was dropped");
+        self.shutdown();
+    }
+}
+
+impl fmt::Debug for ProcessGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GroupState { name, rank, size, .. } = &*self.state;
+        write!(f, "ProcessGroup({name}, rank {rank} of {size})")
+    }
+}
+
+/// Place of a call in the order of its group, until its stream has reached it.
+///
+/// Dropping it instead fails the group: other ranks would wait for this call.
+#[derive(Debug)]
+#[must_use = "a call begins when it is ready; dropping it fails the group"]
+pub struct PendingCall {
+    id: u64,
+    state: Option<Weak<GroupState>>,
+}
+
+impl PendingCall {
+    /// Lets the call begin. It does not wait, and may be called from any thread, and after the group's failure.
+    pub fn ready(mut self) {
+        let Some(state) = self.state.take().and_then(|state| state.upgrade()) else { return };
+        let mut queue = state.queue.lock();
+        let at = queue.calls.binary_search_by_key(&self.id, |call| call.id);
+        if let Some(call) = at.ok().and_then(|at| queue.calls.get_mut(at)) {
+            call.is_ready = true;
+        }
+        drop(queue);
+        state.own.control().ring();
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        let Some(state) = self.state.take().and_then(|state| state.upgrade()) else { return };
+        let mut queue = state.queue.lock();
+        if queue.calls.iter().any(|call| call.id == self.id) && queue.abort.is_none() {
+            queue.abort = Some("a call was given up before its stream had reached it".into());
+        }
+        drop(queue);
+        state.own.control().ring();
+    }
+}
+
+fn far_ranks(options: &GroupOptions, meeting: &Meeting) -> Error {
+    let far = meeting.machines.iter().filter(|ranks| !ranks.contains(&options.rank)).flatten();
+    let far: Vec<String> =
+        far.map(|&rank| format!("rank {rank} (host {})", meeting.hosts[rank])).collect();
+    let reason = format!(
+        "{} cannot be met in memory; give GroupOptions::remote a way to them",
+        far.join(", ")
+    );
+    Error::Options { group: options.name.clone(), reason }
+}

@@ -1,0 +1,406 @@
+//! One call among the ranks of one machine.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::descriptor::{ALIGNMENT, Descriptor, contributed_bytes};
+use super::group_state::NumberedCall;
+use super::local_ranks::{CallWaiter, LocalRanks};
+use super::transfers::unreadable;
+use crate::processes::read_memory;
+use crate::reduction::{BLOCK_ELEMENTS, Reducer};
+use crate::shared_memory::SLOT_BYTES;
+use crate::{Collective, CollectiveCall, DeviceBuffer, Error};
+
+/// Contributions up to so many bytes go through slots: one hand-over, no reads of other processes.
+const SLOT_CALL_BYTES: usize = 256 << 10;
+
+/// Memory for blocks of reductions, kept from call to call.
+#[derive(Default)]
+pub(super) struct BlockScratch {
+    accumulator: Vec<u8>,
+    widened: Vec<u8>,
+    fetched: Vec<u8>,
+}
+
+/// Call that all ranks of a machine carry out.
+pub(super) struct LocalCall<'a, 'w> {
+    pub(super) ranks: &'a LocalRanks,
+    pub(super) part: &'a NumberedCall,
+    pub(super) waiter: &'a mut CallWaiter<'w>,
+    pub(super) scratch: &'a mut BlockScratch,
+    /// Round in which all arrived, by which the tables of the call are found.
+    arrival: u64,
+}
+
+/// Place of a contribution.
+enum PieceSource<'a> {
+    Here(&'a [u8]),
+    /// Address in the process of a rank.
+    There(usize, usize),
+}
+
+impl<'a, 'w> LocalCall<'a, 'w> {
+    pub(super) fn new(
+        ranks: &'a LocalRanks,
+        part: &'a NumberedCall,
+        waiter: &'a mut CallWaiter<'w>,
+        scratch: &'a mut BlockScratch,
+    ) -> Self {
+        Self { ranks, part, waiter, scratch, arrival: 0 }
+    }
+
+    /// Carries the call out, where all ranks of the group are on this machine.
+    pub(super) fn run(&mut self) -> Result<(), Error> {
+        self.arrive()?;
+        self.check_sizes()?;
+        let collective = self.call().collective;
+        if collective == Collective::Barrier {
+            return Ok(());
+        }
+        self.copy_own();
+        if self.is_in_slots() {
+            return self.take(self.arrival, 0..usize::MAX);
+        }
+        if !self.ranks.reads_peers {
+            return self.run_staged();
+        }
+        if collective == Collective::AllReduce {
+            self.all_reduce_in_place()?;
+        } else {
+            self.take(self.arrival, 0..usize::MAX)?;
+        }
+        // Memory of this rank is its own again when all have read it.
+        self.ranks.hand_over(self.waiter)
+    }
+
+    fn call(&self) -> &'a CollectiveCall {
+        &self.part.call
+    }
+
+    /// Posts the description of the call and where its inputs lie, and compares those of all ranks.
+    pub(super) fn arrive(&mut self) -> Result<(), Error> {
+        let call = self.call();
+        self.arrival = self.ranks.next_round();
+        let is_in_slot = contributed_bytes(call) <= SLOT_CALL_BYTES;
+        let descriptor = Descriptor::new(call, self.part.sequence, is_in_slot);
+        let parity = (self.arrival % 2) as usize;
+        let page = self.ranks.page();
+        descriptor.store(&page.descriptors[parity]);
+        self.write_pieces(parity);
+        if is_in_slot {
+            self.write_slot(self.arrival, 0..SLOT_CALL_BYTES);
+        }
+        self.ranks.hand_over(self.waiter)?;
+        for (at, peer) in self.ranks.ranks.iter().enumerate() {
+            let other = self.descriptor(at);
+            if !descriptor.fits(&other) {
+                let name = |rank| self.ranks.state.rank_name(rank);
+                let reason = format!(
+                    "{} called {}, and {} called {}",
+                    name(self.ranks.state.rank),
+                    descriptor.describe(),
+                    name(peer.rank),
+                    other.describe()
+                );
+                return Err(self.mismatch(reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_pieces(&self, parity: usize) {
+        let call = self.call();
+        let pieces = &self.ranks.page().pieces[parity];
+        for (words, input) in pieces.iter().zip(&call.inputs) {
+            words.address.store(input.address() as u64, SeqCst);
+            words.bytes.store(input.bytes() as u64, SeqCst);
+        }
+        if call.collective == Collective::AllReduce {
+            // Results are read where they are made.
+            pieces[1].address.store(call.outputs[0].address() as u64, SeqCst);
+        } else if matches!(call.collective, Collective::Scatter | Collective::Broadcast) {
+            let expected = call.outputs.first().map_or(0, DeviceBuffer::bytes);
+            pieces[call.root].expected_bytes.store(expected as u64, SeqCst);
+        } else {
+            for (words, output) in pieces.iter().zip(&call.outputs) {
+                words.expected_bytes.store(output.bytes() as u64, SeqCst);
+            }
+        }
+    }
+
+    /// Writes the part `window` of the own contribution into the slot of a round.
+    fn write_slot(&self, round: u64, window: Range<usize>) {
+        let own = &self.ranks.ranks[self.ranks.own].segment;
+        let mut start = 0;
+        for input in &self.call().inputs {
+            let piece = start..start + input.bytes();
+            if let Some(common) = overlap(&piece, &window) {
+                let part = input.part(common.start - start, common.len());
+                own.write_slot(round, common.start - window.start, part.read());
+            }
+            start = piece.end.next_multiple_of(ALIGNMENT);
+        }
+    }
+
+    fn descriptor(&self, at: usize) -> Descriptor {
+        Descriptor::load(&self.ranks.page_of(at).descriptors[(self.arrival % 2) as usize])
+    }
+
+    fn is_in_slots(&self) -> bool {
+        (0..self.ranks.ranks.len()).all(|at| self.descriptor(at).is_in_slot())
+    }
+
+    fn mismatch(&self, reason: String) -> Error {
+        Error::Mismatch { group: self.ranks.state.name.clone(), reason }
+    }
+
+    fn piece_bytes(&self, at: usize, piece: usize) -> usize {
+        let pieces = &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
+        pieces[piece].bytes.load(SeqCst) as usize
+    }
+
+    /// Offset of a piece in the contribution of a rank.
+    fn piece_offset(&self, at: usize, piece: usize) -> usize {
+        (0..piece).map(|before| self.piece_bytes(at, before).next_multiple_of(ALIGNMENT)).sum()
+    }
+
+    /// Checks for every two ranks of the machine that the second expects what the first contributes. All ranks
+    /// find the same.
+    pub(super) fn check_sizes(&self) -> Result<(), Error> {
+        let call = self.call();
+        let pieces = |at: usize| &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
+        for (from, source) in self.ranks.ranks.iter().enumerate() {
+            for (to, target) in self.ranks.ranks.iter().enumerate() {
+                let Some(piece) = piece_for(call, source.rank, target.rank) else { continue };
+                let given = self.piece_bytes(from, piece);
+                let expected = pieces(to)[source.rank].expected_bytes.load(SeqCst) as usize;
+                if given != expected && from != to {
+                    let name = |rank| self.ranks.state.rank_name(rank);
+                    let reason = format!(
+                        "{} #{}: {} gives {} {given} bytes, which expects {expected}",
+                        call.collective,
+                        self.part.sequence,
+                        name(source.rank),
+                        name(target.rank)
+                    );
+                    return Err(self.mismatch(reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what this rank gives to itself.
+    pub(super) fn copy_own(&self) {
+        let call = self.call();
+        let rank = self.ranks.state.rank;
+        let (input, output) = match call.collective {
+            Collective::Broadcast if call.root == rank => (0, 0),
+            Collective::Scatter if call.root == rank => (rank, 0),
+            Collective::Gather if call.root == rank => (0, rank),
+            Collective::AllGather => (0, rank),
+            Collective::AllToAll => (rank, rank),
+            _ => return,
+        };
+        if let (Some(source), Some(target)) = (call.inputs.get(input), call.outputs.get(output)) {
+            target.copy_from(source);
+        }
+    }
+
+    /// Takes what this rank gets out of the part `window` of all contributions, which lies in slots of `round`
+    /// or in memory of the ranks.
+    fn take(&mut self, round: u64, window: Range<usize>) -> Result<(), Error> {
+        let call = self.call();
+        let own_rank = self.ranks.state.rank;
+        if let Some((piece, output)) = reduced_piece(call, own_rank) {
+            let start = self.piece_offset(self.ranks.own, piece);
+            let bytes = self.piece_bytes(self.ranks.own, piece);
+            let Some(common) = overlap(&(start..start + bytes), &window) else { return Ok(()) };
+            return self.reduce(
+                round,
+                &window,
+                piece,
+                common.start - start..common.end - start,
+                output,
+            );
+        }
+        for at in 0..self.ranks.ranks.len() {
+            let rank = self.ranks.ranks[at].rank;
+            let Some(piece) = piece_for(call, rank, own_rank) else { continue };
+            if at == self.ranks.own {
+                continue;
+            }
+            let start = self.piece_offset(at, piece);
+            let bytes = self.piece_bytes(at, piece);
+            let Some(common) = overlap(&(start..start + bytes), &window) else { continue };
+            let target = if call.outputs.len() > 1 { call.outputs[rank] } else { call.outputs[0] };
+            let target = target.part(common.start - start, common.len());
+            let part = common.start - start..common.end - start;
+            match self.source(round, &window, at, piece, part)? {
+                PieceSource::Here(bytes) => target.write().copy_from_slice(bytes),
+                PieceSource::There(at, address) => self.read(at, address, target.write())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the part `part` of a piece of a rank.
+    fn source(
+        &self,
+        round: u64,
+        window: &Range<usize>,
+        at: usize,
+        piece: usize,
+        part: Range<usize>,
+    ) -> Result<PieceSource<'a>, Error> {
+        let is_staged = round != self.arrival;
+        if is_staged || self.descriptor(at).is_in_slot() {
+            let first = self.piece_offset(at, piece) + part.start - window.start;
+            let slot = self.ranks.ranks[at].segment.slot(round);
+            let bytes = slot.get(first..first + part.len());
+            return bytes.map(PieceSource::Here).ok_or_else(|| {
+                self.mismatch(format!("{} bytes are past the end of a slot", part.len()))
+            });
+        }
+        if at == self.ranks.own {
+            let input: &'a DeviceBuffer = &self.call().inputs[piece];
+            return Ok(PieceSource::Here(&input.read()[part]));
+        }
+        let pieces = &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
+        let address = pieces[piece].address.load(SeqCst) as usize;
+        Ok(PieceSource::There(at, address + part.start))
+    }
+
+    fn read(&self, at: usize, address: usize, target: &mut [u8]) -> Result<(), Error> {
+        let peer = &self.ranks.ranks[at];
+        read_memory(peer.process.pid(), address, target)
+            .map_err(|error| unreadable(self.ranks, at, &(self.waiter.text)(), &error))
+    }
+
+    /// Reduces the part `part` of a piece over all ranks, in their order, into the same part of `output`.
+    fn reduce(
+        &mut self,
+        round: u64,
+        window: &Range<usize>,
+        piece: usize,
+        part: Range<usize>,
+        output: DeviceBuffer,
+    ) -> Result<(), Error> {
+        let call = self.call();
+        let Some(op) = call.reduction else { return Ok(()) };
+        let reducer = Reducer::new(op, call.format, self.ranks.state.size)?;
+        let block_bytes = BLOCK_ELEMENTS * reducer.element_bytes();
+        let mut scratch = std::mem::take(self.scratch);
+        let mut start = part.start;
+        while start < part.end {
+            let block = start..part.end.min(start + block_bytes);
+            start = block.end;
+            let wide_bytes = reducer.accumulator_bytes(block.len());
+            scratch.fit(block.len(), wide_bytes);
+            let BlockScratch { accumulator, widened, fetched } = &mut scratch;
+            let accumulator = &mut accumulator[..wide_bytes];
+            for at in 0..self.ranks.ranks.len() {
+                let bytes = match self.source(round, window, at, piece, block.clone())? {
+                    PieceSource::Here(bytes) => bytes,
+                    PieceSource::There(at, address) => {
+                        let fetched = &mut fetched[..block.len()];
+                        self.read(at, address, fetched)?;
+                        &*fetched
+                    }
+                };
+                if at == 0 {
+                    reducer.start(accumulator, bytes);
+                } else {
+                    reducer.add(accumulator, bytes, &mut widened[..wide_bytes]);
+                }
+            }
+            reducer.finish(accumulator, output.part(block.start, block.len()).write());
+        }
+        *self.scratch = scratch;
+        Ok(())
+    }
+
+    /// Reduces one share on each rank, straight from the memory of all, and then copies the shares of the others.
+    fn all_reduce_in_place(&mut self) -> Result<(), Error> {
+        let output = self.call().outputs[0];
+        let count = self.ranks.ranks.len();
+        let share = share_of(output.bytes(), self.ranks.own, count);
+        self.reduce(self.arrival, &(0..usize::MAX), 0, share, output)?;
+        self.ranks.hand_over(self.waiter)?;
+        // Every rank begins with another one, so that not all read the same memory.
+        for step in 1..count {
+            let at = (self.ranks.own + step) % count;
+            let share = share_of(output.bytes(), at, count);
+            let pieces = &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
+            let address = pieces[1].address.load(SeqCst) as usize + share.start;
+            self.read(at, address, output.part(share.start, share.len()).write())?;
+        }
+        Ok(())
+    }
+
+    /// Carries all contributions through slots, as much as fits at a time.
+    fn run_staged(&mut self) -> Result<(), Error> {
+        let contributed =
+            (0..self.ranks.ranks.len()).map(|at| self.descriptor(at).contributed_bytes());
+        let bytes = contributed.max().unwrap_or(0);
+        let mut start = 0;
+        while start < bytes {
+            let window = start..start + SLOT_BYTES;
+            let round = self.ranks.next_round();
+            self.write_slot(round, window.clone());
+            self.ranks.hand_over(self.waiter)?;
+            start = window.end;
+            self.take(round, window)?;
+        }
+        Ok(())
+    }
+}
+
+impl BlockScratch {
+    fn fit(&mut self, bytes: usize, wide_bytes: usize) {
+        for (part, bytes) in [
+            (&mut self.fetched, bytes),
+            (&mut self.accumulator, wide_bytes),
+            (&mut self.widened, wide_bytes),
+        ] {
+            if part.len() < bytes {
+                part.resize(bytes, 0);
+            }
+        }
+    }
+}
+
+/// Number of the input of `source` that `target` gets as it is, if it gets one.
+fn piece_for(call: &CollectiveCall, source: usize, target: usize) -> Option<usize> {
+    match call.collective {
+        Collective::Broadcast if source == call.root && target != source => Some(0),
+        Collective::AllGather => Some(0),
+        Collective::Gather if target == call.root => Some(0),
+        Collective::Scatter if source == call.root => Some(target),
+        Collective::AllToAll => Some(target),
+        _ => None,
+    }
+}
+
+/// Number of the input that this rank reduces over all ranks, and the output for the result.
+fn reduced_piece(call: &CollectiveCall, rank: usize) -> Option<(usize, DeviceBuffer)> {
+    let piece = match call.collective {
+        Collective::AllReduce => 0,
+        Collective::Reduce if call.root == rank => 0,
+        Collective::ReduceScatter => rank,
+        _ => return None,
+    };
+    Some((piece, call.outputs[0]))
+}
+
+/// Part of so many bytes that the rank at `at` of `count` reduces.
+fn share_of(bytes: usize, at: usize, count: usize) -> Range<usize> {
+    let share = bytes.div_ceil(count).next_multiple_of(ALIGNMENT);
+    (at * share).min(bytes)..((at + 1) * share).min(bytes)
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> Option<Range<usize>> {
+    let common = a.start.max(b.start)..a.end.min(b.end);
+    (common.start < common.end).then_some(common)
+}

@@ -1,0 +1,135 @@
+//! Ranks for tests: a store of files, ranks as threads, and calls that are waited for.
+#![allow(dead_code, unsafe_code, reason = "each test uses a part; buffers are addresses")]
+
+pub(crate) mod oracle;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use std::{env, fs, process, thread};
+
+use spyre_collectives::{
+    CallOutcome, Collective, CollectiveCall, DeviceBuffer, Error, GroupOptions, KeyValueStore,
+    ProcessGroup, ReduceOp,
+};
+use spyre_numerics::DataFormat;
+
+/// Store in a folder, for threads and processes.
+pub(crate) struct FileStore(pub(crate) PathBuf);
+
+impl KeyValueStore for FileStore {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), String> {
+        let path = self.0.join(key.replace('/', "-"));
+        let draft = path.with_extension("draft");
+        fs::write(&draft, value)
+            .and_then(|()| fs::rename(&draft, &path))
+            .map_err(|error| error.to_string())
+    }
+
+    fn wait_get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, String> {
+        let path = self.0.join(key.replace('/', "-"));
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Ok(value) = fs::read(&path) {
+                return Ok(value);
+            }
+            if Instant::now() > deadline {
+                return Err(format!("not set within {timeout:?}"));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A new folder for a store.
+pub(crate) fn folder() -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = env::temp_dir().join(format!("spyreccl-{}-{number}", process::id()));
+    fs::create_dir_all(&path).expect("a folder");
+    path
+}
+
+/// Options of a rank that meets the others in a folder.
+pub(crate) fn options(folder: &Path, name: &str, rank: usize, size: usize) -> GroupOptions {
+    let place = folder.join(name);
+    fs::create_dir_all(&place).expect("a folder");
+    let options = GroupOptions::new(name, rank, size, Box::new(FileStore(place)));
+    GroupOptions { timeout: Duration::from_secs(60), ..options }
+}
+
+/// Runs `work` on each rank, as threads, and returns what they return.
+pub(crate) fn on_ranks<T: Send>(
+    size: usize,
+    change: impl Fn(GroupOptions) -> GroupOptions + Sync,
+    work: impl Fn(&Arc<ProcessGroup>) -> T + Sync,
+) -> Vec<T> {
+    let folder = folder();
+    let results = thread::scope(|scope| {
+        let ranks = (0..size).map(|rank| {
+            let options = change(options(&folder, "world", rank, size));
+            let work = &work;
+            scope.spawn(move || {
+                let group = ProcessGroup::connect(options).expect("ranks meet");
+                let result = work(&group);
+                group.shutdown();
+                result
+            })
+        });
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().expect("a rank")).collect()
+    });
+    let _ = fs::remove_dir_all(folder);
+    results
+}
+
+/// Carries calls out as one, and waits for them.
+pub(crate) fn run_all(
+    group: &ProcessGroup,
+    calls: Vec<CollectiveCall>,
+) -> Result<CallOutcome, Error> {
+    start(group, calls)?.recv().expect("`done` is called")
+}
+
+/// Carries a call out, and waits for it.
+pub(crate) fn run(group: &ProcessGroup, call: CollectiveCall) -> Result<CallOutcome, Error> {
+    run_all(group, vec![call])
+}
+
+/// Begins calls, whose result comes later.
+pub(crate) fn start(
+    group: &ProcessGroup,
+    calls: Vec<CollectiveCall>,
+) -> Result<mpsc::Receiver<Result<CallOutcome, Error>>, Error> {
+    let (sender, receiver) = mpsc::channel();
+    let pending = group.enqueue_all(
+        calls,
+        Box::new(move |result| {
+            let _ = sender.send(result);
+        }),
+    )?;
+    pending.ready();
+    Ok(receiver)
+}
+
+/// A buffer over bytes that outlive the call.
+pub(crate) fn buffer(bytes: &mut [u8]) -> DeviceBuffer {
+    // SAFETY: tests keep the bytes until the call is over, and do not use them meanwhile.
+    unsafe { DeviceBuffer::new(bytes.as_mut_ptr(), bytes.len(), bytes.len() as u64) }
+}
+
+/// A call of bytes.
+pub(crate) fn call(
+    collective: Collective,
+    format: DataFormat,
+    inputs: &mut [Vec<u8>],
+    outputs: &mut [Vec<u8>],
+) -> CollectiveCall {
+    CollectiveCall {
+        reduction: Some(ReduceOp::Sum),
+        inputs: inputs.iter_mut().map(|bytes| buffer(bytes)).collect(),
+        outputs: outputs.iter_mut().map(|bytes| buffer(bytes)).collect(),
+        ..CollectiveCall::new(collective, format)
+    }
+}
