@@ -1,10 +1,14 @@
 //! Group of ranks as its callers see it.
 
 mod descriptor;
+mod far_call;
+mod far_ranks;
+mod far_transfers;
 mod group_state;
 mod handshake;
 mod local_call;
 mod local_ranks;
+mod posted_call;
 mod transfers;
 mod worker;
 
@@ -15,7 +19,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::{CallRecord, CollectiveCall, Error, GroupOptions};
+use crate::{CallRecord, Collective, CollectiveCall, Error, GroupOptions};
+use far_ranks::FarRanks;
 use group_state::{CallQueue, GroupState, NumberedCall, QueuedCall};
 use handshake::Meeting;
 use local_ranks::LocalRanks;
@@ -37,6 +42,7 @@ pub use group_state::Done;
 ///   every call after it returns its cause. Other groups go on.
 pub struct ProcessGroup {
     state: Arc<GroupState>,
+    far: Option<Arc<FarRanks>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -47,28 +53,32 @@ impl ProcessGroup {
         let meeting = Meeting::hold(&options)?;
         let own = meeting.local.iter().find(|peer| peer.rank == options.rank);
         let own = own.map(|peer| Arc::clone(&peer.segment));
-        let Some(own) = own.filter(|_| meeting.machines.len() == 1) else {
-            return Err(far_ranks(&options, &meeting));
+        let has_way = meeting.machines.len() == 1 || options.remote.is_some();
+        let Some(own) = own.filter(|_| has_way) else {
+            return Err(no_way(&options, &meeting));
         };
+        let remote = options.remote.filter(|_| meeting.machines.len() > 1);
         let state = Arc::new(GroupState {
             name: options.name,
             rank: options.rank,
             size: options.size,
             global_ranks: options.global_ranks,
             hosts: meeting.hosts,
+            machines: meeting.machines,
             timeout: Mutex::new(options.timeout),
             history: crate::history::CallHistory::default(),
             queue: Mutex::new(CallQueue::default()),
             own,
         });
         let ranks = LocalRanks::new(Arc::clone(&state), meeting.local, meeting.reads_peers);
-        let worker = Worker::new(Arc::clone(&state), ranks);
+        let far = remote.map(|remote| Arc::new(FarRanks::new(Arc::clone(&state), remote)));
+        let worker = Worker::new(Arc::clone(&state), ranks, far.clone());
         let thread = thread::Builder::new().name(format!("spyreccl {}", state.name));
         let thread = thread.spawn(move || worker.run()).map_err(|error| Error::System {
             what: "start of a group's thread".into(),
             reason: error.to_string(),
         })?;
-        Ok(Arc::new(Self { state, thread: Mutex::new(Some(thread)) }))
+        Ok(Arc::new(Self { state, far, thread: Mutex::new(Some(thread)) }))
     }
 
     /// Gives a call its place in the group's order.
@@ -89,6 +99,11 @@ impl ProcessGroup {
         let state = &self.state;
         for call in &calls {
             call.check(&state.name, state.rank, state.size)?;
+            if self.far.is_some() && call.collective == Collective::ReceiveAny {
+                let reason =
+                    "its ranks are on several machines, where a receive names its source".into();
+                return Err(Error::Options { group: state.name.clone(), reason });
+            }
         }
         let default_timeout = *state.timeout.lock();
         let mut queue = state.queue.lock();
@@ -128,6 +143,9 @@ impl ProcessGroup {
         }
         drop(queue);
         self.state.own.control().ring();
+        if let Some(far) = &self.far {
+            far.abort();
+        }
     }
 
     /// Ends the group when the calls that are ready are over; those that are not fail. It waits for that, unless a
@@ -256,7 +274,7 @@ impl Drop for PendingCall {
     }
 }
 
-fn far_ranks(options: &GroupOptions, meeting: &Meeting) -> Error {
+fn no_way(options: &GroupOptions, meeting: &Meeting) -> Error {
     let far = meeting.machines.iter().filter(|ranks| !ranks.contains(&options.rank)).flatten();
     let far: Vec<String> =
         far.map(|&rank| format!("rank {rank} (host {})", meeting.hosts[rank])).collect();

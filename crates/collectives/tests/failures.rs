@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
@@ -255,21 +255,6 @@ fn process_of_a_rank() {
     fs::write(folder.join(format!("end-{rank}")), "").expect("written");
 }
 
-fn spawn(folder: &std::path::Path, size: usize, timeout: Duration) -> Vec<Child> {
-    let ranks = (0..size).map(|rank| {
-        Command::new(env::current_exe().expect("this program"))
-            .args(["process_of_a_rank", "--exact", "--nocapture"])
-            .env("SPYRE_CCL_TEST_FOLDER", folder)
-            .env("SPYRE_CCL_TEST_RANK", rank.to_string())
-            .env("SPYRE_CCL_TEST_SIZE", size.to_string())
-            .env("SPYRE_CCL_TEST_TIMEOUT", timeout.as_millis().to_string())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .expect("a process")
-    });
-    ranks.collect()
-}
-
 fn wait_for(path: &std::path::Path) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -284,7 +269,8 @@ fn wait_for(path: &std::path::Path) -> String {
 /// Sends rank 1 of three a signal, and returns what the others say, and after which time.
 fn signal(signal: i32, timeout: Duration) -> (Vec<String>, Duration) {
     let folder = support::folder();
-    let mut ranks = spawn(&folder, 3, timeout);
+    let timeout = ("SPYRE_CCL_TEST_TIMEOUT", timeout.as_millis().to_string());
+    let mut ranks = support::spawn_ranks(&folder, 3, &[timeout]);
     for rank in 0..3 {
         wait_for(&folder.join(format!("ready-{rank}")));
     }

@@ -62,6 +62,17 @@ impl Descriptor {
         Self { words: std::array::from_fn(|at| words[at].load(SeqCst)) }
     }
 
+    /// Words that are equal on all ranks, for ranks on other machines.
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+        Self { words: std::array::from_fn(word) }
+    }
+
     pub(super) fn fits(&self, other: &Self) -> bool {
         self.words[..COMPARED] == other.words[..COMPARED]
     }

@@ -18,6 +18,8 @@ pub(super) struct GroupState {
     pub(super) size: usize,
     pub(super) global_ranks: Vec<usize>,
     pub(super) hosts: Vec<String>,
+    /// Ranks of each machine.
+    pub(super) machines: Vec<Vec<usize>>,
     pub(super) timeout: Mutex<Duration>,
     pub(super) history: CallHistory,
     pub(super) queue: Mutex<CallQueue>,

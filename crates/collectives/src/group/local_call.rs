@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::descriptor::{ALIGNMENT, Descriptor, contributed_bytes};
 use super::group_state::NumberedCall;
 use super::local_ranks::{CallWaiter, LocalRanks};
+use super::posted_call::{PostedCall, RESULT};
 use super::transfers::unreadable;
 use crate::processes::read_memory;
 use crate::reduction::{BLOCK_ELEMENTS, Reducer};
@@ -18,9 +19,9 @@ const SLOT_CALL_BYTES: usize = 256 << 10;
 /// Memory for blocks of reductions, kept from call to call.
 #[derive(Default)]
 pub(super) struct BlockScratch {
-    accumulator: Vec<u8>,
-    widened: Vec<u8>,
-    fetched: Vec<u8>,
+    pub(super) accumulator: Vec<u8>,
+    pub(super) widened: Vec<u8>,
+    pub(super) fetched: Vec<u8>,
 }
 
 /// Call that all ranks of a machine carry out.
@@ -29,12 +30,14 @@ pub(super) struct LocalCall<'a, 'w> {
     pub(super) part: &'a NumberedCall,
     pub(super) waiter: &'a mut CallWaiter<'w>,
     pub(super) scratch: &'a mut BlockScratch,
-    /// Round in which all arrived, by which the tables of the call are found.
-    arrival: u64,
+    /// Round in which all arrived, in whose slots small contributions lie.
+    pub(super) arrival: u64,
+    /// Copies of what the ranks posted, by place: pages may be written for the next call when this one ends here.
+    pub(super) posted: Vec<PostedCall>,
 }
 
 /// Place of a contribution.
-enum PieceSource<'a> {
+pub(super) enum PieceSource<'a> {
     Here(&'a [u8]),
     /// Address in the process of a rank.
     There(usize, usize),
@@ -47,34 +50,44 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         waiter: &'a mut CallWaiter<'w>,
         scratch: &'a mut BlockScratch,
     ) -> Self {
-        Self { ranks, part, waiter, scratch, arrival: 0 }
+        Self { ranks, part, waiter, scratch, arrival: 0, posted: Vec::new() }
     }
 
     /// Carries the call out, where all ranks of the group are on this machine.
     pub(super) fn run(&mut self) -> Result<(), Error> {
         self.arrive()?;
-        self.check_sizes()?;
+        self.check_sizes(&self.local_posted())?;
         let collective = self.call().collective;
         if collective == Collective::Barrier {
             return Ok(());
         }
         self.copy_own();
-        if self.is_in_slots() {
-            return self.take(self.arrival, 0..usize::MAX);
-        }
-        if !self.ranks.reads_peers {
-            return self.run_staged();
-        }
-        if collective == Collective::AllReduce {
+        if collective == Collective::AllReduce && self.reads_in_place() {
             self.all_reduce_in_place()?;
         } else {
-            self.take(self.arrival, 0..usize::MAX)?;
+            self.take_all()?;
         }
-        // Memory of this rank is its own again when all have read it.
-        self.ranks.hand_over(self.waiter)
+        if self.reads_in_place() {
+            // Memory of this rank is its own again when all have read it.
+            self.ranks.hand_over(self.waiter)?;
+        }
+        Ok(())
     }
 
-    fn call(&self) -> &'a CollectiveCall {
+    /// Takes all that this rank gets from ranks of this machine.
+    pub(super) fn take_all(&mut self) -> Result<(), Error> {
+        if self.is_in_slots() || self.ranks.reads_peers {
+            return self.take(self.arrival, 0..usize::MAX);
+        }
+        self.for_each_window(Self::take)
+    }
+
+    /// Returns true if contributions are read where they lie, and not from slots.
+    pub(super) fn reads_in_place(&self) -> bool {
+        !self.is_in_slots() && self.ranks.reads_peers
+    }
+
+    pub(super) fn call(&self) -> &'a CollectiveCall {
         &self.part.call
     }
 
@@ -92,21 +105,33 @@ impl<'a, 'w> LocalCall<'a, 'w> {
             self.write_slot(self.arrival, 0..SLOT_CALL_BYTES);
         }
         self.ranks.hand_over(self.waiter)?;
-        for (at, peer) in self.ranks.ranks.iter().enumerate() {
-            let other = self.descriptor(at);
-            if !descriptor.fits(&other) {
-                let name = |rank| self.ranks.state.rank_name(rank);
-                let reason = format!(
-                    "{} called {}, and {} called {}",
-                    name(self.ranks.state.rank),
-                    descriptor.describe(),
-                    name(peer.rank),
-                    other.describe()
-                );
-                return Err(self.mismatch(reason));
-            }
+        let size = self.ranks.state.size;
+        let pages = (0..self.ranks.ranks.len()).map(|at| self.ranks.page_of(at));
+        self.posted = pages.map(|page| PostedCall::read(page, parity, size)).collect();
+        for (posted, peer) in self.posted.iter().zip(&self.ranks.ranks) {
+            self.compare(&descriptor, peer.rank, &posted.descriptor)?;
         }
         Ok(())
+    }
+
+    /// Compares the own call with that of a rank.
+    pub(super) fn compare(
+        &self,
+        own: &Descriptor,
+        rank: usize,
+        other: &Descriptor,
+    ) -> Result<(), Error> {
+        if own.fits(other) {
+            return Ok(());
+        }
+        let name = |rank| self.ranks.state.rank_name(rank);
+        Err(self.mismatch(format!(
+            "{} called {}, and {} called {}",
+            name(self.ranks.state.rank),
+            own.describe(),
+            name(rank),
+            other.describe()
+        )))
     }
 
     fn write_pieces(&self, parity: usize) {
@@ -118,7 +143,7 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         }
         if call.collective == Collective::AllReduce {
             // Results are read where they are made.
-            pieces[1].address.store(call.outputs[0].address() as u64, SeqCst);
+            pieces[RESULT].address.store(call.outputs[0].address() as u64, SeqCst);
         } else if matches!(call.collective, Collective::Scatter | Collective::Broadcast) {
             let expected = call.outputs.first().map_or(0, DeviceBuffer::bytes);
             pieces[call.root].expected_bytes.store(expected as u64, SeqCst);
@@ -143,52 +168,50 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         }
     }
 
-    fn descriptor(&self, at: usize) -> Descriptor {
-        Descriptor::load(&self.ranks.page_of(at).descriptors[(self.arrival % 2) as usize])
+    pub(super) fn is_in_slots(&self) -> bool {
+        self.posted.iter().all(|posted| posted.descriptor.is_in_slot())
     }
 
-    fn is_in_slots(&self) -> bool {
-        (0..self.ranks.ranks.len()).all(|at| self.descriptor(at).is_in_slot())
-    }
-
-    fn mismatch(&self, reason: String) -> Error {
+    pub(super) fn mismatch(&self, reason: String) -> Error {
         Error::Mismatch { group: self.ranks.state.name.clone(), reason }
     }
 
-    fn piece_bytes(&self, at: usize, piece: usize) -> usize {
-        let pieces = &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
-        pieces[piece].bytes.load(SeqCst) as usize
+    pub(super) fn piece_bytes(&self, at: usize, piece: usize) -> usize {
+        self.posted[at].pieces[piece].bytes
     }
 
     /// Offset of a piece in the contribution of a rank.
-    fn piece_offset(&self, at: usize, piece: usize) -> usize {
+    pub(super) fn piece_offset(&self, at: usize, piece: usize) -> usize {
         (0..piece).map(|before| self.piece_bytes(at, before).next_multiple_of(ALIGNMENT)).sum()
     }
 
-    /// Checks for every two ranks of the machine that the second expects what the first contributes. All ranks
-    /// find the same.
-    pub(super) fn check_sizes(&self) -> Result<(), Error> {
+    /// Checks for every two ranks that the second expects what the first contributes. All ranks find the same.
+    pub(super) fn check_sizes(&self, posted: &[(usize, &PostedCall)]) -> Result<(), Error> {
         let call = self.call();
-        let pieces = |at: usize| &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
-        for (from, source) in self.ranks.ranks.iter().enumerate() {
-            for (to, target) in self.ranks.ranks.iter().enumerate() {
-                let Some(piece) = piece_for(call, source.rank, target.rank) else { continue };
-                let given = self.piece_bytes(from, piece);
-                let expected = pieces(to)[source.rank].expected_bytes.load(SeqCst) as usize;
-                if given != expected && from != to {
+        for (source, given) in posted {
+            for (target, expected) in posted.iter().filter(|(target, _)| target != source) {
+                let Some(piece) = piece_for(call, *source, *target) else { continue };
+                let given = given.pieces[piece].bytes;
+                let expected = expected.pieces[*source].expected_bytes;
+                if given != expected {
                     let name = |rank| self.ranks.state.rank_name(rank);
                     let reason = format!(
                         "{} #{}: {} gives {} {given} bytes, which expects {expected}",
                         call.collective,
                         self.part.sequence,
-                        name(source.rank),
-                        name(target.rank)
+                        name(*source),
+                        name(*target)
                     );
                     return Err(self.mismatch(reason));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Posted calls with the ranks that posted them.
+    pub(super) fn local_posted(&self) -> Vec<(usize, &PostedCall)> {
+        self.ranks.ranks.iter().map(|peer| peer.rank).zip(&self.posted).collect()
     }
 
     /// Copies what this rank gives to itself.
@@ -246,7 +269,7 @@ impl<'a, 'w> LocalCall<'a, 'w> {
     }
 
     /// Finds the part `part` of a piece of a rank.
-    fn source(
+    pub(super) fn source(
         &self,
         round: u64,
         window: &Range<usize>,
@@ -255,7 +278,7 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         part: Range<usize>,
     ) -> Result<PieceSource<'a>, Error> {
         let is_staged = round != self.arrival;
-        if is_staged || self.descriptor(at).is_in_slot() {
+        if is_staged || self.posted[at].descriptor.is_in_slot() {
             let first = self.piece_offset(at, piece) + part.start - window.start;
             let slot = self.ranks.ranks[at].segment.slot(round);
             let bytes = slot.get(first..first + part.len());
@@ -267,12 +290,11 @@ impl<'a, 'w> LocalCall<'a, 'w> {
             let input: &'a DeviceBuffer = &self.call().inputs[piece];
             return Ok(PieceSource::Here(&input.read()[part]));
         }
-        let pieces = &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
-        let address = pieces[piece].address.load(SeqCst) as usize;
+        let address = self.posted[at].pieces[piece].address;
         Ok(PieceSource::There(at, address + part.start))
     }
 
-    fn read(&self, at: usize, address: usize, target: &mut [u8]) -> Result<(), Error> {
+    pub(super) fn read(&self, at: usize, address: usize, target: &mut [u8]) -> Result<(), Error> {
         let peer = &self.ranks.ranks[at];
         read_memory(peer.process.pid(), address, target)
             .map_err(|error| unreadable(self.ranks, at, &(self.waiter.text)(), &error))
@@ -332,17 +354,18 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         for step in 1..count {
             let at = (self.ranks.own + step) % count;
             let share = share_of(output.bytes(), at, count);
-            let pieces = &self.ranks.page_of(at).pieces[(self.arrival % 2) as usize];
-            let address = pieces[1].address.load(SeqCst) as usize + share.start;
+            let address = self.posted[at].pieces[RESULT].address + share.start;
             self.read(at, address, output.part(share.start, share.len()).write())?;
         }
         Ok(())
     }
 
     /// Carries all contributions through slots, as much as fits at a time.
-    fn run_staged(&mut self) -> Result<(), Error> {
-        let contributed =
-            (0..self.ranks.ranks.len()).map(|at| self.descriptor(at).contributed_bytes());
+    pub(super) fn for_each_window(
+        &mut self,
+        mut take: impl FnMut(&mut Self, u64, Range<usize>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let contributed = self.posted.iter().map(|posted| posted.descriptor.contributed_bytes());
         let bytes = contributed.max().unwrap_or(0);
         let mut start = 0;
         while start < bytes {
@@ -351,14 +374,14 @@ impl<'a, 'w> LocalCall<'a, 'w> {
             self.write_slot(round, window.clone());
             self.ranks.hand_over(self.waiter)?;
             start = window.end;
-            self.take(round, window)?;
+            take(self, round, window)?;
         }
         Ok(())
     }
 }
 
 impl BlockScratch {
-    fn fit(&mut self, bytes: usize, wide_bytes: usize) {
+    pub(super) fn fit(&mut self, bytes: usize, wide_bytes: usize) {
         for (part, bytes) in [
             (&mut self.fetched, bytes),
             (&mut self.accumulator, wide_bytes),
@@ -372,7 +395,7 @@ impl BlockScratch {
 }
 
 /// Number of the input of `source` that `target` gets as it is, if it gets one.
-fn piece_for(call: &CollectiveCall, source: usize, target: usize) -> Option<usize> {
+pub(super) fn piece_for(call: &CollectiveCall, source: usize, target: usize) -> Option<usize> {
     match call.collective {
         Collective::Broadcast if source == call.root && target != source => Some(0),
         Collective::AllGather => Some(0),
@@ -395,12 +418,12 @@ fn reduced_piece(call: &CollectiveCall, rank: usize) -> Option<(usize, DeviceBuf
 }
 
 /// Part of so many bytes that the rank at `at` of `count` reduces.
-fn share_of(bytes: usize, at: usize, count: usize) -> Range<usize> {
+pub(super) fn share_of(bytes: usize, at: usize, count: usize) -> Range<usize> {
     let share = bytes.div_ceil(count).next_multiple_of(ALIGNMENT);
     (at * share).min(bytes)..((at + 1) * share).min(bytes)
 }
 
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> Option<Range<usize>> {
+pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> Option<Range<usize>> {
     let common = a.start.max(b.start)..a.end.min(b.end);
     (common.start < common.end).then_some(common)
 }

@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::far_ranks::FarRanks;
+use super::far_transfers::FarTransfers;
 use super::group_state::{Done, GroupState, NumberedCall, QueuedCall};
 use super::local_call::{BlockScratch, LocalCall};
 use super::local_ranks::{CallWaiter, LocalRanks};
@@ -19,6 +21,8 @@ const IDLE_SLICE: Duration = Duration::from_secs(60);
 pub(super) struct Worker {
     state: Arc<GroupState>,
     ranks: LocalRanks,
+    /// Ranks on other machines, if there are any, and messages with them.
+    far: Option<(Arc<FarRanks>, FarTransfers)>,
     transfers: Transfers,
     running: RunningCalls,
     scratch: BlockScratch,
@@ -38,10 +42,15 @@ struct RunningCall {
 }
 
 impl Worker {
-    pub(super) fn new(state: Arc<GroupState>, ranks: LocalRanks) -> Self {
+    pub(super) fn new(
+        state: Arc<GroupState>,
+        ranks: LocalRanks,
+        far: Option<Arc<FarRanks>>,
+    ) -> Self {
         Self {
             state,
             ranks,
+            far: far.map(|far| (Arc::clone(&far), FarTransfers::new(far))),
             transfers: Transfers::default(),
             running: RunningCalls::default(),
             scratch: BlockScratch::default(),
@@ -68,7 +77,7 @@ impl Worker {
             };
             if let Some(call) = next {
                 self.carry_out(call)?;
-            } else if is_closing && self.transfers.is_empty() {
+            } else if is_closing && self.has_no_transfers() {
                 let group = self.state.name.clone();
                 let reason = "this rank has shut it down".into();
                 return Err(Error::Closed { group, reason });
@@ -76,6 +85,11 @@ impl Worker {
                 self.rest(rings);
             }
         }
+    }
+
+    fn has_no_transfers(&self) -> bool {
+        let far = self.far.as_ref().is_none_or(|(_, far)| far.records.is_empty());
+        far && self.transfers.is_empty()
     }
 
     fn rest(&self, rings: u32) {
@@ -88,6 +102,11 @@ impl Worker {
     fn progress(&mut self) -> Result<(), Error> {
         self.transfers.progress(&self.ranks)?;
         self.running.finish_transfers(&mut self.transfers, &self.state);
+        let Some((_, transfers)) = &mut self.far else { return Ok(()) };
+        for transfer in transfers.take_finished() {
+            self.state.history.end(transfer.record, transfer.result.as_ref().err());
+            self.running.finish(transfer.queued, transfer.result?);
+        }
         Ok(())
     }
 
@@ -105,7 +124,10 @@ impl Worker {
             self.state.history.start(part.record);
             let is_any = part.call.collective == Collective::ReceiveAny;
             let peer = self.ranks.place_of(part.call.root).filter(|_| !is_any);
-            self.transfers.start(id, part, peer);
+            match &mut self.far {
+                Some((_, far)) if peer.is_none() => far.start(id, part)?,
+                _ => self.transfers.start(id, part, peer),
+            }
         }
         self.progress()?;
         for part in collectives {
@@ -120,7 +142,7 @@ impl Worker {
     }
 
     fn collective(&mut self, part: &NumberedCall) -> Result<(), Error> {
-        let Self { state, ranks, transfers, running, scratch } = self;
+        let Self { state, ranks, far, transfers, running, scratch } = self;
         let text = || {
             let call = &part.call;
             let description = &call.description;
@@ -137,17 +159,31 @@ impl Worker {
         let timeout = part.timeout;
         let deadline = Instant::now() + timeout;
         let mut waiter = CallWaiter { text: &text, timeout, deadline, meanwhile: &mut meanwhile };
-        LocalCall::new(ranks, part, &mut waiter, scratch).run()
+        let mut call = LocalCall::new(ranks, part, &mut waiter, scratch);
+        if let Some((far, _)) = far { call.run_across(far) } else { call.run() }
     }
 
     /// Ends the group: other ranks hear of it, and calls that are not over fail.
     fn fail(&mut self, error: &Error) {
+        let mut error = error.clone();
         let queued = {
             let mut queue = self.state.queue.lock();
+            if let Some(reason) = queue.abort.clone().filter(|_| error.is_network()) {
+                // Messages failed because they were aborted.
+                error = Error::Aborted { group: self.state.name.clone(), reason };
+            }
             queue.cause = Some(error.clone());
             std::mem::take(&mut queue.calls)
         };
+        let error = &error;
         self.ranks.report(error);
+        if let Some((far, transfers)) = &mut self.far {
+            far.abort();
+            transfers.stop();
+            for record in &transfers.records {
+                self.state.history.end(*record, Some(error));
+            }
+        }
         for call in queued {
             for part in &call.parts {
                 self.state.history.end(part.record, Some(error));

@@ -1,9 +1,11 @@
 //! Ranks for tests: a store of files, ranks as threads, and calls that are waited for.
 #![allow(dead_code, unsafe_code, reason = "each test uses a part; buffers are addresses")]
 
+pub(crate) mod checks;
 pub(crate) mod oracle;
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -132,4 +134,20 @@ pub(crate) fn call(
         outputs: outputs.iter_mut().map(|bytes| buffer(bytes)).collect(),
         ..CollectiveCall::new(collective, format)
     }
+}
+
+/// Starts ranks as processes: this program, of which they run the test `process_of_a_rank` only.
+pub(crate) fn spawn_ranks(folder: &Path, size: usize, variables: &[(&str, String)]) -> Vec<Child> {
+    let ranks = (0..size).map(|rank| {
+        Command::new(env::current_exe().expect("this program"))
+            .args(["process_of_a_rank", "--exact", "--nocapture"])
+            .env("SPYRE_CCL_TEST_FOLDER", folder)
+            .env("SPYRE_CCL_TEST_RANK", rank.to_string())
+            .env("SPYRE_CCL_TEST_SIZE", size.to_string())
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a process")
+    });
+    ranks.collect()
 }
