@@ -1,3 +1,4 @@
+mod device_sticks;
 mod mapping;
 mod window;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use spyre_hal::{DeviceRange, Fault, Location, MemoryMode, Region, RegionId, Regions};
 
+pub(crate) use device_sticks::DeviceSticks;
 use mapping::Mapping;
 pub(crate) use window::{MemorySlice, StickRow, Way, Window};
 

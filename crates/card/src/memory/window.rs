@@ -21,7 +21,9 @@ use spyre_layout::{
     copy_stick_grid, copy_stick_grid_past_cache, store_stick_past_cache,
 };
 use spyre_numerics::{Converter, Rows, Tier};
+use zerocopy::FromBytes;
 
+use super::DeviceSticks;
 use super::mapping::Mapping;
 
 /// Some bytes of a region, for as long as one block needs them: they are not unmapped before, even
@@ -48,30 +50,33 @@ pub(crate) struct StickRow<'a, const N: usize> {
 }
 
 impl<const N: usize> StickRow<'_, N> {
-    /// The floats of a column's stick, those of the vector `at` of two.
+    /// Sixteen numbers of a column's stick, each of so many bytes, whatever they mean.
     #[inline(always)]
-    pub(crate) fn floats(self, column: usize, at: usize) -> [f32; STICK_BYTES / 8] {
-        assert!(column < N && at < 2, "a vector of the sticks");
-        // SAFETY: `each_sticks` makes rows of sticks that are inside the window; any bits are a float.
+    pub(crate) fn numbers<T: FromBytes>(self, column: usize, at: usize) -> [T; 16] {
+        let bytes = size_of::<[T; 16]>();
+        assert!(column < N && (at + 1) * bytes <= STICK_BYTES, "numbers of the sticks");
+        // SAFETY: `each_sticks` makes rows of sticks that are inside the window; any bits are a number.
         unsafe {
             let stick = self.first.add(column * self.stride);
-            stick.cast::<[f32; STICK_BYTES / 8]>().add(at).read_unaligned()
-        }
-    }
-
-    /// The words of a column's stick, those of the vector `at` of four.
-    #[inline(always)]
-    pub(crate) fn words(self, column: usize, at: usize) -> [u16; STICK_BYTES / 8] {
-        assert!(column < N && at < 4, "a vector of the sticks");
-        // SAFETY: `each_sticks` makes rows of sticks that are inside the window; any bits are a word.
-        unsafe {
-            let stick = self.first.add(column * self.stride);
-            stick.cast::<[u16; STICK_BYTES / 8]>().add(at).read_unaligned()
+            stick.cast::<[T; 16]>().add(at).read_unaligned()
         }
     }
 }
 
-impl MemorySlice<'_> {
+impl<'a> MemorySlice<'a> {
+    /// Sticks from `at` on, for loops that take them from where they lie.
+    pub(crate) fn sticks(
+        &self,
+        at: usize,
+        counts: [usize; 2],
+        strides: [usize; 2],
+    ) -> DeviceSticks<'a> {
+        self.check(at, reach_of_grid(counts, strides));
+        let first = self.window.address(self.start + at, 0);
+        // SAFETY: the sticks were looked at.
+        unsafe { DeviceSticks::new(first, strides) }
+    }
+
     /// Copies bytes from `at` on out of it.
     #[inline]
     pub(crate) fn read(&self, at: usize, target: &mut [u8]) {
@@ -178,8 +183,7 @@ impl MemorySlice<'_> {
     }
 
     /// Calls `act` with the sticks of `N` columns in a row, for each row and then for the next `N` columns, and with the
-    /// first one's column and row. Columns that are left over are not visited. Each column is a stream, which the CPU
-    /// fetches ahead by itself. To be inlined into code for a tier.
+    /// first one's column and row. Columns that are left over are not visited. To be inlined into code for a tier.
     #[inline(always)]
     pub(crate) fn each_sticks<const N: usize>(
         &self,
@@ -189,10 +193,22 @@ impl MemorySlice<'_> {
         mut act: impl FnMut(usize, usize, StickRow<'_, N>),
     ) {
         self.check(at, reach_of_grid(counts, strides));
+        /// Rows of sticks that are on their way while one is used: pages of each column.
+        const AHEAD: usize = 32;
         let source = self.window.address(self.start + at, 0);
         for column in (0..counts[0] / N).map(|group| group * N) {
             for row in 0..counts[1] {
                 let first = source.wrapping_add(column * strides[0] + row * strides[1]);
+                let (past, next) = match row + AHEAD {
+                    next if next < counts[1] => (0, next),
+                    next => (N, next - counts[1]),
+                };
+                let ahead = source.wrapping_add((column + past) * strides[0] + next * strides[1]);
+                for nth in 0..N {
+                    let stick = ahead.wrapping_add(nth * strides[0]);
+                    prefetch(stick);
+                    prefetch(stick.wrapping_add(STICK_BYTES / 2));
+                }
                 act(column, row, StickRow { first, stride: strides[0], window: PhantomData });
             }
         }

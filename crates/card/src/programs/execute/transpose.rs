@@ -34,7 +34,10 @@ impl Transpose for f32 {
                     assert!(from.len() >= (SIDE - 1) * columns + SIDE, "a whole square");
                     assert!(to.len() >= (SIDE - 1) * pitch + SIDE, "room for it");
                     // SAFETY: the CPU has the instructions, and both squares were looked at.
-                    unsafe { x86::transpose(from.as_ptr(), columns, to.as_mut_ptr(), pitch) };
+                    unsafe {
+                        let rows = std::array::from_fn(|row| from.as_ptr().add(row * columns));
+                        x86::transpose(rows, to.as_mut_ptr(), pitch);
+                    };
                 }
                 whole
             }
@@ -77,6 +80,23 @@ fn turn_part<T: Copy>(
     }
 }
 
+/// Transposes a square of numbers of 32 bits, whatever they mean: 16 rows, each where its pointer leads, become
+/// columns of rows that are `pitch` apart.
+///
+/// # Safety
+/// The CPU has AVX-512, and the pointers lead to 16 numbers each and to room for the square.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(in crate::programs) unsafe fn transpose_square(
+    rows: [*const f32; SIDE],
+    to: *mut f32,
+    pitch: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { x86::transpose(rows, to, pitch) }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
@@ -90,18 +110,18 @@ mod x86 {
     /// Turns a square: pairs of numbers, pairs of pairs, and then quarters of registers.
     ///
     /// # Safety
-    /// The CPU has AVX-512, and both pointers lead to 16 rows of 16 numbers.
+    /// The CPU has AVX-512, and all pointers lead to rows of 16 numbers.
+    #[inline]
     #[target_feature(enable = "avx512f")]
     pub(in crate::programs) unsafe fn transpose(
-        from: *const f32,
-        from_pitch: usize,
+        from: [*const f32; SIDE],
         to: *mut f32,
         pitch: usize,
     ) {
         let mut rows = [_mm512_setzero_ps(); SIDE];
-        for (at, row) in rows.iter_mut().enumerate() {
+        for (row, from) in rows.iter_mut().zip(from) {
             // SAFETY: the row is there, as the caller promises.
-            *row = unsafe { _mm512_loadu_ps(from.add(at * from_pitch)) };
+            *row = unsafe { _mm512_loadu_ps(from) };
         }
         let mut fours = [_mm512_setzero_ps(); SIDE];
         for at in (0..SIDE).step_by(4) {

@@ -1,7 +1,7 @@
 //! Code that is compiled once per level of vector instructions, and chosen at run time.
 //!
-//! All levels give the same bits: each element is computed by the same operations in the same order,
-//! and vector instructions round as scalar ones do.
+//! All levels give the same bits, as far as their code is the same: each element is computed by the same
+//! operations in the same order, and vector instructions round as scalar ones do.
 #![allow(unsafe_code, reason = "calls code that was compiled for a detected CPU feature")]
 
 use spyre_numerics::Tier;

@@ -100,6 +100,12 @@ impl LoadedCode {
         self.steps[begin].end
     }
 
+    /// Returns true if the loop that begins here holds a product of tensors and nothing else.
+    pub(in crate::programs) fn is_product_loop(&self, begin: usize) -> bool {
+        let body = &self.program.instructions()[begin..];
+        matches!(body, [Instruction::Begin { .. }, Instruction::Dot { .. }, Instruction::End, ..])
+    }
+
     /// Returns true if the tiles of the loop that begins here can start without registers.
     pub(in crate::programs) fn may_fork(&self, begin: usize) -> bool {
         self.steps[begin].may_fork

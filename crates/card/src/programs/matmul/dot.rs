@@ -1,4 +1,4 @@
-use spyre_artifact::{Dim, Lane, Operand, Register, Span};
+use spyre_artifact::{Dim, Instruction, Lane, Operand, Register, Span};
 use spyre_numerics::Tier;
 
 use crate::programs::execute::broadcast::spread;
@@ -6,10 +6,12 @@ use crate::programs::execute::buffer::Element;
 use crate::programs::execute::reduce::LANES;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::execute::vector::vectorised;
-use crate::programs::matmul::operands::{Right, Roles, Side};
+use crate::programs::matmul::blocks::Factors;
+use crate::programs::matmul::operands::{Columns, Right, Roles, Side};
 use crate::programs::matmul::product::{Matrix, PANEL, Product};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
+use crate::programs::schedule::tiles::dims;
 
 /// Rows of the left matrix between two looks whether the block is to end.
 const ROWS: usize = 224;
@@ -31,15 +33,6 @@ pub(in crate::programs) struct Counts {
     pub(in crate::programs) k: usize,
 }
 
-/// Buffers of one product.
-#[derive(Debug, Default)]
-pub(in crate::programs) struct Room<T> {
-    /// k rows of a panel.
-    pub(in crate::programs) panel: Vec<T>,
-    /// A panel on its way, or its columns as rows.
-    pub(in crate::programs) columns: Vec<T>,
-}
-
 impl Machine<'_> {
     /// Adds the product of two operands' tiles.
     pub(in crate::programs) fn dot(
@@ -51,10 +44,50 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let roles = Roles::new(self.span_of(left), self.span_of(right), Span::NONE.with(k));
         let sides = [Side::Tensor(left), Side::Tensor(right)];
+        let is_single = self.tiles.elements_of(roles.both) == 1;
         match self.registers.type_of(target).lane {
             Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
+            _ if is_single => {
+                let factors = Factors { left, right, k, roles };
+                match self.thin_columns(factors) {
+                    Some(columns) => self.add_thin(at, target, factors, columns),
+                    None => self.add_blocks(at, target, factors),
+                }
+            }
             _ => self.add_products::<f32>(at, target, sides, roles),
         }
+    }
+
+    /// Adds the product of two operands over all of a dim, whose loop holds nothing else: `at` is the product's
+    /// place. Returns false if it is better added tile by tile.
+    pub(in crate::programs) fn dot_over_all(&mut self, at: usize, dim: Dim) -> Result<bool, Stop> {
+        let Instruction::Dot { target, left, right, k } = self.code.program().instructions()[at]
+        else {
+            return Ok(false);
+        };
+        let both = (self.span_of(left) & self.span_of(right)).minus(Span::NONE.with(k));
+        let is_single = self.tiles.elements_of(both) == 1;
+        let is_f32 = self.registers.type_of(target).lane == Lane::F32;
+        if k != dim || !is_single || !is_f32 || self.binding.extents[k.index()] == 0 {
+            return Ok(false);
+        }
+        let tiles = self.tiles;
+        self.tiles.starts[k.index()] = 0;
+        self.tiles.elements[k.index()] = self.binding.extents[k.index()];
+        let outcome = self.dot(at, target, [left, right], k);
+        self.tiles = tiles;
+        outcome.map(|()| true)
+    }
+
+    /// The columns of the right side, if they lie along k and there are so few rows that they are used as they are.
+    fn thin_columns(&self, factors: Factors) -> Option<Columns> {
+        let Factors { right, roles, .. } = factors;
+        let is_long = |dim: &Dim| self.tiles.elements[dim.index()] > 1;
+        let mut columns = dims(roles.right).filter(is_long);
+        let column = columns.next().filter(|_| columns.next().is_none())?;
+        let is_thin = self.tiles.elements_of(roles.left) <= FEW_ROWS
+            && self.lies_along(right, roles.k, roles.right);
+        is_thin.then_some(Columns { operand: right, k: roles.k, column })
     }
 
     /// Adds the product of two registers.
@@ -92,29 +125,28 @@ impl Machine<'_> {
         let right = self.right::<T>(at, right, left, roles)?;
         let left = self.left::<T>(at, left, roles)?;
         let mut sums = self.sums::<T>(target, roles);
-        let mut room = Room { panel: self.registers.take(), columns: self.registers.take() };
+        let mut panel = self.registers.take();
         let outcome = (0..counts.batches).try_for_each(|batch| {
             let Counts { rows, columns, k, .. } = counts;
             let a = &left.elements[batch * rows * k..][..rows * k];
             let sums = &mut sums[batch * rows * columns..][..rows * columns];
-            self.add_product(at, counts, a, (&right, batch), sums, &mut room)
+            self.add_product(counts, a, (&right, batch), sums, &mut panel)
         });
         self.put_sums(target, roles, sums);
         self.put_back(left);
         self.put_back_right(right);
-        [room.panel, room.columns].into_iter().for_each(|buffer| self.registers.give(buffer));
+        self.registers.give(panel);
         outcome
     }
 
     /// Adds one product of two matrices, panel by panel of the right one.
     fn add_product<T: Factor>(
-        &mut self,
-        at: usize,
+        &self,
         counts: Counts,
         a: &[T],
         (right, batch): (&Right<T>, usize),
         sums: &mut [T],
-        room: &mut Room<T>,
+        panel: &mut Vec<T>,
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = counts;
         let is_few = rows <= FEW_ROWS;
@@ -125,17 +157,11 @@ impl Machine<'_> {
             );
             return self.check_turn();
         }
-        if let (true, &Right::Panels { columns, is_transposed: true }) = (is_few, right) {
-            return self.add_thin(at, counts, a, columns, sums);
-        }
-        let Room { panel, columns: lines } = room;
         for first in (0..columns).step_by(PANEL) {
             self.check_turn()?;
             let width = PANEL.min(columns - first);
-            let place = [batch, first, width];
-            let columns_of_b = self.panel(at, counts, right, place, (panel, lines))?;
             let sums = &mut sums[first..(rows - 1) * columns + first + width];
-            match columns_of_b {
+            match right.columns(batch * columns + first, width, k) {
                 Some(b) if is_few => vectorised(
                     #[inline(always)]
                     || add_dots(k, a, b, sums, columns),
@@ -145,7 +171,10 @@ impl Machine<'_> {
                     T::transpose(Tier::detected(), b, k, panel, PANEL);
                     self.add_panel(counts, a, panel, sums, width)?;
                 }
-                None => self.add_panel(counts, a, panel, sums, width)?,
+                None => {
+                    right.pack(counts, [batch, first, width], panel);
+                    self.add_panel(counts, a, panel, sums, width)?;
+                }
             }
         }
         Ok(())
@@ -172,7 +201,11 @@ impl Machine<'_> {
     }
 
     /// Sums that the target holds, in the order of the product.
-    fn sums<T: Element>(&mut self, target: Register, roles: Roles) -> Vec<T> {
+    pub(in crate::programs) fn sums<T: Element>(
+        &mut self,
+        target: Register,
+        roles: Roles,
+    ) -> Vec<T> {
         let held = std::mem::take(T::of_mut(self.registers.tile_mut(target)));
         if self.is_in_order(roles.of_result()) {
             return held;
@@ -184,7 +217,12 @@ impl Machine<'_> {
         sums
     }
 
-    fn put_sums<T: Element>(&mut self, target: Register, roles: Roles, sums: Vec<T>) {
+    pub(in crate::programs) fn put_sums<T: Element>(
+        &mut self,
+        target: Register,
+        roles: Roles,
+        sums: Vec<T>,
+    ) {
         let mut held = sums;
         if !self.is_in_order(roles.of_result()) {
             let sums = std::mem::replace(&mut held, self.registers.take());

@@ -3,89 +3,103 @@
 
 use std::marker::PhantomData;
 
-use spyre_numerics::{DataFormat, Tier};
+use spyre_artifact::Register;
+use spyre_numerics::{DataFormat, Sen169, Tier};
 
 use crate::memory::{MemorySlice, StickRow};
 use crate::programs::access::operand::Piece;
 use crate::programs::access::sticks::{PlacedSticks, TileSticks};
+use crate::programs::execute::buffer::Element;
 use crate::programs::execute::reduce::{GROUP, LANES, values_of};
 use crate::programs::execute::vector::{Job, run, vectorised};
-use crate::programs::matmul::dot::{Counts, Factor, joined};
-use crate::programs::matmul::operands::Columns;
+use crate::programs::matmul::blocks::Factors;
+use crate::programs::matmul::dot::{Counts, joined};
+use crate::programs::matmul::operands::{Columns, Side};
 use crate::programs::matmul::product::Product;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 
 impl Machine<'_> {
-    /// Adds rows of k times a tensor's columns, which lie along k. Results are summed up in lanes, as
-    /// those of columns that were brought together are.
-    pub(in crate::programs) fn add_thin<T: Factor>(
+    /// Adds rows of k times a tensor's columns, which lie along k. Results are summed up in lanes.
+    pub(in crate::programs) fn add_thin(
         &mut self,
         at: usize,
-        counts: Counts,
-        a: &[T],
+        target: Register,
+        factors: Factors,
         columns: Columns,
-        sums: &mut [T],
     ) -> Result<(), Stop> {
         self.check_turn()?;
-        let Columns { operand, k: over, column } = columns;
-        let (tensor, part) = self.tensor(operand)?;
-        let converter = self.code.converter(at, 1)?;
-        let mut lanes: Vec<T> = self.registers.take();
+        let counts = self.counts_of(factors.roles);
+        let left = self.left::<f32>(at, Side::Tensor(factors.left), factors.roles)?;
+        let mut sums = self.sums::<f32>(target, factors.roles);
+        let mut lanes: Vec<f32> = self.registers.take();
         lanes.clear();
-        lanes.resize(counts.rows * counts.columns * LANES, T::default());
-        let mut tile = T::tile(self.registers.take());
-        let along = [column].into_iter().chain(dims(over));
+        lanes.resize(counts.rows * counts.columns * LANES, 0.0);
+        let a = &left.elements;
         let outcome = match self.add_sticks(at, counts, a, columns, &mut lanes) {
-            Ok(false) => {
-                let tiles = self.tiles;
-                let raw = &mut self.raw;
-                lanes.fill(T::default());
-                tensor.each_piece(&tiles, along, |piece| {
-                    let elements = tile.resized(piece.count());
-                    tensor.load(part, piece.packed(), converter, elements, raw)?;
-                    let b = T::of(&tile);
-                    vectorised(
-                        #[inline(always)]
-                        || add_piece(counts, a, b, piece, lanes.as_chunks_mut().0),
-                    );
-                    Ok(())
-                })
-            }
+            Ok(false) => self.add_pieces(at, counts, a, columns, &mut lanes),
             outcome => outcome.map(drop),
         };
         vectorised(
             #[inline(always)]
-            || add_lanes(lanes.as_chunks().0, sums),
+            || add_lanes(lanes.as_chunks().0, &mut sums),
         );
         self.registers.give(lanes);
-        self.registers.give(std::mem::take(T::of_mut(&mut tile)));
+        self.put_back(left);
+        self.put_sums(target, factors.roles, sums);
+        outcome
+    }
+
+    /// Adds to the lanes what pieces of all columns give, which are converted.
+    fn add_pieces(
+        &mut self,
+        at: usize,
+        counts: Counts,
+        a: &[f32],
+        columns: Columns,
+        lanes: &mut [f32],
+    ) -> Result<(), Stop> {
+        let Columns { operand, k: over, column } = columns;
+        let (tensor, part) = self.tensor(operand)?;
+        let converter = self.code.converter(at, 1)?;
+        let mut tile = f32::tile(self.registers.take());
+        let along = [column].into_iter().chain(dims(over));
+        let tiles = self.tiles;
+        let raw = &mut self.raw;
+        lanes.fill(0.0);
+        let outcome = tensor.each_piece(&tiles, along, |piece| {
+            let elements = tile.resized(piece.count());
+            tensor.load(part, piece.packed(), converter, elements, raw)?;
+            let b = f32::of(&tile);
+            vectorised(
+                #[inline(always)]
+                || add_piece(counts, a, b, piece, lanes.as_chunks_mut().0),
+            );
+            Ok(())
+        });
+        self.registers.give(std::mem::take(f32::of_mut(&mut tile)));
         outcome
     }
 
     /// Adds to the lanes if all columns lie in whole sticks of float32 or bfloat16, which are used where they lie.
     /// Returns `false` if they do not, and then the lanes hold anything.
-    fn add_sticks<T: Factor>(
+    fn add_sticks(
         &self,
         at: usize,
         counts: Counts,
-        a: &[T],
+        a: &[f32],
         columns: Columns,
-        lanes: &mut [T],
+        lanes: &mut [f32],
     ) -> Result<bool, Stop> {
-        let (Some(a), Some(lanes)) = (T::floats(a), T::floats_mut(lanes)) else {
-            return Ok(false);
-        };
         let a = a.as_chunks().0;
         let lanes = lanes.as_chunks_mut().0;
-        match self.code.converter(at, 1)? {
-            converter if converter.is_copy() => {
-                self.add_sticks_of::<Floats>(counts, a, columns, lanes)
-            }
-            converter if converter.from() == DataFormat::BFloat16 => {
-                self.add_sticks_of::<BFloats>(counts, a, columns, lanes)
-            }
+        match self.format(at, 1)? {
+            DataFormat::IeeeFp32 => self.add_sticks_of::<Floats>(counts, a, columns, lanes),
+            DataFormat::BFloat16 => self.add_sticks_of::<BFloats>(counts, a, columns, lanes),
+            DataFormat::IeeeFp16 => self.add_sticks_of::<Halves>(counts, a, columns, lanes),
+            DataFormat::Sen169Fp16 => self.add_sticks_of::<Sens>(counts, a, columns, lanes),
+            DataFormat::SenInt8 => self.add_sticks_of::<Bytes>(counts, a, columns, lanes),
             _ => Ok(false),
         }
     }
@@ -127,28 +141,46 @@ trait StickFormat {
     fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES];
 }
 
-/// Sticks of float32.
-struct Floats;
+macro_rules! stick_format {
+    ($(#[$doc:meta])* $name:ident, $vectors:literal, $number:ty, $wide:expr) => {
+        $(#[$doc])*
+        struct $name;
 
-impl StickFormat for Floats {
-    const VECTORS: usize = 2;
+        impl StickFormat for $name {
+            const VECTORS: usize = $vectors;
 
-    #[inline(always)]
-    fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES] {
-        sticks.floats(column, at)
-    }
+            #[inline(always)]
+            fn vector<const N: usize>(
+                sticks: StickRow<'_, N>,
+                column: usize,
+                at: usize,
+            ) -> [f32; LANES] {
+                sticks.numbers::<$number>(column, at).map($wide)
+            }
+        }
+    };
 }
 
-/// Sticks of bfloat16: the upper halves of float32.
-struct BFloats;
+stick_format!(Floats, 2, f32, |number| number);
+stick_format!(
+    /// The upper halves of float32.
+    BFloats, 4, u16, |bits| f32::from_bits(u32::from(bits) << 16)
+);
+stick_format!(Halves, 4, u16, of_half);
+stick_format!(Sens, 4, u16, |bits| Sen169::from_bits(bits).to_ordered_f32());
+stick_format!(Bytes, 8, i8, f32::from);
 
-impl StickFormat for BFloats {
-    const VECTORS: usize = 4;
-
-    #[inline(always)]
-    fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES] {
-        sticks.words(column, at).map(|word| f32::from_bits(u32::from(word) << 16))
-    }
+/// A number of half precision: its exponent is moved by a product, which is exact, subnormal numbers included.
+#[inline(always)]
+fn of_half(bits: u16) -> f32 {
+    const SIGN: u16 = 0x8000;
+    const INFINITY: u16 = 0x7C00;
+    const EXPONENT: u32 = 0x7F80_0000;
+    let magnitude = u32::from(bits & !SIGN) << 13;
+    let finite = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
+    let is_finite = bits & INFINITY != INFINITY;
+    let wide = if is_finite { finite } else { magnitude | EXPONENT };
+    f32::from_bits(wide | u32::from(bits & SIGN) << 16)
 }
 
 /// Adds what sticks of the right matrix give, of which a tile's row is a column.
@@ -210,19 +242,19 @@ impl<F: StickFormat> AddSticks<'_, F> {
 
 /// Adds to each sum what its lanes hold; many at a time, in the order of one.
 #[inline(always)]
-fn add_lanes<T: Factor>(lanes: &[[T; LANES]], sums: &mut [T]) {
+fn add_lanes(lanes: &[[f32; LANES]], sums: &mut [f32]) {
     let (groups, rest) = lanes.as_chunks::<GROUP>();
     let (sums, last) = sums.as_chunks_mut::<GROUP>();
     for (lanes, sums) in groups.iter().zip(sums) {
-        let values = values_of(lanes, T::plus);
-        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.plus(value));
+        let values = values_of(lanes, |a, b| a + b);
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
     }
-    last.iter_mut().zip(rest).for_each(|(sum, lanes)| *sum = sum.plus(joined(*lanes)));
+    last.iter_mut().zip(rest).for_each(|(sum, lanes)| *sum += joined(*lanes));
 }
 
 /// Adds what a piece of the right matrix gives to the lanes of each row and column.
 #[inline(always)]
-fn add_piece<T: Factor>(counts: Counts, a: &[T], b: &[T], piece: Piece, lanes: &mut [[T; LANES]]) {
+fn add_piece(counts: Counts, a: &[f32], b: &[f32], piece: Piece, lanes: &mut [[f32; LANES]]) {
     let Counts { columns, k, .. } = counts;
     let column = piece.place_of(0) / k;
     let first = piece.place_of(0) % k;
@@ -242,13 +274,13 @@ fn add_piece<T: Factor>(counts: Counts, a: &[T], b: &[T], piece: Piece, lanes: &
 /// A run of whole lanes. What is summed up is a value of its own meanwhile, so that the compiler keeps
 /// it in a vector.
 #[inline(always)]
-fn add_run<T: Factor>(a: &[T], b: &[T], lanes: &mut [T; LANES]) {
+fn add_run(a: &[f32], b: &[f32], lanes: &mut [f32; LANES]) {
     let a = a.as_chunks::<LANES>().0;
     let b = b.as_chunks::<LANES>().0;
     let mut totals = *lanes;
     for (a, b) in a.iter().zip(b) {
         for ((total, &a), &b) in totals.iter_mut().zip(a).zip(b) {
-            *total = T::fused(a, b, *total);
+            *total = f32::fused(a, b, *total);
         }
     }
     *lanes = totals;
@@ -256,7 +288,7 @@ fn add_run<T: Factor>(a: &[T], b: &[T], lanes: &mut [T; LANES]) {
 
 /// Like [`add_piece`], element by element, wherever each one lies.
 #[inline(never)]
-fn add_apart<T: Factor>(counts: Counts, a: &[T], b: &[T], piece: Piece, lanes: &mut [[T; LANES]]) {
+fn add_apart(counts: Counts, a: &[f32], b: &[f32], piece: Piece, lanes: &mut [[f32; LANES]]) {
     let Counts { columns, k, .. } = counts;
     for (row, b) in b.chunks_exact(piece.elements()).enumerate() {
         for (at, &b) in b.iter().enumerate() {
@@ -264,8 +296,30 @@ fn add_apart<T: Factor>(counts: Counts, a: &[T], b: &[T], piece: Piece, lanes: &
             let column = place / k;
             let term = place % k;
             for (lanes, a) in lanes[column..].iter_mut().step_by(columns).zip(a.chunks_exact(k)) {
-                lanes[term % LANES] = T::fused(a[term], b, lanes[term % LANES]);
+                lanes[term % LANES] = f32::fused(a[term], b, lanes[term % LANES]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spyre_numerics::Converter;
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    #[test]
+    fn every_number_of_half_precision_is_what_a_converter_makes_of_it()
+    -> Result<(), spyre_numerics::Error> {
+        let codes: Vec<u16> = (0..=u16::MAX).collect();
+        let mut expected = vec![0.0_f32; codes.len()];
+        let converter = Converter::new(DataFormat::IeeeFp16, DataFormat::IeeeFp32)?;
+        converter.convert(codes.as_bytes(), expected.as_mut_bytes())?;
+        for (&code, &expected) in codes.iter().zip(&expected) {
+            let found = of_half(code);
+            assert!(found == expected || found.is_nan() && expected.is_nan(), "{code:#x}");
+        }
+        Ok(())
     }
 }

@@ -37,13 +37,11 @@ pub(in crate::programs) struct Dense<T> {
     home: Option<Register>,
 }
 
-/// The right matrix.
+/// The right matrix; whether its columns lie along k.
 #[derive(Debug)]
-pub(in crate::programs) enum Right<T> {
-    /// All of it; whether its columns lie along k.
-    Whole { matrix: Dense<T>, is_transposed: bool },
-    /// A tensor that is loaded panel by panel; whether its columns lie along k there.
-    Panels { columns: Columns, is_transposed: bool },
+pub(in crate::programs) struct Right<T> {
+    matrix: Dense<T>,
+    is_transposed: bool,
 }
 
 /// The columns of a tensor, and what is summed over.
@@ -88,10 +86,31 @@ impl Roles {
 impl<T> Right<T> {
     /// Its only column, as it lies.
     pub(in crate::programs) fn vector(&self, batch: usize, k: usize) -> Option<&[T]> {
-        match self {
-            Self::Whole { matrix, .. } => matrix.elements.get(batch * k..(batch + 1) * k),
-            Self::Panels { .. } => None,
-        }
+        self.matrix.elements.get(batch * k..(batch + 1) * k)
+    }
+
+    /// Columns as rows of k, if that is how they lie.
+    pub(in crate::programs) fn columns(
+        &self,
+        first: usize,
+        width: usize,
+        k: usize,
+    ) -> Option<&[T]> {
+        self.is_transposed.then(|| &self.matrix.elements[first * k..][..width * k])
+    }
+}
+
+impl<T: Element> Right<T> {
+    /// Fills the panel with some columns of one of the matrices.
+    pub(in crate::programs) fn pack(
+        &self,
+        counts: Counts,
+        [batch, first, width]: [usize; 3],
+        panel: &mut Vec<T>,
+    ) {
+        let Counts { columns, k, .. } = counts;
+        let b = &self.matrix.elements[batch * k * columns..][..k * columns];
+        pack(b, columns, first, width, panel);
     }
 }
 
@@ -130,7 +149,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The right matrices, or how their panels are loaded.
+    /// The right matrices.
     pub(in crate::programs) fn right<T: Factor>(
         &mut self,
         at: usize,
@@ -147,79 +166,18 @@ impl Machine<'_> {
                 } else {
                     self.ordered(register, roles.of_right(), side == left)
                 };
-                Ok(Right::Whole { matrix, is_transposed })
+                Ok(Right { matrix, is_transposed })
             }
             Side::Tensor(operand) => {
                 let is_transposed = self.lies_along(operand, roles.k, roles.right);
-                let is_long = |dim: &Dim| self.tiles.elements[dim.index()] > 1;
-                let mut columns = dims(roles.right).filter(is_long);
-                let is_single = self.tiles.elements_of(roles.both) == 1;
-                if let (Some(column), None, true) = (columns.next(), columns.next(), is_single) {
-                    let columns = Columns { operand, k: roles.k, column };
-                    return Ok(Right::Panels { columns, is_transposed });
-                }
                 let matrix = if is_transposed {
                     self.loaded(at, 1, operand, roles.of_right_transposed())?
                 } else {
                     self.loaded(at, 1, operand, roles.of_right())?
                 };
-                Ok(Right::Whole { matrix, is_transposed })
+                Ok(Right { matrix, is_transposed })
             }
         }
-    }
-
-    /// Fills the panel with some columns of the right matrix; or gives those columns as rows of k,
-    /// if that is how they lie.
-    pub(in crate::programs) fn panel<'a, T: Factor>(
-        &mut self,
-        at: usize,
-        counts: Counts,
-        right: &'a Right<T>,
-        [batch, first, width]: [usize; 3],
-        (panel, lines): (&mut Vec<T>, &'a mut Vec<T>),
-    ) -> Result<Option<&'a [T]>, Stop> {
-        let Counts { columns, k, .. } = counts;
-        let (operand, own, column, is_transposed) = match right {
-            Right::Whole { matrix, is_transposed } => {
-                let b = &matrix.elements[batch * k * columns..][..k * columns];
-                if *is_transposed {
-                    return Ok(Some(&b[first * k..][..width * k]));
-                }
-                pack(b, columns, first, width, panel);
-                return Ok(None);
-            }
-            &Right::Panels { columns: Columns { operand, k, column }, is_transposed } => {
-                (operand, k, column, is_transposed)
-            }
-        };
-        let converter = self.code.converter(at, 1)?;
-        let tiles = self.tiles;
-        self.tiles.starts[column.index()] += first;
-        self.tiles.elements[column.index()] = width;
-        let is_whole = width == PANEL && !is_transposed;
-        let buffer = if is_whole { &mut *panel } else { &mut *lines };
-        let mut tile = T::tile(mem::take(buffer));
-        let loaded = if is_transposed {
-            self.load_tile(
-                operand,
-                converter,
-                [column].into_iter().chain(dims(own)),
-                None,
-                &mut tile,
-            )
-        } else {
-            self.load_tile(operand, converter, dims(own).chain([column]), None, &mut tile)
-        };
-        *buffer = mem::take(T::of_mut(&mut tile));
-        self.tiles = tiles;
-        loaded?;
-        if is_transposed {
-            return Ok(Some(&lines[..]));
-        }
-        if !is_whole {
-            pack(lines, width, 0, width, panel);
-        }
-        Ok(None)
     }
 
     pub(in crate::programs) fn put_back<T: Element>(&mut self, matrix: Dense<T>) {
@@ -230,9 +188,7 @@ impl Machine<'_> {
     }
 
     pub(in crate::programs) fn put_back_right<T: Element>(&mut self, right: Right<T>) {
-        if let Right::Whole { matrix, .. } = right {
-            self.put_back(matrix);
-        }
+        self.put_back(right.matrix);
     }
 
     /// A register's elements in the order of some dims: taken out of it, if that is its own.
@@ -252,7 +208,7 @@ impl Machine<'_> {
         Dense { elements, home: None }
     }
 
-    fn loaded<T: Element>(
+    pub(in crate::programs) fn loaded<T: Element>(
         &mut self,
         at: usize,
         nth: usize,
@@ -266,7 +222,12 @@ impl Machine<'_> {
     }
 
     /// Returns true if a tensor's neighbours lie along one of some dims, rather than along one of others.
-    fn lies_along(&self, operand: Operand, some: Span, others: Span) -> bool {
+    pub(in crate::programs) fn lies_along(
+        &self,
+        operand: Operand,
+        some: Span,
+        others: Span,
+    ) -> bool {
         let Some((tensor, _)) = self.binding.tensor(operand) else { return false };
         let distance = |span: Span| {
             let long = dims(span).filter(|dim| self.tiles.elements[dim.index()] > 1);

@@ -1,6 +1,6 @@
 //! The inner loops of matrix products: a few rows times a panel of columns.
 //!
-//! Each result is one chain of fused multiply-adds in the order of k, on every CPU.
+//! Each result is one chain of fused multiply-adds in the order of k.
 #![allow(unsafe_code, reason = "vector instructions on pointers")]
 
 use spyre_numerics::Tier;
@@ -13,6 +13,86 @@ pub(in crate::programs) const PANEL: usize = 32;
 pub(in crate::programs) struct Matrix<'a, T> {
     pub(in crate::programs) elements: &'a [T],
     pub(in crate::programs) pitch: usize,
+}
+
+/// Rows of float32 in strips of some columns, one strip behind the other: sticks as they lie, or all columns in
+/// one strip. Distances are in elements.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Strips {
+    pub(in crate::programs) first: *const f32,
+    /// From a row to the next one.
+    pub(in crate::programs) row: usize,
+    /// From a strip to the next one.
+    pub(in crate::programs) strip: usize,
+    /// Columns of a strip.
+    pub(in crate::programs) columns: usize,
+}
+
+/// `k` rows of a whole panel, `pitch` elements apart.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Panel {
+    pub(in crate::programs) first: *const f32,
+    pub(in crate::programs) pitch: usize,
+    pub(in crate::programs) k: usize,
+}
+
+/// Sums of some rows and up to a panel's columns, `pitch` elements from row to row.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct Sums {
+    pub(in crate::programs) first: *mut f32,
+    pub(in crate::programs) pitch: usize,
+    pub(in crate::programs) width: usize,
+}
+
+/// Rows that the inner loop of a tier takes at once, at most.
+pub(in crate::programs) fn most_rows(tier: Tier) -> usize {
+    match tier {
+        Tier::Avx512 => 14,
+        Tier::Avx2 => 6,
+        _ => PLAIN_ROWS,
+    }
+}
+
+/// Adds a product of up to [`most_rows`] rows.
+///
+/// # Safety
+/// The pointers lead to so many rows, and none of them to what another one writes.
+pub(in crate::programs) unsafe fn add_rows(
+    tier: Tier,
+    rows: usize,
+    a: Strips,
+    b: Panel,
+    sums: Sums,
+) {
+    debug_assert!(rows <= most_rows(tier) && sums.width <= PANEL, "rows of a group");
+    // SAFETY: as the caller promises; the tier was detected.
+    unsafe {
+        match tier {
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx512 if tier.is_available() => x86::group512(rows, a, b, sums),
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx2 if tier.is_available() => x86::group256(rows, a, b, sums),
+            _ => (0..rows).for_each(|row| plain_row(row, a, b, sums)),
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_rows`].
+unsafe fn plain_row(row: usize, a: Strips, b: Panel, sums: Sums) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let sums_of_row = sums.first.add(row * sums.pitch);
+        let mut totals = [0.0; PANEL];
+        (0..sums.width).for_each(|at| totals[at] = *sums_of_row.add(at));
+        for at in 0..b.k {
+            let strip = a.first.add(row * a.row + at / a.columns * a.strip);
+            let left = *strip.add(at % a.columns);
+            let right = b.first.add(at * b.pitch).cast::<[f32; PANEL]>().read_unaligned();
+            totals.iter_mut().zip(right).for_each(|(sum, b)| *sum = left.mul_add(b, *sum));
+        }
+        (0..sums.width).for_each(|at| *sums_of_row.add(at) = totals[at]);
+    }
 }
 
 /// Adds the product of `a`, rows of k, and `b`, k rows of a whole panel, to `width` columns of
@@ -31,15 +111,6 @@ pub(in crate::programs) trait Product: Copy {
     fn plus(self, other: Self) -> Self;
 
     fn fused(a: Self, b: Self, sum: Self) -> Self;
-
-    /// Numbers as they are, if they are float32.
-    fn floats(_: &[Self]) -> Option<&[f32]> {
-        None
-    }
-
-    fn floats_mut(_: &mut [Self]) -> Option<&mut [f32]> {
-        None
-    }
 }
 
 /// The shape of a product, once it was compared with its slices.
@@ -88,18 +159,18 @@ impl Product for f32 {
         width: usize,
     ) {
         let shape = Shape::check(k, a, b, sums, pitch, width);
-        match tier {
-            // SAFETY: the CPU has the instructions, and the slices were compared with the shape.
-            #[cfg(target_arch = "x86_64")]
-            Tier::Avx512 if tier.is_available() => unsafe {
-                x86::avx512(shape, a.elements.as_ptr(), b.elements.as_ptr(), sums.as_mut_ptr());
-            },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Tier::Avx2 if tier.is_available() => unsafe {
-                x86::avx2(shape, a.elements.as_ptr(), b.elements.as_ptr(), sums.as_mut_ptr());
-            },
-            _ => plain(shape, a.elements, b.elements, sums, Self::fused),
+        let tier = if tier.is_available() { tier } else { Tier::Portable };
+        let groups = shape.rows.div_ceil(most_rows(tier));
+        let mut row = 0;
+        for group in 0..groups {
+            let count = (shape.rows - row).div_ceil(groups - group);
+            let left = &a.elements[row * a.pitch..];
+            let left = Strips { first: left.as_ptr(), row: a.pitch, strip: 0, columns: k };
+            let right = Panel { first: b.elements.as_ptr(), pitch: b.pitch, k };
+            let sums = Sums { first: sums[row * pitch..].as_mut_ptr(), pitch, width };
+            // SAFETY: the slices were compared with the shape.
+            unsafe { add_rows(tier, count, left, right, sums) };
+            row += count;
         }
     }
 
@@ -111,14 +182,6 @@ impl Product for f32 {
     #[inline(always)]
     fn fused(a: Self, b: Self, sum: Self) -> Self {
         a.mul_add(b, sum)
-    }
-
-    fn floats(elements: &[Self]) -> Option<&[f32]> {
-        Some(elements)
-    }
-
-    fn floats_mut(elements: &mut [Self]) -> Option<&mut [f32]> {
-        Some(elements)
     }
 }
 
@@ -231,93 +294,73 @@ fn plain_rows<T: Copy + Default, const ROWS: usize>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m256, __m512, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-        _mm256_maskstore_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-        _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+        __m256, __m512, _MM_HINT_T0, _mm_prefetch, _mm256_fmadd_ps, _mm256_loadu_ps,
+        _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_set1_ps,
+        _mm256_setzero_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
+        _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
     };
 
-    use super::{PANEL, Shape};
+    use super::{PANEL, Panel, Strips, Sums};
 
-    /// Rows that go together: as many as their sums, two columns and one number of the left side
-    /// have registers for.
-    const MOST_ROWS_512: usize = 14;
-    const MOST_ROWS_256: usize = 6;
+    /// Rows of a panel that the cache fetches ahead of their use.
+    const AHEAD: usize = 16;
 
-    /// Calls `$rows` for groups of rows that are about equally many, and at most `$most`.
-    macro_rules! in_groups {
-        ($shape:expr, $most:expr, $rows:ident, $a:expr, $b:expr, $sums:expr, [$($count:literal)*]) => {{
-            let shape = $shape;
-            let groups = shape.rows.div_ceil($most);
-            let mut row = 0;
-            for group in 0..groups {
-                let count = (shape.rows - row).div_ceil(groups - group);
-                let a = $a.add(row * shape.a_pitch);
-                let sums = $sums.add(row * shape.pitch);
-                match count {
-                    $($count => $rows::<$count>(shape, a, $b, sums),)*
-                    _ => unreachable!("a group has 1 to {} rows", $most),
-                }
-                row += count;
+    /// Calls `$rows` for this many rows.
+    macro_rules! for_count {
+        ($count:expr, $rows:ident($a:expr, $b:expr, $sums:expr), [$($known:literal)*]) => {
+            match $count {
+                $($known => $rows::<$known>($a, $b, $sums),)*
+                _ => {}
             }
-        }};
+        };
     }
 
     /// # Safety
-    /// The CPU has AVX-512, and the pointers lead to what the shape says.
+    /// The CPU has AVX-512; for the rest, as `add_rows`.
     #[target_feature(enable = "avx512f")]
-    pub(in crate::programs) unsafe fn avx512(
-        shape: Shape,
-        a: *const f32,
-        b: *const f32,
-        sums: *mut f32,
-    ) {
-        // SAFETY: the rows are there, as the caller promises.
-        unsafe {
-            in_groups!(
-                shape,
-                MOST_ROWS_512,
-                rows512,
-                a,
-                b,
-                sums,
-                [1 2 3 4 5 6 7 8 9 10 11 12 13 14]
-            );
-        }
+    pub(in crate::programs) unsafe fn group512(rows: usize, a: Strips, b: Panel, sums: Sums) {
+        // SAFETY: as the caller promises.
+        unsafe { for_count!(rows, rows512(a, b, sums), [1 2 3 4 5 6 7 8 9 10 11 12 13 14]) }
     }
 
     /// # Safety
-    /// The CPU has AVX-512, and the pointers lead to so many rows of what the shape says.
+    /// As [`group512`], of so many rows.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn rows512<const ROWS: usize>(
-        shape: Shape,
-        a: *const f32,
-        b: *const f32,
-        sums: *mut f32,
-    ) {
-        let Shape { k, a_pitch, b_pitch, pitch, width, .. } = shape;
-        let mask = (1_u64 << width) - 1;
+    unsafe fn rows512<const ROWS: usize>(a: Strips, b: Panel, sums: Sums) {
+        let mask = (1_u64 << sums.width) - 1;
         let masks = [mask as u16, (mask >> 16) as u16];
         let mut totals: [[__m512; 2]; ROWS] = [[_mm512_setzero_ps(); 2]; ROWS];
         // SAFETY: rows of `width` sums, of k numbers and of a panel, as the caller promises; what
-        // the mask leaves out is not touched.
+        // the mask leaves out is not touched, and a hint may lead anywhere.
         unsafe {
             for (row, totals) in totals.iter_mut().enumerate() {
-                let sums = sums.add(row * pitch);
+                let sums = sums.first.add(row * sums.pitch);
                 totals[0] = _mm512_maskz_loadu_ps(masks[0], sums);
                 totals[1] = _mm512_maskz_loadu_ps(masks[1], sums.wrapping_add(16));
             }
-            for at in 0..k {
-                let b = b.add(at * b_pitch);
-                let columns = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
-                for (row, totals) in totals.iter_mut().enumerate() {
-                    let a = _mm512_set1_ps(*a.add(row * a_pitch + at));
-                    totals[0] = _mm512_fmadd_ps(a, columns[0], totals[0]);
-                    totals[1] = _mm512_fmadd_ps(a, columns[1], totals[1]);
+            let mut right = b.first;
+            let mut strip = a.first;
+            let mut left = b.k;
+            while left > 0 {
+                let columns = left.min(a.columns);
+                for at in 0..columns {
+                    let ahead = right.wrapping_add(AHEAD * b.pitch);
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(16).cast());
+                    let terms = [_mm512_loadu_ps(right), _mm512_loadu_ps(right.add(16))];
+                    for (row, totals) in totals.iter_mut().enumerate() {
+                        let factor = _mm512_set1_ps(*strip.add(row * a.row + at));
+                        totals[0] = _mm512_fmadd_ps(factor, terms[0], totals[0]);
+                        totals[1] = _mm512_fmadd_ps(factor, terms[1], totals[1]);
+                    }
+                    right = right.wrapping_add(b.pitch);
                 }
+                strip = strip.wrapping_add(a.strip);
+                left -= columns;
             }
             for (row, totals) in totals.iter().enumerate() {
-                let sums = sums.add(row * pitch);
+                let sums = sums.first.add(row * sums.pitch);
                 _mm512_mask_storeu_ps(sums, masks[0], totals[0]);
                 _mm512_mask_storeu_ps(sums.wrapping_add(16), masks[1], totals[1]);
             }
@@ -325,58 +368,55 @@ mod x86 {
     }
 
     /// # Safety
-    /// The CPU has AVX2 and FMA, and the pointers lead to what the shape says.
+    /// The CPU has AVX2 and FMA; for the rest, as `add_rows`.
     #[target_feature(enable = "avx2,fma")]
-    pub(in crate::programs) unsafe fn avx2(
-        shape: Shape,
-        a: *const f32,
-        b: *const f32,
-        sums: *mut f32,
-    ) {
-        for half in (0..PANEL).step_by(16).filter(|half| *half < shape.width) {
-            let part = Shape { width: (shape.width - half).min(16), ..shape };
+    pub(in crate::programs) unsafe fn group256(rows: usize, a: Strips, b: Panel, sums: Sums) {
+        for half in (0..PANEL).step_by(16).filter(|half| *half < sums.width) {
             // SAFETY: the rows and columns are there, as the caller promises.
             unsafe {
-                let b = b.add(half);
-                let sums = sums.add(half);
-                in_groups!(part, MOST_ROWS_256, rows256, a, b, sums, [1 2 3 4 5 6]);
+                let width = (sums.width - half).min(16);
+                let part = Sums { first: sums.first.add(half), width, ..sums };
+                let b = Panel { first: b.first.add(half), ..b };
+                for_count!(rows, rows256(a, b, part), [1 2 3 4 5 6]);
             }
         }
     }
 
     /// # Safety
-    /// The CPU has AVX2 and FMA, and the pointers lead to so many rows of what the shape says.
+    /// As [`group256`], of so many rows and half a panel.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn rows256<const ROWS: usize>(
-        shape: Shape,
-        a: *const f32,
-        b: *const f32,
-        sums: *mut f32,
-    ) {
-        let Shape { k, a_pitch, b_pitch, pitch, width, .. } = shape;
-        let lanes: [i32; 16] = std::array::from_fn(|lane| -i32::from(lane < width));
+    unsafe fn rows256<const ROWS: usize>(a: Strips, b: Panel, sums: Sums) {
+        let lanes: [i32; 16] = std::array::from_fn(|lane| -i32::from(lane < sums.width));
         let mut totals: [[__m256; 2]; ROWS] = [[_mm256_setzero_ps(); 2]; ROWS];
         // SAFETY: rows of `width` sums, of k numbers and of half a panel, as the caller promises;
         // what the mask leaves out is not touched.
         unsafe {
             let masks = [0, 8].map(|lane| _mm256_loadu_si256(lanes.as_ptr().add(lane).cast()));
             for (row, totals) in totals.iter_mut().enumerate() {
-                let sums = sums.add(row * pitch);
+                let sums = sums.first.add(row * sums.pitch);
                 totals[0] = _mm256_maskload_ps(sums, masks[0]);
                 totals[1] = _mm256_maskload_ps(sums.wrapping_add(8), masks[1]);
             }
-            for at in 0..k {
-                let b = b.add(at * b_pitch);
-                let columns = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8))];
-                for (row, totals) in totals.iter_mut().enumerate() {
-                    let a = _mm256_set1_ps(*a.add(row * a_pitch + at));
-                    totals[0] = _mm256_fmadd_ps(a, columns[0], totals[0]);
-                    totals[1] = _mm256_fmadd_ps(a, columns[1], totals[1]);
+            let mut right = b.first;
+            let mut strip = a.first;
+            let mut left = b.k;
+            while left > 0 {
+                let columns = left.min(a.columns);
+                for at in 0..columns {
+                    let terms = [_mm256_loadu_ps(right), _mm256_loadu_ps(right.add(8))];
+                    for (row, totals) in totals.iter_mut().enumerate() {
+                        let factor = _mm256_set1_ps(*strip.add(row * a.row + at));
+                        totals[0] = _mm256_fmadd_ps(factor, terms[0], totals[0]);
+                        totals[1] = _mm256_fmadd_ps(factor, terms[1], totals[1]);
+                    }
+                    right = right.wrapping_add(b.pitch);
                 }
+                strip = strip.wrapping_add(a.strip);
+                left -= columns;
             }
             for (row, totals) in totals.iter().enumerate() {
-                let sums = sums.add(row * pitch);
+                let sums = sums.first.add(row * sums.pitch);
                 _mm256_maskstore_ps(sums, masks[0], totals[0]);
                 _mm256_maskstore_ps(sums.wrapping_add(8), masks[1], totals[1]);
             }

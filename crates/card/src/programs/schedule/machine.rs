@@ -157,7 +157,13 @@ impl<'a> Machine<'a> {
                     self.share(at, dim, tile)?;
                     self.code.end_of(at) + 1
                 }
-                Instruction::Begin { dim, tile, .. } => self.begin(at, dim, tile),
+                Instruction::Begin { dim, tile, .. } => {
+                    if self.code.is_product_loop(at) && self.dot_over_all(at + 1, dim)? {
+                        self.code.end_of(at) + 1
+                    } else {
+                        self.begin(at, dim, tile)
+                    }
+                }
                 Instruction::End => self.end(at),
                 Instruction::SkipUnless { scalar, instructions } => match self.scalar(scalar) {
                     0 => at + 1 + instructions as usize,

@@ -1,0 +1,294 @@
+//! Products of tensors, block by block of what is summed over.
+//!
+//! A block's sticks are used where they lie if a kernel can: rows of the left side always, panels of the right side
+//! if they lie along its columns. All else is packed into buffers that stay in a core's second cache.
+#![allow(unsafe_code, reason = "kernels on sticks in device memory")]
+
+use spyre_artifact::{Dim, Operand, Register, Span};
+use spyre_numerics::{DataFormat, Tier};
+
+use crate::memory::DeviceSticks;
+use crate::programs::access::sticks::STICK;
+use crate::programs::execute::transpose::Transpose;
+use crate::programs::matmul::dot::Counts;
+use crate::programs::matmul::operands::{Dense, Roles, Side};
+use crate::programs::matmul::product::{PANEL, Panel, Strips, Sums, add_rows, most_rows};
+use crate::programs::schedule::machine::Machine;
+use crate::programs::schedule::stop::Stop;
+use crate::programs::schedule::tiles::dims;
+
+/// Terms of a block: a few rows of it fit into the first cache, and a panel of it beside them.
+const DEPTH: usize = 256;
+/// Terms of a block in tiles of bfloat16.
+const DEPTH_OF_TILES: usize = 512;
+/// Numbers of 32 bits in a cache line.
+const LINE: usize = 16;
+
+/// The two tensors of a product, and what they are multiplied along.
+#[derive(Clone, Copy)]
+pub(in crate::programs) struct Factors {
+    pub(in crate::programs) left: Operand,
+    pub(in crate::programs) right: Operand,
+    pub(in crate::programs) k: Dim,
+    pub(in crate::programs) roles: Roles,
+}
+
+/// Buffers of a block: of panels, or of both halves of each side, pairs, and sums of a panel that is not whole.
+pub(in crate::programs) type Rooms = [Vec<f32>; 7];
+
+/// A tensor's tile as whole sticks.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::programs) struct TensorSticks<'a> {
+    pub(in crate::programs) sticks: DeviceSticks<'a>,
+    pub(in crate::programs) format: DataFormat,
+}
+
+/// Panels of a block, one beside the other. Distances are in elements.
+struct Panels {
+    first: *const f32,
+    pitch: usize,
+    panel: usize,
+}
+
+impl Factors {
+    pub(in crate::programs) fn along_left(self) -> impl Iterator<Item = Dim> + Clone {
+        dims(self.roles.left).chain([self.k])
+    }
+
+    pub(in crate::programs) fn along_right(
+        self,
+        is_transposed: bool,
+    ) -> impl Iterator<Item = Dim> + Clone {
+        let [first, last] = if is_transposed {
+            [self.roles.right, Span::NONE.with(self.k)]
+        } else {
+            [Span::NONE.with(self.k), self.roles.right]
+        };
+        dims(first).chain(dims(last))
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// Adds the product of two tensors' tiles.
+    pub(in crate::programs) fn add_blocks(
+        &mut self,
+        at: usize,
+        target: Register,
+        factors: Factors,
+    ) -> Result<(), Stop> {
+        let tiles = self.tiles;
+        let k = factors.k.index();
+        let end = tiles.elements[k];
+        let in_tiles = self.halves_of_both(at, factors)?;
+        let depth = if in_tiles.is_some() { DEPTH_OF_TILES } else { DEPTH };
+        let mut sums = self.sums::<f32>(target, factors.roles);
+        let mut rooms = Rooms::default().map(|_| self.registers.take());
+        let outcome = (0..end).step_by(depth).try_for_each(|first| {
+            self.check_turn()?;
+            self.tiles.starts[k] = tiles.starts[k] + first;
+            self.tiles.elements[k] = depth.min(end - first);
+            let is_added = match in_tiles {
+                Some(halves) => self.add_in_tiles(at, factors, halves, &mut sums, &mut rooms)?,
+                None => false,
+            };
+            if is_added { Ok(()) } else { self.add_floats(at, factors, &mut sums, &mut rooms) }
+        });
+        self.tiles = tiles;
+        rooms.into_iter().for_each(|room| self.registers.give(room));
+        self.put_sums(target, factors.roles, sums);
+        outcome
+    }
+
+    pub(in crate::programs) fn format(&self, at: usize, nth: usize) -> Result<DataFormat, Stop> {
+        Ok(self.code.converter(at, nth)?.from())
+    }
+
+    pub(in crate::programs) fn counts_of(&self, roles: Roles) -> Counts {
+        Counts {
+            batches: self.tiles.elements_of(roles.both),
+            rows: self.tiles.elements_of(roles.left),
+            columns: self.tiles.elements_of(roles.right),
+            k: self.tiles.elements_of(roles.k),
+        }
+    }
+
+    fn add_floats(
+        &mut self,
+        at: usize,
+        factors: Factors,
+        sums: &mut [f32],
+        rooms: &mut Rooms,
+    ) -> Result<(), Stop> {
+        let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
+        let tier = Tier::detected();
+        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left());
+        let sticks = sticks.filter(|_| tier >= Tier::Avx2);
+        let mut dense = None;
+        let left = match sticks.and_then(TensorSticks::strips) {
+            Some(strips) => strips,
+            None => {
+                let left = Side::Tensor(factors.left);
+                let matrix = self.left::<f32>(at, left, factors.roles)?;
+                let first = matrix.elements.as_ptr();
+                dense = Some(matrix);
+                Strips { first, row: k, strip: 0, columns: k }
+            }
+        };
+        let panels = self.panels(at, factors, &mut rooms[0])?;
+        assert!(sums.len() >= rows * columns, "room for the sums");
+        let groups = rows.div_ceil(most_rows(tier));
+        let mut row = 0;
+        for group in 0..groups {
+            let count = (rows - row).div_ceil(groups - group);
+            let a = Strips { first: left.first.wrapping_add(row * left.row), ..left };
+            for column in (0..columns).step_by(PANEL) {
+                let first = panels.first.wrapping_add(column / PANEL * panels.panel);
+                let b = Panel { first, pitch: panels.pitch, k };
+                let width = PANEL.min(columns - column);
+                let first = sums[row * columns + column..].as_mut_ptr();
+                // SAFETY: rows and panels of this block, which were looked at, and as many sums.
+                unsafe { add_rows(tier, count, a, b, Sums { first, pitch: columns, width }) };
+            }
+            row += count;
+        }
+        dense.into_iter().for_each(|dense| self.put_back(dense));
+        Ok(())
+    }
+
+    /// The right side in panels.
+    fn panels(&mut self, at: usize, factors: Factors, room: &mut Vec<f32>) -> Result<Panels, Stop> {
+        let Counts { columns, k, .. } = self.counts_of(factors.roles);
+        let tier = Tier::detected();
+        let is_transposed = self.lies_along(factors.right, factors.roles.k, factors.roles.right);
+        let along = factors.along_right(is_transposed);
+        let sticks = self.whole_sticks(at, 1, factors.right, along.clone());
+        let sticks = sticks.and_then(TensorSticks::strips);
+        if let Some(Strips { first, row, strip, .. }) = sticks
+            && !is_transposed
+            && tier >= Tier::Avx2
+        {
+            return Ok(Panels { first, pitch: row, panel: strip });
+        }
+        let panel = k * PANEL;
+        let panels = columns.div_ceil(PANEL);
+        let packed = lines(room, panels * panel);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(strips) = sticks
+            && tier >= Tier::Avx512
+        {
+            // SAFETY: the CPU has the instructions, and there is room for all panels.
+            unsafe { x86::transpose_panels(strips, [columns, k], packed.as_mut_ptr()) };
+            return Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel });
+        }
+        let matrix: Dense<f32> = self.loaded(at, 1, factors.right, along)?;
+        for (nth, panel) in packed.chunks_exact_mut(panel.max(1)).enumerate() {
+            let first = nth * PANEL;
+            let width = PANEL.min(columns - first);
+            if width < PANEL {
+                panel.fill(0.0);
+            }
+            if is_transposed {
+                f32::transpose(tier, &matrix.elements[first * k..][..width * k], k, panel, PANEL);
+            } else {
+                let rows = matrix.elements.chunks_exact(columns);
+                for (row, target) in rows.zip(panel.as_chunks_mut::<PANEL>().0) {
+                    target[..width].copy_from_slice(&row[first..][..width]);
+                }
+            }
+        }
+        self.put_back(matrix);
+        Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel })
+    }
+
+    /// A tensor's tile as sticks in columns and rows, if it is whole ones in the order of some dims.
+    pub(in crate::programs) fn whole_sticks(
+        &self,
+        at: usize,
+        nth: usize,
+        operand: Operand,
+        along: impl IntoIterator<Item = Dim> + Clone,
+    ) -> Option<TensorSticks<'a>> {
+        let format = self.format(at, nth).ok()?;
+        let (tensor, part) = self.tensor(operand).ok()?;
+        let bytes = tensor.element_bytes();
+        let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
+        let elements: usize = lengths.product();
+        let mut found = None;
+        let mut count = 0;
+        let walked = tensor.each_series(&self.tiles, along, |series| {
+            count += 1;
+            found = if count == 1 { tensor.whole_sticks(series) } else { None };
+            Ok(())
+        });
+        let sticks = found.filter(|sticks| walked.is_ok() && sticks.start == 0)?;
+        let [columns, rows] = sticks.counts;
+        let is_all = columns * rows * 128 == elements * bytes;
+        let sticks = part.sticks(sticks.at, sticks.counts, sticks.there);
+        is_all.then_some(TensorSticks { sticks, format })
+    }
+}
+
+impl TensorSticks<'_> {
+    /// Its numbers as strips, if it has numbers of float32.
+    fn strips(self) -> Option<Strips> {
+        let [strip, row] = self.sticks.strides();
+        let bytes = size_of::<f32>();
+        (self.format == DataFormat::IeeeFp32).then_some(Strips {
+            first: self.sticks.first().cast(),
+            row: row / bytes,
+            strip: strip / bytes,
+            columns: STICK,
+        })
+    }
+}
+
+/// So many numbers of a buffer, which may be anything, from the start of a cache line on.
+pub(in crate::programs) fn lines(buffer: &mut Vec<f32>, numbers: usize) -> &mut [f32] {
+    if buffer.len() < numbers + LINE {
+        buffer.resize(numbers + LINE, 0.0);
+    }
+    let bytes = LINE * size_of::<f32>();
+    let past = buffer.as_ptr().addr() % bytes;
+    let start = if past == 0 { 0 } else { (bytes - past) / size_of::<f32>() };
+    &mut buffer[start..start + numbers]
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{PANEL, STICK, Strips};
+    use crate::programs::execute::transpose::transpose_square;
+
+    /// A row of nothing, for columns past the end.
+    static NOTHING: [f32; 16] = [0.0; 16];
+
+    /// Transposes columns that lie along k into panels.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512; the strips have so many rows and whole sticks, and there is room for all panels.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn transpose_panels(
+        strips: Strips,
+        [columns, k]: [usize; 2],
+        target: *mut f32,
+    ) {
+        for first in (0..columns).step_by(PANEL) {
+            for stick in 0..k / STICK {
+                for square in 0..4 {
+                    let column = first + square / 2 * 16;
+                    let half = square % 2 * 16;
+                    let rows = std::array::from_fn(|nth| {
+                        let row = (column + nth) * strips.row + stick * strips.strip + half;
+                        let is_there = column + nth < columns;
+                        if is_there { strips.first.wrapping_add(row) } else { NOTHING.as_ptr() }
+                    });
+                    // SAFETY: rows that are there, or nothing; room for a panel of k rows.
+                    unsafe {
+                        let term = stick * STICK + half;
+                        let target = target.add(first * k + term * PANEL + square / 2 * 16);
+                        transpose_square(rows, target, PANEL);
+                    }
+                }
+            }
+        }
+    }
+}
