@@ -83,25 +83,30 @@ def product(m: int, n: int, k: int, dtype=torch.float32, is_turned=False, bar=No
     return Case(call, [call], tensors, bar, goal=goal)
 
 
-def weight_only(m: int, n: int, k: int, dtype: torch.dtype) -> Case:
+def linear(m: int, n: int, k: int, dtype=torch.float32, goal=None) -> Case:
+    return product(m, n, k, dtype, is_turned=True, goal=goal)
+
+
+def weight_only(m: int, n: int, k: int, dtype: torch.dtype, goal=None) -> Case:
     generator = torch.Generator().manual_seed(n)
     weight = torch.randint(-127, 128, (n, k), dtype=torch.int8, generator=generator)
     scale = torch.rand(n, generator=generator).to(dtype) / 128
-    return Case(torch._weight_int8pack_mm, [torch._weight_int8pack_mm], [random(m, k, dtype=dtype), weight, scale])
+    tensors = [random(m, k, dtype=dtype), weight, scale]
+    return Case(torch._weight_int8pack_mm, [torch._weight_int8pack_mm], tensors, goal=goal)
 
 
 def batches(count: int, m: int, n: int, k: int) -> Case:
     def call(a, b, out):
         return torch.bmm(a, b, out=out)
 
-    return Case(call, [call], [random(count, m, k), random(count, k, n), torch.empty(count, m, n)])
+    return Case(call, [call], [random(count, m, k), random(count, k, n), torch.empty(count, m, n)], goal=1.0)
 
 
 def added() -> Case:
     def call(x, y, out):
         return torch.add(x, y, out=out)
 
-    return Case(call, [call], [random(*SQUARE), random(*SQUARE), torch.empty(SQUARE)], goal=0.7)
+    return Case(call, [call], [random(*SQUARE), random(*SQUARE), torch.empty(SQUARE)], goal=1.0)
 
 
 def gated() -> Case:
@@ -140,11 +145,27 @@ def scaled() -> Case:
     return Case(own, [by_steps, by_addcmul], [random(*SQUARE) for _ in range(3)] + [torch.empty(SQUARE)], 0.7)
 
 
-def softmax() -> Case:
+def gelu(dtype: torch.dtype, goal: float) -> Case:
+    def call(x, out):
+        return ATEN.gelu.out(x, out=out)
+
+    return Case(call, [call], [random(*SQUARE, dtype=dtype), torch.empty(SQUARE, dtype=dtype)], goal=goal)
+
+
+def softmax(dtype=torch.float32, bar: float | None = 0.7, goal: float | None = None) -> Case:
     def call(x, out):
         return torch.softmax(x, -1, out=out)
 
-    return Case(call, [call], [random(*SQUARE), torch.empty(SQUARE)], 0.7)
+    return Case(call, [call], [random(*SQUARE, dtype=dtype), torch.empty(SQUARE, dtype=dtype)], bar, goal=goal)
+
+
+def half_layer_norm() -> Case:
+    def plain(x, weight, bias):
+        return F.layer_norm(x, SQUARE[1:], weight, bias)
+
+    half = torch.float16
+    tensors = [random(*SQUARE, dtype=half), random(4096, dtype=half), random(4096, dtype=half)]
+    return Case(plain, [plain], tensors, goal=1.4)
 
 
 def layer_norm() -> Case:
@@ -187,6 +208,16 @@ def attention(tokens: int, is_causal: bool = False) -> Case:
         return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
 
     return Case(kernel, [peer], [random(1, 8, tokens, 64) for _ in range(3)], 0.5)
+
+
+def decode(heads: int, tokens: int, width: int, dtype: torch.dtype) -> Case:
+    """One token's attention to those before."""
+
+    def call(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    sizes = [(1, heads, 1, width), (1, heads, tokens, width), (1, heads, tokens, width)]
+    return Case(call, [call], [random(*size, dtype=dtype) for size in sizes], goal=2.5)
 
 
 def attention_op(tokens: int) -> Case:
@@ -236,28 +267,53 @@ def llama_block(hidden: int, heads: int, tokens: int = 512) -> Case:
     return Case(there, [block], tensors, 0.55)
 
 
+def of_tier(plain: float, amx: float) -> float:
+    """A goal on this CPU: PyTorch's own kernels differ with what it has."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return amx if " amx_tile" in file.read() else plain
+    except OSError:
+        return plain
+
+
 def device_cases() -> list[tuple[str, Callable[[], Case]]]:
     """Rows, and what makes each: tensors are made when it is their turn."""
     half, brain = torch.float16, torch.bfloat16
+    # With AMX, PyTorch has it for bfloat16; in half precision it has AVX-512 there, and without that next to nothing.
+    wide = of_tier(3.5, amx=0.9)
+    narrow = of_tier(100.0, amx=1.9)
     return [
         ("mm 1024x1024 1024x1024 f32", lambda: product(1024, 1024, 1024, bar=0.6)),
         ("mm 512x4096 4096x4096 f32", lambda: product(512, 4096, 4096)),
         ("mm 64x64 64x64 f32", lambda: product(64, 64, 64)),
         ("linear 512x1024 1024x1024 f32", lambda: product(512, 1024, 1024, is_turned=True)),
-        ("linear 1x4096 4096x4096 f32", lambda: product(1, 4096, 4096, is_turned=True, goal=0.67)),
-        ("mm 1024x1024 1024x1024 f16", lambda: product(1024, 1024, 1024, half)),
-        ("mm 1024x1024 1024x1024 bf16", lambda: product(1024, 1024, 1024, brain)),
-        ("int8 weight 1x4096 4096x4096 bf16", lambda: weight_only(1, 4096, 4096, brain)),
+        ("linear 1024x1024 1024x1024 f32", lambda: linear(1024, 1024, 1024, goal=0.95)),
+        ("linear 512x4096 4096x4096 f32", lambda: linear(512, 4096, 4096, goal=1.0)),
+        ("linear 512x4096 4096x4096 bf16", lambda: linear(512, 4096, 4096, brain, goal=wide)),
+        ("linear 512x4096 4096x4096 f16", lambda: linear(512, 4096, 4096, half, goal=narrow)),
+        ("linear 1x4096 4096x4096 f32", lambda: linear(1, 4096, 4096, goal=1.0)),
+        ("linear 1x4096 4096x4096 bf16", lambda: linear(1, 4096, 4096, brain, goal=1.3)),
+        ("linear 1x4096 4096x4096 f16", lambda: linear(1, 4096, 4096, half, goal=of_tier(1.5, amx=1.7))),
+        ("linear 4x4096 4096x4096 f32", lambda: linear(4, 4096, 4096, goal=1.7)),
+        ("linear 16x4096 4096x4096 f32", lambda: linear(16, 4096, 4096, goal=1.5)),
+        ("mm 1024x1024 1024x1024 f16", lambda: product(1024, 1024, 1024, half, goal=narrow)),
+        ("mm 1024x1024 1024x1024 bf16", lambda: product(1024, 1024, 1024, brain, goal=wide)),
+        ("int8 weight 1x4096 4096x4096 bf16", lambda: weight_only(1, 4096, 4096, brain, goal=1.0)),
         ("int8 weight 512x4096 4096x4096 bf16", lambda: weight_only(512, 4096, 4096, brain)),
         ("bmm 64 of 128x64 64x128 f32", lambda: batches(64, 128, 128, 64)),
         ("torch.add 4096x4096", added),
         ("fused x * sigmoid(x) * y + z 4096x4096", gated),
         ("fused relu(x * y + z) * 0.5 4096x4096", scaled),
+        ("gelu 4096x4096 f32", lambda: gelu(torch.float32, 0.95)),
+        ("gelu 4096x4096 bf16", lambda: gelu(brain, 0.85)),
         ("softmax 4096x4096", softmax),
+        ("softmax 4096x4096 f16", lambda: softmax(half, None, 1.4)),
         ("layer norm 4096x4096", layer_norm),
+        ("layer norm 4096x4096 f16", half_layer_norm),
         ("rms norm 4096x4096", rms_norm),
         ("attention, a kernel, 8 heads of 1024x64", lambda: attention(1024)),
         ("attention, a kernel, 8 of 1024x64, causal", lambda: attention(1024, is_causal=True)),
+        ("attention of a token, 32 of 4096x128 f16", lambda: decode(32, 4096, 128, half)),
         ("attention, PyTorch's op, 8 of 1024x64", lambda: attention_op(1024)),
         ("llama block, 512 tokens of 512", lambda: llama_block(512, 8)),
         ("llama block, 512 tokens of 1024", lambda: llama_block(1024, 16)),

@@ -23,8 +23,8 @@ use spyre_layout::{
 use spyre_numerics::{Converter, Rows, Tier};
 use zerocopy::FromBytes;
 
-use super::DeviceSticks;
 use super::mapping::Mapping;
+use super::{DeviceNumbers, DeviceSticks};
 
 /// Some bytes of a region, for as long as one block needs them: they are not unmapped before, even
 /// if the region is released or the card is reset.
@@ -75,6 +75,14 @@ impl<'a> MemorySlice<'a> {
         let first = self.window.address(self.start + at, 0);
         // SAFETY: the sticks were looked at.
         unsafe { DeviceSticks::new(first, strides) }
+    }
+
+    /// Lends float32 from `at` on, if they are aligned. The borrower ends the loan before the window closes.
+    pub(crate) fn lend(&self, at: usize, count: usize) -> Option<DeviceNumbers> {
+        self.check(at, count * size_of::<f32>());
+        let first = self.window.address(self.start + at, 0).cast::<f32>();
+        // SAFETY: the numbers were looked at.
+        first.is_aligned().then(|| unsafe { DeviceNumbers::new(first, count) })
     }
 
     /// Copies bytes from `at` on out of it.

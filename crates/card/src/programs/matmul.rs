@@ -9,3 +9,4 @@ pub(in crate::programs) mod halves;
 pub(in crate::programs) mod operands;
 pub(in crate::programs) mod pairs;
 pub(in crate::programs) mod product;
+pub(in crate::programs) mod widened;

@@ -3,7 +3,7 @@ use spyre_hal::{DeviceHandle, DeviceRange};
 use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
-use crate::memory::{MemorySlice, Way};
+use crate::memory::{DeviceNumbers, MemorySlice, Way};
 use crate::programs::access::axes::Axes;
 use crate::programs::access::nest::{Nest, Row};
 use crate::programs::schedule::stop::Stop;
@@ -237,6 +237,15 @@ impl Tensor {
             place: 0,
             pitch: elements,
         }
+    }
+
+    /// Lends the elements of a run, of a tensor of float32.
+    pub(in crate::programs) fn lend(
+        &self,
+        part: MemorySlice<'_>,
+        run: Piece,
+    ) -> Option<DeviceNumbers> {
+        part.lend(run.at, run.elements)
     }
 
     /// Index of the operand.

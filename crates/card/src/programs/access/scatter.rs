@@ -114,6 +114,7 @@ impl Crossing<'_> {
     ) -> Result<(), Stop> {
         match tile {
             Buffer::F32(tile) => self.combine_all(op, places, tile, raw),
+            Buffer::Lent(numbers) => self.combine_all(op, places, numbers.get(), raw),
             Buffer::F64(tile) => self.combine_all(op, places, tile, raw),
             Buffer::I64(tile) => self.combine_all(op, places, tile, raw),
             Buffer::Bool(_) => Err(Stop::refused(format!("{op} is not for truth values"))),

@@ -1,9 +1,7 @@
 //! Programs that go element by element, over large tensors that all lie alike and have no padding:
 //! they are run in the order of memory, whatever the dims are.
 
-use std::ops::Range;
-
-use spyre_artifact::{Instruction, MAX_DIMS, Operand, Program, Span};
+use spyre_artifact::{Instruction, MAX_DIMS, Program, Span};
 
 use crate::programs::access::operand::Tensor;
 use crate::programs::schedule::machine::Machine;
@@ -14,8 +12,9 @@ const LEAST_ELEMENTS: usize = 64 << 10;
 /// Elements that a thread takes at a time.
 const PART: usize = 64 << 10;
 
-/// Elements that a register holds at a time: all registers of a program stay in the L1 cache.
-const CHUNK: usize = 2048;
+/// Elements that a register holds at a time: all registers of a program stay in the L1 cache, and what is stored past
+/// it comes in short bursts.
+const CHUNK: usize = 1024;
 
 /// The loops of such a program, and the elements of each tensor.
 #[derive(Clone, Copy, Debug)]
@@ -98,22 +97,9 @@ impl Machine<'_> {
             for first in (nth * PART..end).step_by(CHUNK) {
                 machine.tiles.elements[last] = CHUNK.min(end - first);
                 machine.flat = Some(first);
-                machine.prefetch(first + CHUNK..end.min(first + 2 * CHUNK));
                 machine.run_body(body.clone())?;
             }
             Ok(())
         })
-    }
-
-    /// Has the cache fetch what comes next, while what is there is computed.
-    fn prefetch(&self, elements: Range<usize>) {
-        let operands = self.code.program().operands().iter().zip(0..);
-        let read = operands.filter(|(operand, _)| operand.access.reads() && !elements.is_empty());
-        for (_, nth) in read {
-            if let Some((tensor, part)) = self.binding.tensor(Operand(nth)) {
-                let bytes = tensor.element_bytes();
-                part.prefetch(elements.start * bytes, 1, 0, elements.len() * bytes);
-            }
-        }
     }
 }

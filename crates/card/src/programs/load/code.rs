@@ -5,7 +5,7 @@ use spyre_numerics::{Converter, DataFormat, Specials};
 
 use crate::programs::execute::buffer::format_of;
 use crate::programs::execute::fused::Fused;
-use crate::programs::schedule::reuse::ReuseAnalysis;
+use crate::programs::schedule::reuse::{ReuseAnalysis, touched};
 use crate::programs::schedule::stop::Stop;
 
 /// A verified program, and what is looked up while it runs.
@@ -30,6 +30,8 @@ struct Step {
     converters: [Option<Converter>; 2],
     /// Fused instructions that begin here.
     fused: Option<Fused>,
+    /// True for a load whose register may be the memory itself.
+    lends: bool,
 }
 
 impl LoadedCode {
@@ -68,6 +70,7 @@ impl LoadedCode {
                 indexed |= 1 << source.index();
             }
             steps[at].converters = converters(&program, instruction)?;
+            steps[at].lends = lends(&program, at);
         }
         let reuse = ReuseAnalysis::of(&program);
         let all_fused = Fused::all(&program, &reuse);
@@ -100,6 +103,12 @@ impl LoadedCode {
         self.steps[begin].end
     }
 
+    /// Returns true if the register that is loaded here may be the memory itself.
+    #[inline]
+    pub(in crate::programs) fn lends(&self, at: usize) -> bool {
+        self.steps[at].lends
+    }
+
     /// Returns true if the loop that begins here holds a product of tensors and nothing else.
     pub(in crate::programs) fn is_product_loop(&self, begin: usize) -> bool {
         let body = &self.program.instructions()[begin..];
@@ -128,6 +137,24 @@ impl fmt::Debug for LoadedCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LoadedCode({} instructions)", self.steps.len())
     }
+}
+
+/// Returns true if an instruction loads float32 as they are, and all that reads them comes before the next store of
+/// any tensor, which may be the same one.
+fn lends(program: &Program, at: usize) -> bool {
+    let instructions = program.instructions();
+    let Instruction::Load { target, source } = instructions[at] else { return false };
+    let bit = 1_u64 << target.index();
+    let is_float = program.operand(source).format == DataFormat::IeeeFp32
+        && program.register(target).lane == Lane::F32;
+    let rest = instructions[at + 1..].iter().take_while(|next| !next.is_border());
+    let mut after = rest.skip_while(|next| !matches!(next, Instruction::Store { .. }));
+    let uses = |next: &&Instruction| {
+        let (reads, writes) = touched(**next);
+        (reads | writes) & bit != 0
+    };
+    let is_read_late = after.find(uses).is_some_and(|next| touched(*next).0 & bit != 0);
+    is_float && !is_read_late
 }
 
 fn converters(

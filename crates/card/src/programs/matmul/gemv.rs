@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use spyre_artifact::Register;
-use spyre_numerics::{DataFormat, Sen169, Tier};
+use spyre_numerics::{DataFormat, Tier};
 
 use crate::memory::{MemorySlice, StickRow};
 use crate::programs::access::operand::Piece;
@@ -16,6 +16,7 @@ use crate::programs::matmul::blocks::Factors;
 use crate::programs::matmul::dot::{Counts, joined};
 use crate::programs::matmul::operands::{Columns, Side};
 use crate::programs::matmul::product::Product;
+use crate::programs::matmul::widened::{of_halves, of_sens};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
@@ -137,50 +138,92 @@ trait StickFormat {
     /// Vectors of lanes in a stick.
     const VECTORS: usize;
 
-    /// A vector of a column's stick.
-    fn vector<const N: usize>(sticks: StickRow<'_, N>, column: usize, at: usize) -> [f32; LANES];
+    /// A vector of a column's stick, by code for a tier.
+    fn vector<const TIER: u8, const N: usize>(
+        sticks: StickRow<'_, N>,
+        column: usize,
+        at: usize,
+    ) -> [f32; LANES];
 }
 
-macro_rules! stick_format {
-    ($(#[$doc:meta])* $name:ident, $vectors:literal, $number:ty, $wide:expr) => {
-        $(#[$doc])*
-        struct $name;
+/// Sticks of float32.
+struct Floats;
 
-        impl StickFormat for $name {
-            const VECTORS: usize = $vectors;
+impl StickFormat for Floats {
+    const VECTORS: usize = 2;
 
-            #[inline(always)]
-            fn vector<const N: usize>(
-                sticks: StickRow<'_, N>,
-                column: usize,
-                at: usize,
-            ) -> [f32; LANES] {
-                sticks.numbers::<$number>(column, at).map($wide)
-            }
-        }
-    };
+    #[inline(always)]
+    fn vector<const TIER: u8, const N: usize>(
+        sticks: StickRow<'_, N>,
+        column: usize,
+        at: usize,
+    ) -> [f32; LANES] {
+        sticks.numbers(column, at)
+    }
 }
 
-stick_format!(Floats, 2, f32, |number| number);
-stick_format!(
-    /// The upper halves of float32.
-    BFloats, 4, u16, |bits| f32::from_bits(u32::from(bits) << 16)
-);
-stick_format!(Halves, 4, u16, of_half);
-stick_format!(Sens, 4, u16, |bits| Sen169::from_bits(bits).to_ordered_f32());
-stick_format!(Bytes, 8, i8, f32::from);
+/// Sticks of bfloat16: the upper halves of float32.
+struct BFloats;
 
-/// A number of half precision: its exponent is moved by a product, which is exact, subnormal numbers included.
-#[inline(always)]
-fn of_half(bits: u16) -> f32 {
-    const SIGN: u16 = 0x8000;
-    const INFINITY: u16 = 0x7C00;
-    const EXPONENT: u32 = 0x7F80_0000;
-    let magnitude = u32::from(bits & !SIGN) << 13;
-    let finite = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
-    let is_finite = bits & INFINITY != INFINITY;
-    let wide = if is_finite { finite } else { magnitude | EXPONENT };
-    f32::from_bits(wide | u32::from(bits & SIGN) << 16)
+impl StickFormat for BFloats {
+    const VECTORS: usize = 4;
+
+    #[inline(always)]
+    fn vector<const TIER: u8, const N: usize>(
+        sticks: StickRow<'_, N>,
+        column: usize,
+        at: usize,
+    ) -> [f32; LANES] {
+        sticks.numbers::<u16>(column, at).map(|bits| f32::from_bits(u32::from(bits) << 16))
+    }
+}
+
+/// Sticks of half precision.
+struct Halves;
+
+impl StickFormat for Halves {
+    const VECTORS: usize = 4;
+
+    #[inline(always)]
+    fn vector<const TIER: u8, const N: usize>(
+        sticks: StickRow<'_, N>,
+        column: usize,
+        at: usize,
+    ) -> [f32; LANES] {
+        of_halves::<TIER>(sticks.numbers(column, at))
+    }
+}
+
+/// Sticks of SEN169.
+struct Sens;
+
+impl StickFormat for Sens {
+    const VECTORS: usize = 4;
+
+    #[inline(always)]
+    fn vector<const TIER: u8, const N: usize>(
+        sticks: StickRow<'_, N>,
+        column: usize,
+        at: usize,
+    ) -> [f32; LANES] {
+        of_sens::<TIER>(sticks.numbers(column, at))
+    }
+}
+
+/// Sticks of whole numbers of eight bits.
+struct Bytes;
+
+impl StickFormat for Bytes {
+    const VECTORS: usize = 8;
+
+    #[inline(always)]
+    fn vector<const TIER: u8, const N: usize>(
+        sticks: StickRow<'_, N>,
+        column: usize,
+        at: usize,
+    ) -> [f32; LANES] {
+        sticks.numbers::<i8>(column, at).map(f32::from)
+    }
 }
 
 /// Adds what sticks of the right matrix give, of which a tile's row is a column.
@@ -200,20 +243,20 @@ impl<F: StickFormat> Job for AddSticks<'_, F> {
     fn run<const TIER: u8>(mut self) {
         /// Sticks of a column at a time: its lanes are loaded and stored once for all of them.
         const TOGETHER: usize = 4;
-        self.add::<TOGETHER>();
+        self.add::<TIER, TOGETHER>();
         let done = self.place.counts[0] / TOGETHER * TOGETHER;
         self.place.at += done * self.place.strides[0];
         self.place.first[0] += done;
         self.place.counts[0] -= done;
         if self.place.counts[0] > 0 {
-            self.add::<1>();
+            self.add::<TIER, 1>();
         }
     }
 }
 
 impl<F: StickFormat> AddSticks<'_, F> {
     #[inline(always)]
-    fn add<const N: usize>(&mut self) {
+    fn add<const TIER: u8, const N: usize>(&mut self) {
         let Self { part, place, tile, a, lanes, .. } = self;
         let [first, first_column] = place.first;
         part.each_sticks::<N>(
@@ -228,7 +271,7 @@ impl<F: StickFormat> AddSticks<'_, F> {
                     let a = &a[(first + nth) * F::VECTORS..][..N * F::VECTORS];
                     let mut totals = *lanes;
                     for (at, a) in a.iter().enumerate() {
-                        let b = F::vector(sticks, at / F::VECTORS, at % F::VECTORS);
+                        let b = F::vector::<TIER, N>(sticks, at / F::VECTORS, at % F::VECTORS);
                         for ((total, &a), b) in totals.iter_mut().zip(a).zip(b) {
                             *total = f32::fused(a, b, *total);
                         }
@@ -299,27 +342,5 @@ fn add_apart(counts: Counts, a: &[f32], b: &[f32], piece: Piece, lanes: &mut [[f
                 lanes[term % LANES] = f32::fused(a[term], b, lanes[term % LANES]);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use spyre_numerics::Converter;
-    use zerocopy::IntoBytes;
-
-    use super::*;
-
-    #[test]
-    fn every_number_of_half_precision_is_what_a_converter_makes_of_it()
-    -> Result<(), spyre_numerics::Error> {
-        let codes: Vec<u16> = (0..=u16::MAX).collect();
-        let mut expected = vec![0.0_f32; codes.len()];
-        let converter = Converter::new(DataFormat::IeeeFp16, DataFormat::IeeeFp32)?;
-        converter.convert(codes.as_bytes(), expected.as_mut_bytes())?;
-        for (&code, &expected) in codes.iter().zip(&expected) {
-            let found = of_half(code);
-            assert!(found == expected || found.is_nan() && expected.is_nan(), "{code:#x}");
-        }
-        Ok(())
     }
 }

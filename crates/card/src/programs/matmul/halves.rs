@@ -40,6 +40,8 @@ struct Part<'a> {
 
 /// The bits of an exponent: all are set in what is not finite.
 const EXPONENT: u32 = 0x7F80_0000;
+/// The bits of the upper half.
+const HIGH: u32 = 0xFFFF_0000;
 
 impl Job for Part<'_> {
     type Output = bool;
@@ -52,8 +54,9 @@ impl Job for Part<'_> {
             *high = (number.to_bits() >> 16) as u16;
             largest = largest.max(number.to_bits() & EXPONENT);
         }
-        for (low, number) in low.into_iter().flatten().zip(numbers) {
-            let high = f32::from_bits(number.to_bits() >> 16 << 16);
+        let Some(low) = low else { return largest < EXPONENT };
+        for (low, number) in low.iter_mut().zip(numbers) {
+            let high = f32::from_bits(number.to_bits() & HIGH);
             *low = ((number - high).to_bits() >> 16) as u16;
         }
         largest < EXPONENT

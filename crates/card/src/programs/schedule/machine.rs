@@ -97,8 +97,9 @@ impl<'a> Machine<'a> {
     }
 
     /// The buffers, for the next launch.
-    pub(in crate::programs) fn into_buffers(self) -> LaunchBuffers {
+    pub(in crate::programs) fn into_buffers(mut self) -> LaunchBuffers {
         self.finish_stores();
+        self.registers.end_loans();
         LaunchBuffers { registers: self.registers, raw: self.raw, tile_cache: self.tile_cache }
     }
 
@@ -286,6 +287,12 @@ impl<'a> Machine<'a> {
         let along = dims(self.registers.type_of(target).span);
         let tiles = &self.tiles;
         let run = self.run_of(source, from.0);
+        if let Some(run) = run.filter(|_| self.code.lends(at))
+            && let Some(lent) = from.0.lend(from.1, run)
+        {
+            *self.registers.tile_mut(target) = Buffer::Lent(lent);
+            return Ok(());
+        }
         let pieces = run.as_ref().map(slice::from_ref).or(self.binding.plan.at(at));
         let tile = self.registers.tile_mut(target);
         let raw = &mut self.raw;
@@ -475,6 +482,7 @@ impl Buffer {
             Self::F64(tile) => lane!(F64, tile),
             Self::I64(tile) => lane!(I64, tile),
             Self::Bool(tile) => lane!(Bool, tile),
+            Self::Lent(numbers) => lane!(F32, numbers.get()),
         }
     }
 }
