@@ -5,7 +5,7 @@
 
 use crate::programs::matmul::product::PANEL;
 
-/// Rows that are multiplied at once, at most: two tiles.
+/// TileRows that are multiplied at once, at most: two tiles.
 pub(in crate::programs) const ROWS: usize = 32;
 /// Terms of a step: two tiles of pairs.
 pub(in crate::programs) const TERMS: usize = 64;
@@ -16,9 +16,9 @@ const ROW_BYTES: usize = 64;
 /// Bytes of a step of a panel, as [`pairs`](super::pairs) makes it: four tiles.
 pub(in crate::programs) const STEP_BYTES: usize = TERMS * PANEL * 2;
 
-/// Rows of bfloat16: in a step, they follow each other.
+/// TileRows of bfloat16: in a step, they follow each other.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct Rows {
+pub(in crate::programs) struct TileRows {
     pub(in crate::programs) first: *const u8,
     /// Bytes from a row to the next one.
     pub(in crate::programs) row_bytes: usize,
@@ -26,9 +26,9 @@ pub(in crate::programs) struct Rows {
     pub(in crate::programs) step_bytes: usize,
 }
 
-/// Sums of a whole panel, `row_bytes` from row to row.
+/// TileSums of a whole panel, `row_bytes` from row to row.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct Sums {
+pub(in crate::programs) struct TileSums {
     pub(in crate::programs) first: *mut f32,
     pub(in crate::programs) row_bytes: usize,
 }
@@ -66,7 +66,13 @@ impl Tiles {
     ///
     /// # Safety
     /// The pointers lead to so many steps of rows and of a panel, and to sums.
-    pub(in crate::programs) unsafe fn add(&self, a: Rows, b: *const u8, steps: usize, sums: Sums) {
+    pub(in crate::programs) unsafe fn add(
+        &self,
+        a: TileRows,
+        b: *const u8,
+        steps: usize,
+        sums: TileSums,
+    ) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         // SAFETY: as the caller promises; the tiles are set up for so many rows.
         unsafe {
@@ -94,7 +100,7 @@ mod x86 {
 
     use spyre_numerics::Tier;
 
-    use super::{ROW_BYTES, Rows, SIDE, STEP_BYTES, Sums, TERMS};
+    use super::{ROW_BYTES, SIDE, STEP_BYTES, TERMS, TileRows, TileSums};
 
     /// Bits of EDX in leaf 7 of CPUID: bfloat16 in tiles, and tiles.
     const FEATURES: u32 = 1 << 22 | 1 << 24;
@@ -130,8 +136,8 @@ mod x86 {
         counts[..8].copy_from_slice(&[upper, upper, lower, lower, upper, lower, side, side]);
         let mut row_bytes = [0; 16];
         row_bytes[..8].fill(ROW_BYTES as u16);
-        let (palette, start_row, reserved) = (1, 0, [0; 14]);
-        let configuration = Configuration { palette, start_row, reserved, row_bytes, rows: counts };
+        let configuration =
+            Configuration { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows: counts };
         // SAFETY: the CPU has tiles, and the configuration is one of theirs.
         unsafe {
             asm!(
@@ -150,7 +156,7 @@ mod x86 {
 
     /// # Safety
     /// As `Tiles::add`, with tiles for more than one tile's rows.
-    pub(super) unsafe fn add_pair(a: Rows, b: *const u8, steps: usize, sums: Sums) {
+    pub(super) unsafe fn add_pair(a: TileRows, b: *const u8, steps: usize, sums: TileSums) {
         // SAFETY: as the caller promises.
         unsafe {
             asm!(
@@ -204,7 +210,7 @@ mod x86 {
 
     /// # Safety
     /// As `Tiles::add`, with tiles for one tile's rows.
-    pub(super) unsafe fn add_single(a: Rows, b: *const u8, steps: usize, sums: Sums) {
+    pub(super) unsafe fn add_single(a: TileRows, b: *const u8, steps: usize, sums: TileSums) {
         const { assert!(TERMS == 2 * ROW_BYTES / 2, "a step is two rows of tiles") };
         // SAFETY: as the caller promises.
         unsafe {

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::programs::matmul::amx::{self, ROWS, STEP_BYTES, TERMS};
 use crate::programs::matmul::blocks::{Factors, Rooms, TensorSticks, lines};
 use crate::programs::matmul::dot::Counts;
-use crate::programs::matmul::halves::{halves_of, part};
+use crate::programs::matmul::halves::{halves_of, split_halves};
 use crate::programs::matmul::operands::Side;
 use crate::programs::matmul::pairs;
 use crate::programs::matmul::product::PANEL;
@@ -30,7 +30,7 @@ struct Halves {
 }
 
 /// Sums of all rows and columns of a product.
-struct Target<'a> {
+struct ProductSums<'a> {
     sums: &'a mut [f32],
     rows: usize,
     columns: usize,
@@ -76,12 +76,12 @@ impl Machine<'_> {
         for ((room, panels), first) in rooms.zip(right.first).take(right.count) {
             let room = lines(room, columns.div_ceil(PANEL) * steps * STEP_BYTES / 4);
             let strides = right.strides;
-            let source = pairs::Source { first, strides, is_transposed, k, columns };
+            let source = pairs::RightSide { first, strides, is_transposed, k, columns };
             // SAFETY: tiles were found, and so was AVX-512; the sticks are whole, and there is room.
             unsafe { pairs::pack(source, room.as_mut_ptr().cast()) };
             *panels = room.as_ptr().cast::<u8>();
         }
-        let target = Target { sums, rows, columns, room };
+        let target = ProductSums { sums, rows, columns, room };
         // SAFETY: rows and panels of so many steps.
         unsafe { target.add(left, &panels[..right.count], steps) };
         Ok(true)
@@ -141,7 +141,7 @@ impl Halves {
         })
     }
 
-    /// Rows of so many numbers, which are parted; what is left of a stick is zero.
+    /// Rows of so many numbers, which are split; what is left of a stick is zero.
     fn of_rows(numbers: &[f32], length: usize, count: usize, rooms: [&mut Vec<f32>; 2]) -> Self {
         let pitch = length.next_multiple_of(HALVES);
         let rows = numbers.len() / length.max(1);
@@ -156,13 +156,13 @@ impl Halves {
         for ((numbers, high), low) in rows.zip(low.chunks_exact_mut(pitch)) {
             high[length..].fill(0);
             low[length..].fill(0);
-            is_finite &= part(numbers, high, (count > 1).then_some(low));
+            is_finite &= split_halves(numbers, high, (count > 1).then_some(low));
         }
         Self { first, count, strides: [HALVES * 2, pitch * 2], is_finite }
     }
 }
 
-impl Target<'_> {
+impl ProductSums<'_> {
     /// # Safety
     /// Rows and panels of so many steps are there.
     unsafe fn add(self, left: Halves, panels: &[*const u8], steps: usize) {
@@ -172,12 +172,12 @@ impl Target<'_> {
             let count = ROWS.min(rows - first);
             let tiles = amx::Tiles::for_rows(count);
             for column in (0..columns).step_by(PANEL) {
-                let add = |target: amx::Sums| {
+                let add = |target: amx::TileSums| {
                     for (row, panel) in products(left, panels) {
                         let row = row.wrapping_add(first * left.strides[1]);
                         let panel = panel.wrapping_add(column / PANEL * steps * STEP_BYTES);
                         let [step_bytes, row_bytes] = left.strides;
-                        let a = amx::Rows { first: row, row_bytes, step_bytes };
+                        let a = amx::TileRows { first: row, row_bytes, step_bytes };
                         // SAFETY: as the caller promises; sums of a whole panel.
                         unsafe { tiles.add(a, panel, steps, target) };
                     }
@@ -186,7 +186,7 @@ impl Target<'_> {
                 let sums = &mut sums[first * columns + column..];
                 if width == PANEL {
                     let bytes = columns * size_of::<f32>();
-                    add(amx::Sums { first: sums.as_mut_ptr(), row_bytes: bytes });
+                    add(amx::TileSums { first: sums.as_mut_ptr(), row_bytes: bytes });
                     continue;
                 }
                 let whole = lines(room, ROWS * PANEL);
@@ -194,7 +194,7 @@ impl Target<'_> {
                     whole[..width].copy_from_slice(&sums[row * columns..][..width]);
                 }
                 let bytes = PANEL * size_of::<f32>();
-                add(amx::Sums { first: whole.as_mut_ptr(), row_bytes: bytes });
+                add(amx::TileSums { first: whole.as_mut_ptr(), row_bytes: bytes });
                 for (row, whole) in whole.chunks_exact(PANEL).take(count).enumerate() {
                     sums[row * columns..][..width].copy_from_slice(&whole[..width]);
                 }

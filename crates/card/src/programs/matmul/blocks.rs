@@ -12,7 +12,7 @@ use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::operands::{Dense, Roles, Side};
-use crate::programs::matmul::product::{PANEL, Panel, Strips, Sums, add_rows, most_rows};
+use crate::programs::matmul::product::{PANEL, PanelSums, Strips, TermPanel, add_rows, most_rows};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
@@ -143,11 +143,11 @@ impl<'a> Machine<'a> {
             let a = Strips { first: left.first.wrapping_add(row * left.row), ..left };
             for column in (0..columns).step_by(PANEL) {
                 let first = panels.first.wrapping_add(column / PANEL * panels.panel);
-                let b = Panel { first, pitch: panels.pitch, k };
+                let b = TermPanel { first, pitch: panels.pitch, k };
                 let width = PANEL.min(columns - column);
                 let first = sums[row * columns + column..].as_mut_ptr();
                 // SAFETY: rows and panels of this block, which were looked at, and as many sums.
-                unsafe { add_rows(tier, count, a, b, Sums { first, pitch: columns, width }) };
+                unsafe { add_rows(tier, count, a, b, PanelSums { first, pitch: columns, width }) };
             }
             row += count;
         }
@@ -242,7 +242,7 @@ impl TensorSticks<'_> {
     }
 }
 
-/// So many numbers of a buffer, which may be anything, from the start of a cache line on.
+/// Numbers of a buffer, which may be anything, from the start of a cache line on.
 pub(in crate::programs) fn lines(buffer: &mut Vec<f32>, numbers: usize) -> &mut [f32] {
     if buffer.len() < numbers + LINE {
         buffer.resize(numbers + LINE, 0.0);

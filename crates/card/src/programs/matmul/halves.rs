@@ -22,17 +22,17 @@ pub(in crate::programs) fn halves_of(format: DataFormat) -> Option<usize> {
     }
 }
 
-/// Parts numbers of float32 with up to 16 significant bits: the upper half of each, and what is left of it, if
+/// Splits numbers of float32 with up to 16 significant bits: the upper half of each, and what is left of it, if
 /// there is room for that. Returns true if all are finite.
-pub(in crate::programs) fn part(
+pub(in crate::programs) fn split_halves(
     numbers: &[f32],
     high: &mut [u16],
     low: Option<&mut [u16]>,
 ) -> bool {
-    run(Tier::detected(), Part { numbers, high, low })
+    run(Tier::detected(), SplitHalves { numbers, high, low })
 }
 
-struct Part<'a> {
+struct SplitHalves<'a> {
     numbers: &'a [f32],
     high: &'a mut [u16],
     low: Option<&'a mut [u16]>,
@@ -43,7 +43,7 @@ const EXPONENT: u32 = 0x7F80_0000;
 /// The bits of the upper half.
 const HIGH: u32 = 0xFFFF_0000;
 
-impl Job for Part<'_> {
+impl Job for SplitHalves<'_> {
     type Output = bool;
 
     #[inline(always)]
@@ -79,8 +79,8 @@ mod tests {
         let finite: Vec<f32> = all.iter().copied().filter(|number| number.is_finite()).collect();
         let mut high = vec![0; all.len()];
         let mut low = high.clone();
-        assert!(!part(&all, &mut high, Some(&mut low)), "some are not finite");
-        assert!(part(&finite, &mut high, Some(&mut low)));
+        assert!(!split_halves(&all, &mut high, Some(&mut low)), "some are not finite");
+        assert!(split_halves(&finite, &mut high, Some(&mut low)));
         let wide = |bits: u16| f32::from_bits(u32::from(bits) << 16);
         for ((high, low), number) in high.iter().zip(&low).zip(&finite) {
             assert_eq!(wide(*high) + wide(*low), *number);

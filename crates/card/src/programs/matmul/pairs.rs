@@ -8,7 +8,7 @@ use crate::programs::matmul::product::PANEL;
 
 /// A right side of bfloat16, in sticks of 64 numbers or like them.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct Source {
+pub(in crate::programs) struct RightSide {
     pub(in crate::programs) first: *const u8,
     /// Bytes from a stick to the next one along it, and from a row of them to the next one.
     pub(in crate::programs) strides: [usize; 2],
@@ -25,7 +25,7 @@ static NOTHING: [u8; 128] = [0; 128];
 ///
 /// # Safety
 /// The CPU has AVX-512. The source is where it says, in whole sticks, and the target has room.
-pub(in crate::programs) unsafe fn pack(source: Source, target: *mut u8) {
+pub(in crate::programs) unsafe fn pack(source: RightSide, target: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as the caller promises.
     unsafe {
@@ -39,7 +39,7 @@ pub(in crate::programs) unsafe fn pack(source: Source, target: *mut u8) {
 /// As [`pack`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn pack_panels(source: Source, target: *mut u8) {
+unsafe fn pack_panels(source: RightSide, target: *mut u8) {
     let steps = source.k.div_ceil(TERMS);
     for panel in 0..source.columns.div_ceil(PANEL) {
         for step in 0..steps {
@@ -63,7 +63,7 @@ mod x86 {
         _mm512_storeu_si512, _mm512_unpackhi_epi16, _mm512_unpacklo_epi16,
     };
 
-    use super::{NOTHING, PANEL, Source, TERMS, transpose_square};
+    use super::{NOTHING, PANEL, RightSide, TERMS, transpose_square};
 
     /// Bytes of a tile.
     const TILE: usize = 1024;
@@ -74,7 +74,7 @@ mod x86 {
     /// As `pack`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) unsafe fn step(source: Source, panel: usize, step: usize, target: *mut u8) {
+    pub(super) unsafe fn step(source: RightSide, panel: usize, step: usize, target: *mut u8) {
         let [stick, row] = source.strides;
         let column = panel / 2 * stick + panel % 2 * (PANEL * 2);
         // Halves of quarters are swapped, so that what is unpacked is in order.
@@ -103,7 +103,7 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) unsafe fn transposed_step(
-        source: Source,
+        source: RightSide,
         panel: usize,
         step: usize,
         target: *mut u8,

@@ -20,9 +20,9 @@ pub(in crate::programs) struct Matrix<'a, T> {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::programs) struct Strips {
     pub(in crate::programs) first: *const f32,
-    /// From a row to the next one.
+    /// Distance from a row to the next one.
     pub(in crate::programs) row: usize,
-    /// From a strip to the next one.
+    /// Distance from a strip to the next one.
     pub(in crate::programs) strip: usize,
     /// Columns of a strip.
     pub(in crate::programs) columns: usize,
@@ -30,15 +30,15 @@ pub(in crate::programs) struct Strips {
 
 /// `k` rows of a whole panel, `pitch` elements apart.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct Panel {
+pub(in crate::programs) struct TermPanel {
     pub(in crate::programs) first: *const f32,
     pub(in crate::programs) pitch: usize,
     pub(in crate::programs) k: usize,
 }
 
-/// Sums of some rows and up to a panel's columns, `pitch` elements from row to row.
+/// PanelSums of some rows and up to a panel's columns, `pitch` elements from row to row.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct Sums {
+pub(in crate::programs) struct PanelSums {
     pub(in crate::programs) first: *mut f32,
     pub(in crate::programs) pitch: usize,
     pub(in crate::programs) width: usize,
@@ -61,8 +61,8 @@ pub(in crate::programs) unsafe fn add_rows(
     tier: Tier,
     rows: usize,
     a: Strips,
-    b: Panel,
-    sums: Sums,
+    b: TermPanel,
+    sums: PanelSums,
 ) {
     debug_assert!(rows <= most_rows(tier) && sums.width <= PANEL, "rows of a group");
     // SAFETY: as the caller promises; the tier was detected.
@@ -79,7 +79,7 @@ pub(in crate::programs) unsafe fn add_rows(
 
 /// # Safety
 /// As [`add_rows`].
-unsafe fn plain_row(row: usize, a: Strips, b: Panel, sums: Sums) {
+unsafe fn plain_row(row: usize, a: Strips, b: TermPanel, sums: PanelSums) {
     // SAFETY: as the caller promises.
     unsafe {
         let sums_of_row = sums.first.add(row * sums.pitch);
@@ -166,8 +166,8 @@ impl Product for f32 {
             let count = (shape.rows - row).div_ceil(groups - group);
             let left = &a.elements[row * a.pitch..];
             let left = Strips { first: left.as_ptr(), row: a.pitch, strip: 0, columns: k };
-            let right = Panel { first: b.elements.as_ptr(), pitch: b.pitch, k };
-            let sums = Sums { first: sums[row * pitch..].as_mut_ptr(), pitch, width };
+            let right = TermPanel { first: b.elements.as_ptr(), pitch: b.pitch, k };
+            let sums = PanelSums { first: sums[row * pitch..].as_mut_ptr(), pitch, width };
             // SAFETY: the slices were compared with the shape.
             unsafe { add_rows(tier, count, left, right, sums) };
             row += count;
@@ -300,7 +300,7 @@ mod x86 {
         _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
     };
 
-    use super::{PANEL, Panel, Strips, Sums};
+    use super::{PANEL, PanelSums, Strips, TermPanel};
 
     /// Rows of a panel that the cache fetches ahead of their use.
     const AHEAD: usize = 16;
@@ -318,7 +318,12 @@ mod x86 {
     /// # Safety
     /// The CPU has AVX-512; for the rest, as `add_rows`.
     #[target_feature(enable = "avx512f")]
-    pub(in crate::programs) unsafe fn group512(rows: usize, a: Strips, b: Panel, sums: Sums) {
+    pub(in crate::programs) unsafe fn group512(
+        rows: usize,
+        a: Strips,
+        b: TermPanel,
+        sums: PanelSums,
+    ) {
         // SAFETY: as the caller promises.
         unsafe { for_count!(rows, rows512(a, b, sums), [1 2 3 4 5 6 7 8 9 10 11 12 13 14]) }
     }
@@ -327,7 +332,7 @@ mod x86 {
     /// As [`group512`], of so many rows.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn rows512<const ROWS: usize>(a: Strips, b: Panel, sums: Sums) {
+    unsafe fn rows512<const ROWS: usize>(a: Strips, b: TermPanel, sums: PanelSums) {
         let mask = (1_u64 << sums.width) - 1;
         let masks = [mask as u16, (mask >> 16) as u16];
         let mut totals: [[__m512; 2]; ROWS] = [[_mm512_setzero_ps(); 2]; ROWS];
@@ -370,13 +375,18 @@ mod x86 {
     /// # Safety
     /// The CPU has AVX2 and FMA; for the rest, as `add_rows`.
     #[target_feature(enable = "avx2,fma")]
-    pub(in crate::programs) unsafe fn group256(rows: usize, a: Strips, b: Panel, sums: Sums) {
+    pub(in crate::programs) unsafe fn group256(
+        rows: usize,
+        a: Strips,
+        b: TermPanel,
+        sums: PanelSums,
+    ) {
         for half in (0..PANEL).step_by(16).filter(|half| *half < sums.width) {
             // SAFETY: the rows and columns are there, as the caller promises.
             unsafe {
                 let width = (sums.width - half).min(16);
-                let part = Sums { first: sums.first.add(half), width, ..sums };
-                let b = Panel { first: b.first.add(half), ..b };
+                let part = PanelSums { first: sums.first.add(half), width, ..sums };
+                let b = TermPanel { first: b.first.add(half), ..b };
                 for_count!(rows, rows256(a, b, part), [1 2 3 4 5 6]);
             }
         }
@@ -386,7 +396,7 @@ mod x86 {
     /// As [`group256`], of so many rows and half a panel.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn rows256<const ROWS: usize>(a: Strips, b: Panel, sums: Sums) {
+    unsafe fn rows256<const ROWS: usize>(a: Strips, b: TermPanel, sums: PanelSums) {
         let lanes: [i32; 16] = std::array::from_fn(|lane| -i32::from(lane < sums.width));
         let mut totals: [[__m256; 2]; ROWS] = [[_mm256_setzero_ps(); 2]; ROWS];
         // SAFETY: rows of `width` sums, of k numbers and of half a panel, as the caller promises;
