@@ -72,12 +72,22 @@ impl Work<'_> {
         }
     }
 
-    /// Copies by way of a buffer: the other card may be this one, and the bytes it is given must not change.
+    /// Copies to the other card's memory itself, where that can be had; else by way of a buffer, as the bytes
+    /// that it is given must not change.
     ///
     /// A fault on the other card is a failed copy here: if the other card is lost, this one need not be.
     pub(crate) fn copy_to_peer(&self, copy: &CopyPeer) -> Outcome {
         same_length(copy.source.bytes, copy.target.bytes)?;
         let source = self.memory.window(copy.source)?;
+        let on_peer = |fault| failed(format!("on the other card, {fault}"));
+        let window = copy.peer.window(copy.target).map_err(on_peer)?;
+        let window = window.and_then(|window| window.downcast::<Window>().ok());
+        // The other card may be this one.
+        if let Some(target) = window.filter(|target| !source.overlaps(target)) {
+            let way = way(source.bytes());
+            return self
+                .in_pieces(source.bytes(), |at, bytes| source.copy_to(&target, at, bytes, way));
+        }
         let mut buffer = vec![0; source.bytes().min(PEER_BYTES)];
         for at in (0..source.bytes()).step_by(PEER_BYTES) {
             if self.turn.is_to_end() {
@@ -86,7 +96,7 @@ impl Work<'_> {
             let buffer = &mut buffer[..PEER_BYTES.min(source.bytes() - at)];
             source.read(at, buffer, Way::Cached);
             let accepted = copy.peer.accept(piece(copy.target, at, buffer.len()), buffer);
-            accepted.map_err(|fault| failed(format!("on the other card, {fault}")))?;
+            accepted.map_err(on_peer)?;
         }
         Ok(())
     }
@@ -94,6 +104,11 @@ impl Work<'_> {
     pub(crate) fn fill(&self, target: DeviceRange, pattern: Pattern) -> Outcome {
         let target = self.plain(target)?;
         self.in_pieces(target.bytes(), |at, bytes| target.fill(at, bytes, pattern))
+    }
+
+    /// A range that another card of this kind is to write.
+    pub(crate) fn window_for_peer(&self, target: DeviceRange) -> Result<Window, Fault> {
+        self.plain(target)
     }
 
     /// Takes bytes of another card.

@@ -1,8 +1,9 @@
+use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use spyre_hal::{
     Allocations, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware,
-    MemoryMode, Outcome, Region, RegionId, Regions, Started, Token,
+    MemoryMode, Outcome, PeerMemory, Region, RegionId, Regions, Started, Token,
 };
 
 use crate::Threads;
@@ -170,10 +171,19 @@ impl Hardware for SoftwareCard {
     fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
         self.engines.modelled_nanoseconds(engine)
     }
+}
 
+impl PeerMemory for SoftwareCard {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         let turn = self.engines.enter(None)?;
         let outcome = self.work(&turn).accept(target, bytes);
         turn.leave(outcome)
+    }
+
+    fn window(&self, target: DeviceRange) -> Result<Option<Box<dyn Any + Send>>, Fault> {
+        let turn = self.engines.enter(None)?;
+        let window = self.work(&turn).window_for_peer(target);
+        turn.leave(window.as_ref().map(drop).map_err(Clone::clone))?;
+        Ok(Some(Box::new(window?)))
     }
 }

@@ -9,7 +9,7 @@ use spyre_card::SoftwareCard;
 use spyre_hal::{
     Completions, ControlBlock, CopyDevice, CopyFromDevice, CopyPeer, CopyToDevice, Description,
     DeviceHandle, DeviceRange, EngineIndex, Fault, HandleTag, Hardware, HostBuffer, Label,
-    Location, MemoryMode, Outcome, Pattern, Region, RegionId, Regions, Started, Token,
+    Location, MemoryMode, Outcome, Pattern, PeerMemory, Region, RegionId, Regions, Started, Token,
     VFDeviceHandle,
 };
 use spyre_layout::{DmaNest, Endpoint, SpyreTensorLayout, View};
@@ -72,7 +72,9 @@ impl Hardware for Gate {
     fn abort(&self, _: EngineIndex, _: Token) {}
 
     fn reset(&self) {}
+}
 
+impl PeerMemory for Gate {
     fn accept(&self, _: DeviceRange, bytes: &[u8]) -> Outcome {
         let mut state = self.state.lock();
         state.is_asked = true;

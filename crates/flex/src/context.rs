@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use spyre_hal::{DeviceHandle, Hardware, Regions};
+use spyre_hal::{DeviceHandle, Hardware, PeerMemory, Regions};
 
 use crate::peer::Peer;
 use crate::scheduler::{Scheduler, SchedulerSettings};
@@ -91,7 +91,7 @@ impl Context {
     }
 
     /// The card as others copy to it.
-    pub(crate) fn as_peer(&self) -> Arc<dyn Hardware> {
+    pub(crate) fn as_peer(&self) -> Arc<dyn PeerMemory> {
         let scheduler = &self.handle.scheduler;
         Arc::new(Peer::new(Arc::clone(scheduler.hardware()), Arc::clone(scheduler.allocator())))
     }

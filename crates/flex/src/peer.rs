@@ -1,9 +1,7 @@
+use std::any::Any;
 use std::sync::Arc;
 
-use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, Outcome,
-    Regions, Started, Token,
-};
+use spyre_hal::{DeviceRange, Fault, Hardware, Outcome, PeerMemory};
 
 use crate::FlexAllocator;
 
@@ -19,46 +17,28 @@ impl Peer {
     pub(crate) fn new(hardware: Arc<dyn Hardware>, allocator: Arc<FlexAllocator>) -> Self {
         Self { hardware, allocator }
     }
+
+    fn check(&self, target: DeviceRange) -> Outcome {
+        let DeviceRange { handle, offset, bytes } = target;
+        let checked = self.allocator.check(handle, offset, bytes);
+        checked.map_err(|_| Fault::IllegalAccess { range: target })
+    }
 }
 
-impl Regions for Peer {
-    spyre_hal::forward_regions!(|self| self.hardware);
-}
-
-impl Hardware for Peer {
-    fn description(&self) -> Description {
-        self.hardware.description()
-    }
-
-    fn connect(&self, completions: Arc<dyn Completions>) {
-        self.hardware.connect(completions);
-    }
-
-    fn start(&self, engine: EngineIndex, token: Token, block: ControlBlock) -> Started {
-        self.hardware.start(engine, token, block)
-    }
-
-    fn abort(&self, engine: EngineIndex, token: Token) {
-        self.hardware.abort(engine, token);
-    }
-
-    fn reset(&self) {
-        self.hardware.reset();
-    }
-
-    fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
-        self.hardware.modelled_nanoseconds(engine)
-    }
-
+impl PeerMemory for Peer {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
-        let DeviceRange { handle, offset, bytes: length } = target;
-        match self.allocator.check(handle, offset, length) {
-            Ok(()) => {
-                self.hardware.accept(target, bytes)?;
-                self.allocator.heal(&target);
-                Ok(())
-            }
-            Err(_) => Err(Fault::IllegalAccess { range: target }),
+        self.check(target)?;
+        self.hardware.accept(target, bytes)?;
+        self.allocator.heal(&target);
+        Ok(())
+    }
+
+    fn window(&self, target: DeviceRange) -> Result<Option<Box<dyn Any + Send>>, Fault> {
+        self.check(target)?;
+        let window = self.hardware.window(target)?;
+        if window.is_some() {
+            self.allocator.heal(&target);
         }
+        Ok(window)
     }
 }

@@ -216,10 +216,18 @@ impl FlexStream {
     /// memory that it uses is checked and kept as what blocks name is: what it writes cannot be read if
     /// it fails.
     pub fn external(&self, work: ExternalWork, uses: &[MemoryUse]) -> Result<StreamPoint, Error> {
-        let scheduler = &self.handle.scheduler;
-        let mut blocks = vec![ControlBlock::External(Box::new(work))];
+        self.submit_waiting(ControlBlock::External(Box::new(work)), uses)
+    }
+
+    /// Queues a block that uses memory which it does not name, and waits for room at the queue's bound.
+    fn submit_waiting(
+        &self,
+        block: ControlBlock,
+        uses: &[MemoryUse],
+    ) -> Result<StreamPoint, Error> {
+        let mut blocks = vec![block];
         loop {
-            match scheduler.queue_using(&self.lane, &mut blocks, uses) {
+            match self.handle.scheduler.queue_using(&self.lane, &mut blocks, uses) {
                 Err(Error::QueueFull { .. }) => self.wait_for_room(1)?,
                 queued => return queued,
             }
@@ -250,16 +258,26 @@ impl FlexStream {
     ///
     /// The event may be another card's; the host waits for neither.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        self.wait_using(event, &[])
+    }
+
+    /// Like [`wait`](Self::wait), for an event after which memory of this card is no longer used by others:
+    /// until then it is kept, and if that fails, it cannot be read.
+    pub fn wait_using(&self, event: &Event, uses: &[MemoryUse]) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
         let Some(point) = event.recorded() else { return Ok(()) };
         if !event.is_of(scheduler) {
-            return self.wait_across(event);
+            return self.wait_across(event, uses);
         }
         if scheduler.is_settled(point) {
             return Ok(());
         }
-        self.submit([ControlBlock::WaitEvent(point)]).map(drop)
+        let wait = ControlBlock::WaitEvent(point);
+        // The common case takes nothing from the heap.
+        let queued =
+            if uses.is_empty() { self.submit([wait]) } else { self.submit_waiting(wait, uses) };
+        queued.map(drop)
     }
 
     /// Queues a block, waits until it has ended, and reports its fault. If the device is free, the

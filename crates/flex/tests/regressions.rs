@@ -9,8 +9,8 @@ use spyre_flex::{
 };
 use spyre_hal::{
     Behaviour, BlockKind, Completions, ControlBlock, DeferredCard, Description, DeviceRange,
-    EngineIndex, Fault, Hardware, MemoryMode, NullCard, Outcome, Pattern, Regions, ScriptedCard,
-    Started, Token, Trigger,
+    EngineIndex, Fault, Hardware, MemoryMode, NullCard, Outcome, Pattern, PeerMemory, Regions,
+    ScriptedCard, Started, Token, Trigger,
 };
 
 /// A clock that stands still, and no threads. No thread may wait.
@@ -223,7 +223,9 @@ impl Hardware for Hooked {
         }
         self.regions.reset();
     }
+}
 
+impl PeerMemory for Hooked {
     fn accept(&self, _: DeviceRange, _: &[u8]) -> Outcome {
         Ok(())
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use spyre_layout::DmaNest;
 
 use crate::{
-    CheckedOperands, DeviceHandle, DeviceRange, EventCell, ExternalWork, Hardware, HostSource,
-    HostTarget, Label, Loan, StagedCopy, StreamPoint,
+    CheckedOperands, DeviceHandle, DeviceRange, EventCell, ExternalWork, HostSource, HostTarget,
+    Label, Loan, PeerMemory, StagedCopy, StreamPoint,
 };
 
 /// More bytes than can be copied in a few milliseconds.
@@ -108,8 +108,8 @@ pub struct CopyDevice {
 pub struct CopyPeer {
     /// Source range, on the card that carries the block out.
     pub source: DeviceRange,
-    /// The other card.
-    pub peer: Arc<dyn Hardware>,
+    /// Memory of the other card.
+    pub peer: Arc<dyn PeerMemory>,
     /// Target range, on the other card.
     pub target: DeviceRange,
 }

@@ -1,7 +1,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::{ControlBlock, DeviceRange, Outcome, Regions};
+use crate::{ControlBlock, Outcome, PeerMemory, Regions};
 
 /// A part of a device that carries out one block at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +72,7 @@ pub trait Completions: Debug + Send + Sync {
 ///     patch tables there. A fill, a copy on the device, bytes of a peer or the store of a program
 ///     that would touch it ends in a fault and has written nothing; so does a launch from
 ///     elsewhere. What a copy has changed is what the next launch runs.
-pub trait Hardware: Regions {
+pub trait Hardware: Regions + PeerMemory {
     /// Description of the device. Always the same.
     fn description(&self) -> Description;
 
@@ -95,7 +95,4 @@ pub trait Hardware: Regions {
     fn modelled_nanoseconds(&self, _engine: EngineIndex) -> u64 {
         0
     }
-
-    /// Takes bytes that another card copies here.
-    fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome;
 }

@@ -31,6 +31,7 @@ mod host;
 mod label;
 mod loan;
 mod memory;
+mod peer_memory;
 mod random;
 mod regions;
 mod staging;
@@ -53,6 +54,7 @@ pub use host::{HostBuffer, HostBusy, HostSource, HostTarget};
 pub use label::Label;
 pub use loan::Loan;
 pub use memory::DeviceMemory;
+pub use peer_memory::PeerMemory;
 pub use regions::{Allocations, MemoryMode, Region, RegionId, Regions};
 pub use staging::{StagedCopy, StagingPool};
 pub use test_cards::{

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use spyre_hal::{
     Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, MemoryMode,
-    Outcome, Region, RegionId, Regions, Started, StreamIndex, StreamPoint, Token,
+    Outcome, PeerMemory, Region, RegionId, Regions, Started, StreamIndex, StreamPoint, Token,
 };
 
 use crate::fault_plan::{BlockFault, is_due};
@@ -208,7 +208,9 @@ impl Hardware for SimulatedCard {
         state.memory.release_all();
         state.lost = None;
     }
+}
 
+impl PeerMemory for SimulatedCard {
     fn accept(&self, _: DeviceRange, _: &[u8]) -> Outcome {
         Err(Fault::CopyFailed { why: "the simulated card takes no bytes of other cards".into() })
     }

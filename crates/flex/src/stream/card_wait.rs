@@ -7,7 +7,7 @@ use spyre_hal::{Completion, ExternalWork, Label, StreamPoint};
 
 use super::{Event, FlexStream};
 use crate::core::Progress;
-use crate::{Error, Scheduler};
+use crate::{Error, MemoryUse, Scheduler};
 
 /// Wait of one card's stream for a point of another card. It ends once: when the point is reached, or
 /// when the waiting card is reset.
@@ -37,7 +37,7 @@ impl CardWait {
 
 impl FlexStream {
     /// Has what is queued from now on wait for what an event of another card stands for.
-    pub(super) fn wait_across(&self, event: &Event) -> Result<(), Error> {
+    pub(super) fn wait_across(&self, event: &Event, uses: &[MemoryUse]) -> Result<(), Error> {
         // A card that is gone has ended everything.
         let Some((other, point)) = event.place() else { return Ok(()) };
         if other.is_settled(point) {
@@ -50,7 +50,7 @@ impl FlexStream {
             move |completion| wait_on(&other, point, card_wait, completion),
             move || cancelled.complete(Err("it was cancelled".to_owned())),
         );
-        self.external(work, &[]).map(drop)
+        self.external(work, uses).map(drop)
     }
 }
 

@@ -7,7 +7,8 @@ use std::thread;
 use spyre_flex::{Error, Priority, SchedulerSettings};
 use spyre_hal::{
     Behaviour, BlockKind, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault,
-    Hardware, Label, MemoryMode, Outcome, Regions, ScriptedCard, Started, Token, Trigger,
+    Hardware, Label, MemoryMode, Outcome, PeerMemory, Regions, ScriptedCard, Started, Token,
+    Trigger,
 };
 
 use super::data_fault;
@@ -180,7 +181,9 @@ impl Hardware for Panicking {
     fn reset(&self) {
         self.0.reset();
     }
+}
 
+impl PeerMemory for Panicking {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.0.accept(target, bytes)
     }

@@ -8,7 +8,8 @@ use parking_lot::{Condvar, Mutex};
 use spyre_flex::{Context, Error, Priority, SchedulerSettings, Settings};
 use spyre_hal::{
     Behaviour, BlockKind, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault,
-    Hardware, Label, MemoryMode, Outcome, Regions, ScriptedCard, Started, Token, Trigger,
+    Hardware, Label, MemoryMode, Outcome, PeerMemory, Regions, ScriptedCard, Started, Token,
+    Trigger,
 };
 
 use crate::support::{Card, Clock, Way, fault, on_cards_with, program};
@@ -180,7 +181,9 @@ impl Hardware for Gated {
         drop(state);
         self.card.reset();
     }
+}
 
+impl PeerMemory for Gated {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.card.accept(target, bytes)
     }

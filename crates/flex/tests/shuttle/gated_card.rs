@@ -4,7 +4,7 @@ use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread::yield_now;
 use spyre_hal::{
     Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, NullCard, Outcome,
-    Regions, Started, Token,
+    PeerMemory, Regions, Started, Token,
 };
 
 /// A card of two engines whose first block stays in `start` until the gate is opened, though it is
@@ -63,7 +63,9 @@ impl Hardware for GatedCard {
     fn reset(&self) {
         self.card.reset();
     }
+}
 
+impl PeerMemory for GatedCard {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.card.accept(target, bytes)
     }

@@ -2,8 +2,8 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome, Regions,
-    Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome,
+    PeerMemory, Regions, Started, Token,
 };
 
 /// A card that notes the order of its fills. It is wrong if an engine gets two blocks at once, or
@@ -93,7 +93,9 @@ impl<H: Hardware> Hardware for OrderCard<H> {
     fn reset(&self) {
         self.hardware.reset();
     }
+}
 
+impl<H: Hardware> PeerMemory for OrderCard<H> {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.hardware.accept(target, bytes)
     }

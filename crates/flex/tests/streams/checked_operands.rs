@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use spyre_flex::{Error, MemoryAccess, MemoryUse, Priority, SchedulerSettings};
 use spyre_hal::{
     CheckedOperands, Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware,
-    Label, MemoryMode, Outcome, Regions, ScriptedCard, Started, Token,
+    Label, MemoryMode, Outcome, PeerMemory, Regions, ScriptedCard, Started, Token,
 };
 
 use crate::launch;
@@ -45,7 +45,9 @@ impl Hardware for Noting {
     fn reset(&self) {
         self.card.reset();
     }
+}
 
+impl PeerMemory for Noting {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.card.accept(target, bytes)
     }

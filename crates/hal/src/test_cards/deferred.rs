@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{
     Completions, ControlBlock, Description, DeviceRange, EngineIndex, Fault, Hardware, Outcome,
-    Regions, Started, Token,
+    PeerMemory, Regions, Started, Token,
 };
 use lanes::{Found, Lanes, Waiting};
 
@@ -153,7 +153,9 @@ impl<H: Hardware> Hardware for DeferredCard<H> {
     fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
         self.hardware.modelled_nanoseconds(engine)
     }
+}
 
+impl<H: Hardware> PeerMemory for DeferredCard<H> {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.hardware.accept(target, bytes)
     }

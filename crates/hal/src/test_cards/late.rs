@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 use crate::random::Random;
 use crate::{
     Completions, ControlBlock, DeferredCard, Description, DeviceRange, EngineIndex, Hardware,
-    Outcome, Regions, Started, Token,
+    Outcome, PeerMemory, Regions, Started, Token,
 };
 
 /// A hardware whose blocks are all done later, on another thread, in a random order of engines.
@@ -84,7 +84,9 @@ impl<H: Hardware + 'static> Hardware for LateCard<H> {
     fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
         self.deferred.modelled_nanoseconds(engine)
     }
+}
 
+impl<H: Hardware + 'static> PeerMemory for LateCard<H> {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.deferred.accept(target, bytes)
     }

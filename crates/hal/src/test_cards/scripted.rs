@@ -9,7 +9,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     BlockKind, Completions, ControlBlock, Description, DeviceHandle, DeviceMemory, DeviceRange,
-    EngineIndex, Fault, Hardware, MemoryMode, Outcome, Regions, Severity, Started, Token,
+    EngineIndex, Fault, Hardware, MemoryMode, Outcome, PeerMemory, Regions, Severity, Started,
+    Token,
 };
 use script::Script;
 pub use script::{Behaviour, Trigger};
@@ -258,7 +259,9 @@ impl Hardware for ScriptedCard {
         self.memory.release_all();
         state.lost = None;
     }
+}
 
+impl PeerMemory for ScriptedCard {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         let lost = self.state.lock().lost.clone();
         match lost {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 use spyre_hal::{
-    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome, Regions,
-    ScriptedCard, Started, Token,
+    Completions, ControlBlock, Description, DeviceRange, EngineIndex, Hardware, Outcome,
+    PeerMemory, Regions, ScriptedCard, Started, Token,
 };
 
 /// A card that is not prompt: `start` returns when the block has ended, also when it hangs.
@@ -76,7 +76,9 @@ impl Hardware for Blocking {
     fn reset(&self) {
         self.card.reset();
     }
+}
 
+impl PeerMemory for Blocking {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.card.accept(target, bytes)
     }

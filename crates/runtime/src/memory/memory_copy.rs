@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use spyre_flex::{Event, MemoryAccess, MemoryUse};
 use spyre_hal::{
     ControlBlock, CopyDevice, CopyFromDevice, CopyToDevice, HostBuffer, HostSource, HostTarget,
 };
@@ -107,9 +108,10 @@ pub fn copy_on_device(
     }
 }
 
-/// Copies a view to one on another device and waits for it.
+/// Queues a copy of a view to one on another device.
 ///
-/// Where both lie alike, bytes go from card to card; otherwise by way of the host.
+/// Where both lie alike, bytes go from card to card: the copy waits for what the target's stream has queued, and what that
+/// queues from now on waits for the copy. Otherwise they go by way of the host, which waits.
 pub fn copy_to_peer(
     source: &SpyreStream,
     from: &MemoryView<'_>,
@@ -124,11 +126,15 @@ pub fn copy_to_peer(
     if !is_whole_pair(from, to) {
         return by_way_of_host(source, from, target, to);
     }
-    // The other card knows nothing of this one's streams: what it has queued must end first.
-    target.synchronize()?;
+    let [is_free, is_done] = [Event::new(), Event::new()];
+    target.record(&is_free)?;
+    source.wait(&is_free)?;
     let peer = to.memory.device().context();
-    let point = source.flex().copy_to_peer(from.memory.range(), peer, to.memory.range())?;
-    Ok(source.ticket(point).wait()?)
+    source.flex().copy_to_peer(from.memory.range(), peer, to.memory.range())?;
+    source.record(&is_done)?;
+    // The memory is kept for the copy, and cannot be read if it fails.
+    let written = MemoryUse { range: to.memory.range(), access: MemoryAccess::WriteAll };
+    Ok(target.flex().wait_using(&is_done, &[written])?)
 }
 
 fn submit(

@@ -70,7 +70,9 @@ impl Hardware for Gated {
         self.card.reset();
         self.open();
     }
+}
 
+impl PeerMemory for Gated {
     fn accept(&self, target: DeviceRange, bytes: &[u8]) -> Outcome {
         self.card.accept(target, bytes)
     }

@@ -193,7 +193,9 @@ impl Hardware for HangingCard {
     fn reset(&self) {
         self.end(lost());
     }
+}
 
+impl PeerMemory for HangingCard {
     fn accept(&self, _: DeviceRange, _: &[u8]) -> Outcome {
         Ok(())
     }
