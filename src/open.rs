@@ -141,6 +141,7 @@ impl OpenSettings {
 /// | variable | what it says |
 /// |---|---|
 /// | `AIU_WORLD_SIZE` | how many software cards there are: 1 to 8, else 1; more are 8, with a warning |
+/// | `LOCAL_WORLD_SIZE` | processes of a launcher here: without the former there is a card for each of them |
 /// | `SPYRE_DEVICES` | which of them this process sees, such as `0,2` |
 /// | `FLEX_DEVICE` | `PF` or `VF`: how they give out memory |
 /// | `SPYRE_MEMORY_LIMIT` | how much they may use together |

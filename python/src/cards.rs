@@ -168,6 +168,8 @@ fn default_device() -> i32 {
     }
     // One that means nothing is refused when a card is opened.
     let rank = variables::local_rank().unwrap_or_default();
+    let rank = rank
+        .map(|rank| if variables::has_launcher() { rank % count().max(1) as i32 } else { rank });
     let index = rank.filter(|&rank| check_index(rank, count()).is_ok()).unwrap_or(0);
     DEFAULT_DEVICE.store(index, Ordering::Relaxed);
     index

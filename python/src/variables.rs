@@ -47,6 +47,13 @@ pub(crate) fn local_rank() -> Result<Option<i32>, Failure> {
     }
 }
 
+/// Returns true if a launcher started this process with others: those that have no card of their own share one.
+pub(crate) fn has_launcher() -> bool {
+    value("LOCAL_WORLD_SIZE")
+        .and_then(|count| count.parse().ok())
+        .is_some_and(|count: i64| count > 0)
+}
+
 /// Returns true if int64 that is narrowed comes with a warning.
 pub(crate) fn warns_of_downcasts() -> Result<bool, Failure> {
     let value = value("TORCH_SPYRE_DOWNCAST_WARN").unwrap_or_default();

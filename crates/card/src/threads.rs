@@ -20,7 +20,7 @@ struct Crew {
     idle: AtomicUsize,
 }
 
-/// Those of this process, one for each core.
+/// Those of this process, one for each core that is its own.
 static OF_PROCESS: LazyLock<Arc<Threads>> =
     LazyLock::new(|| Arc::new(Threads { count: None, crew: OnceLock::new() }));
 
@@ -30,7 +30,7 @@ impl Threads {
         Arc::new(Self { count: Some(threads.max(1)), crew: OnceLock::new() })
     }
 
-    /// Threads of this process, as many as there are cores, for all of its cards.
+    /// Threads of this process, as many as its share of the cores, for all of its cards.
     pub fn of_process() -> Arc<Self> {
         OF_PROCESS.clone()
     }
@@ -59,11 +59,16 @@ impl Threads {
     }
 
     fn crew(&self) -> &Crew {
-        self.crew.get_or_init(|| {
-            let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-            Crew::start(self.count.unwrap_or_else(cores) - 1)
-        })
+        self.crew.get_or_init(|| Crew::start(self.count.unwrap_or_else(share_of_cores) - 1))
     }
+}
+
+/// Cores of the machine, or this process's share of them if a launcher started several.
+fn share_of_cores() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let processes =
+        std::env::var("LOCAL_WORLD_SIZE").ok().and_then(|count| count.trim().parse().ok());
+    (cores / processes.unwrap_or(1).max(1)).max(1)
 }
 
 impl fmt::Debug for Threads {

@@ -12,7 +12,9 @@ use spyre_hal::MemoryMode;
 
 use crate::Error;
 pub use budget::Budget;
-use environment::{DEVICES, MEMORY_LIMIT, MODE, REGION_SIZE, REGIONS, WORLD_SIZE};
+use environment::{
+    DEVICES, LOCAL_WORLD_SIZE, MEMORY_LIMIT, MODE, REGION_SIZE, REGIONS, WORLD_SIZE,
+};
 pub use environment::{Environment, EnvironmentError};
 pub use host_memory::HostMemory;
 use ignored_entry::{IgnoreReason, IgnoredEntry};
@@ -98,11 +100,16 @@ pub(crate) fn memory_limit_bytes(
     host: &HostMemory,
 ) -> Result<u64, EnvironmentError> {
     let limit = environment.value(MEMORY_LIMIT)?.map(str::parse).transpose()?;
+    // By default, processes of one launcher share what there is.
+    let processes = match limit {
+        None => local_world_size(environment)?.unwrap_or(1),
+        Some(_) => 1,
+    };
     match limit.unwrap_or_default() {
         MemoryLimit::Bytes(bytes) => Ok(bytes),
         MemoryLimit::Percent(percent) => {
             let available = host.available_bytes().ok_or(EnvironmentError::MemoryUnknown)?;
-            Ok((u128::from(available) * u128::from(percent) / 100) as u64)
+            Ok((u128::from(available) * u128::from(percent) / 100 / processes as u128) as u64)
         }
     }
 }
@@ -157,10 +164,23 @@ impl Cards {
     }
 }
 
+/// Cards that were asked for: where no number is given, each of a launcher's processes has one.
 fn world_size(environment: &Environment) -> Result<i64, EnvironmentError> {
-    let Some(value) = environment.value(WORLD_SIZE)? else { return Ok(1) };
+    let Some(value) = environment.value(WORLD_SIZE)? else {
+        return Ok(local_world_size(environment)?.unwrap_or(1).min(MOST_CARDS));
+    };
     let cards = number(value).filter(|&cards| cards >= 1);
     cards.ok_or_else(|| EnvironmentError::WorldSize { value: value.to_owned() })
+}
+
+/// Processes on this machine, if a launcher started them. torchrun says -1 where there are none.
+fn local_world_size(environment: &Environment) -> Result<Option<i64>, EnvironmentError> {
+    match environment.value(LOCAL_WORLD_SIZE)?.map(|value| (value, number(value))) {
+        None | Some((_, Some(-1))) => Ok(None),
+        Some((value, None)) if value.trim().is_empty() => Ok(None),
+        Some((_, Some(processes))) if processes >= 1 => Ok(Some(processes)),
+        Some((value, _)) => Err(EnvironmentError::LocalWorldSize { value: value.to_owned() }),
+    }
 }
 
 fn regions(environment: &Environment) -> Result<u16, EnvironmentError> {

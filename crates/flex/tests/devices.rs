@@ -45,6 +45,25 @@ fn nothing_set_is_one_vf_card_with_most_of_the_memory() -> Result<(), Error> {
 }
 
 #[test]
+fn each_process_of_a_launcher_has_a_card_and_its_share_of_the_memory() -> Result<(), Error> {
+    let host = host("launcher", &[("proc/meminfo", "MemAvailable:  1000 kB\n")]);
+    let devices_on =
+        |pairs: &[(&str, &str)]| Devices::on_host(&pairs.iter().copied().collect(), &host);
+    let two = devices_on(&[("LOCAL_WORLD_SIZE", "2")])?;
+    assert_eq!((two.visible.len(), two.memory_limit_bytes), (2, 400 * KIB));
+    assert_eq!(devices(&[("LOCAL_WORLD_SIZE", "16")])?.visible.len(), 8);
+    assert_eq!(devices(&[("LOCAL_WORLD_SIZE", "-1")])?.visible.len(), 1);
+
+    let asked = [("LOCAL_WORLD_SIZE", "4"), ("AIU_WORLD_SIZE", "1"), ("SPYRE_MEMORY_LIMIT", "50%")];
+    let asked = devices_on(&asked)?;
+    assert_eq!((asked.visible.len(), asked.memory_limit_bytes), (1, 500 * KIB));
+    let remedy =
+        "give the number of processes on this machine, as torchrun does, or unset it for 1";
+    assert_eq!(refusal("LOCAL_WORLD_SIZE", "x"), format!("LOCAL_WORLD_SIZE is \"x\": {remedy}"));
+    Ok(())
+}
+
+#[test]
 fn the_world_is_one_to_eight_cards() -> Result<(), Error> {
     for (value, cards) in [("1", 1), (" 3 ", 3), ("8", 8), ("9", 8), ("99999999999999999999", 8)] {
         assert_eq!(devices(&[("AIU_WORLD_SIZE", value)])?.visible.len(), cards, "{value}");

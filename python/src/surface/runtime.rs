@@ -21,7 +21,7 @@ fn start_runtime(py: Python<'_>) -> PyResult<()> {
     Ok(py.detach(|| cards::card(-1)).map(drop)?)
 }
 
-/// Refuses a rank that has no device: it would share another rank's.
+/// Refuses a rank that has no device, unless a launcher says how many ranks there are: then they take turns.
 fn check_rank() -> Result<(), Failure> {
     let count = num_devices()?;
     if count == 0 {
@@ -30,7 +30,8 @@ fn check_rank() -> Result<(), Failure> {
         ));
     }
     let rank = variables::local_rank()?.and_then(|rank| usize::try_from(rank).ok());
-    match rank.filter(|&rank| rank >= count && !cards::has_chosen_device()) {
+    let is_placed = cards::has_chosen_device() || variables::has_launcher();
+    match rank.filter(|&rank| rank >= count && !is_placed) {
         None => Ok(()),
         Some(rank) => Err(Failure::runtime(format!(
             "Device index out of bounds: LOCAL_RANK is {rank}, and there are {count} devices"

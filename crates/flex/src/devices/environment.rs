@@ -3,6 +3,8 @@ use std::ffi::OsString;
 
 /// Number of software cards.
 pub(crate) const WORLD_SIZE: &str = "AIU_WORLD_SIZE";
+/// Processes on this machine, as launchers such as torchrun set it for each of them.
+pub(crate) const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
 /// Cards that are exposed.
 pub(crate) const DEVICES: &str = "SPYRE_DEVICES";
 /// Memory mode of the cards.
@@ -32,8 +34,8 @@ pub struct Environment {
 
 impl Environment {
     /// The variables that are read. Others are ignored.
-    pub const VARIABLES: [&str; 6] =
-        [WORLD_SIZE, DEVICES, MODE, MEMORY_LIMIT, REGIONS, REGION_SIZE];
+    pub const VARIABLES: [&str; 7] =
+        [WORLD_SIZE, LOCAL_WORLD_SIZE, DEVICES, MODE, MEMORY_LIMIT, REGIONS, REGION_SIZE];
 
     /// Variables of this process, as they are now.
     pub fn of_process() -> Self {
@@ -77,6 +79,13 @@ pub enum EnvironmentError {
     /// `AIU_WORLD_SIZE`.
     #[error("AIU_WORLD_SIZE is {value:?}: give a number of cards from 1 to 8, or unset it for 1")]
     WorldSize { value: String },
+
+    /// `LOCAL_WORLD_SIZE`.
+    #[error(
+        "LOCAL_WORLD_SIZE is {value:?}: give the number of processes on this machine, as torchrun \
+         does, or unset it for 1"
+    )]
+    LocalWorldSize { value: String },
 
     /// An entry of `SPYRE_DEVICES`.
     #[error(
