@@ -82,6 +82,12 @@ impl Memory {
         Window::open(mapping, 0, bytes)
     }
 
+    /// Host address of a range; none for memory that is guarded.
+    pub(crate) fn host_address(&self, range: DeviceRange) -> Option<usize> {
+        let window = if self.is_guarded { None } else { self.find(range) };
+        window.map(|window| window.host_address())
+    }
+
     /// Gives all regions back; what they held is gone.
     pub(crate) fn release_all(&self) {
         let released: Vec<_> = self.regions.write().iter_mut().map(Option::take).collect();

@@ -171,6 +171,10 @@ impl Hardware for SoftwareCard {
     fn modelled_nanoseconds(&self, engine: EngineIndex) -> u64 {
         self.engines.modelled_nanoseconds(engine)
     }
+
+    fn host_address(&self, range: DeviceRange) -> Option<usize> {
+        self.memory.host_address(range)
+    }
 }
 
 impl PeerMemory for SoftwareCard {

@@ -95,4 +95,10 @@ pub trait Hardware: Regions + PeerMemory {
     fn modelled_nanoseconds(&self, _engine: EngineIndex) -> u64 {
         0
     }
+
+    /// Address in this process at which the bytes of a range lie, if the device's memory is the host's:
+    /// work outside the card reads and writes them there, in its turn, as long as the allocation lives.
+    fn host_address(&self, _range: DeviceRange) -> Option<usize> {
+        None
+    }
 }

@@ -479,6 +479,11 @@ impl Window {
         unsafe { nest.copy(self.slice(), target.slice_mut(), crew) }
     }
 
+    /// Host address of its first byte, for work outside the card.
+    pub(crate) fn host_address(&self) -> usize {
+        self.address(0, self.bytes()).expose_provenance()
+    }
+
     /// Host address of the byte at `at`; so many bytes from there on lie in the window.
     fn address(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= self.bytes() && bytes <= self.bytes() - at, "inside the window");
