@@ -30,6 +30,7 @@ _FILES = {
         get_downcast_warning get_stream_from_external init maybe_exchange_device reset_device set_device
         set_downcast_warning SpyrePluggableAllocator _get_device_index _is_compiled
     """,
+    ".distributed": "",
     ".graphs": "SpyreGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
     ".memory": """
         MemPool attach_out_of_memory_observer device_memory_used empty_cache empty_host_cache get_allocator_backend

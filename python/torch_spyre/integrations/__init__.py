@@ -41,6 +41,7 @@ _CHANGES = {
     "torch._inductor.compile_fx": "inductor.change_compile",
     "torch._inductor.lowering": "inductor.change_lowering",
     "torch._subclasses.fake_tensor": "fake_tensors.change",
+    "torch.distributed.distributed_c10d": "distributed.change",
     "transformers.trainer": "transformers.change_trainer",
     "transformers.training_args": "transformers.change_arguments",
     "transformers.utils.import_utils": "transformers.change_imports",
