@@ -1,7 +1,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::{ControlBlock, Outcome, PeerMemory, Regions};
+use crate::{ControlBlock, DeviceRange, Outcome, PeerMemory, Regions};
 
 /// A part of a device that carries out one block at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
