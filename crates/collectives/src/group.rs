@@ -142,7 +142,7 @@ impl ProcessGroup {
             queue.abort = Some(reason.to_owned());
         }
         drop(queue);
-        self.state.own.control().ring();
+        self.state.own.control().doorbell.ring();
         if let Some(far) = &self.far {
             far.abort();
         }
@@ -152,7 +152,7 @@ impl ProcessGroup {
     /// callback of this group calls it.
     pub fn shutdown(&self) {
         self.state.queue.lock().is_closing = true;
-        self.state.own.control().ring();
+        self.state.own.control().doorbell.ring();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
         {
@@ -258,7 +258,7 @@ impl PendingCall {
             call.is_ready = true;
         }
         drop(queue);
-        state.own.control().ring();
+        state.own.control().doorbell.ring();
     }
 }
 
@@ -270,7 +270,7 @@ impl Drop for PendingCall {
             queue.abort = Some("a call was given up before its stream had reached it".into());
         }
         drop(queue);
-        state.own.control().ring();
+        state.own.control().doorbell.ring();
     }
 }
 

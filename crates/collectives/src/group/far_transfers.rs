@@ -114,7 +114,7 @@ impl TransferLanes {
             let record = transfer.part.record;
             let queued = transfer.queued;
             self.finished.lock().push(FinishedFarTransfer { queued, record, result });
-            self.far.state.own.control().ring();
+            self.far.state.own.control().doorbell.ring();
         }
     }
 }

@@ -69,25 +69,22 @@ impl LocalRanks {
     pub(super) fn hand_over(&self, waiter: &mut CallWaiter<'_>) -> Result<(), Error> {
         let round = self.next_round();
         self.round.set(round);
-        self.page().round.store(round, SeqCst);
-        for (at, peer) in self.ranks.iter().enumerate() {
-            if at != self.own {
-                peer.segment.control().ring_if_reached(|| self.slowest_round());
-            }
-        }
+        let others = self.ranks.iter().enumerate().filter(|(at, _)| *at != self.own);
+        let bells = others.map(|(_, peer)| &peer.segment.control().doorbell);
+        self.page().doorbell.reach(round, bells, || self.slowest_round());
         self.wait(round, waiter)
     }
 
     fn slowest_round(&self) -> u64 {
-        let rounds = self.ranks.iter().map(|peer| peer.segment.control().round.load(SeqCst));
+        let rounds = self.ranks.iter().map(|peer| peer.segment.control().doorbell.round());
         rounds.min().unwrap_or(0)
     }
 
     fn wait(&self, round: u64, waiter: &mut CallWaiter<'_>) -> Result<(), Error> {
-        let is_late = |at: usize| self.page_of(at).round.load(SeqCst) < round;
+        let is_late = |at: usize| self.page_of(at).doorbell.round() < round;
         let spin_end = Instant::now() + self.spin;
         loop {
-            let rings = self.page().rings();
+            let rings = self.page().doorbell.rings();
             if self.slowest_round() >= round {
                 return Ok(());
             }
@@ -101,11 +98,8 @@ impl LocalRanks {
             if now >= waiter.deadline {
                 return Err(self.timeout(waiter, is_late));
             }
-            self.page().lie_down(round);
-            if self.slowest_round() < round {
-                self.page().sleep(rings, SLICE.min(waiter.deadline - now));
-            }
-            self.page().get_up();
+            let timeout = SLICE.min(waiter.deadline - now);
+            self.page().doorbell.sleep_for_round(rings, round, || self.slowest_round(), timeout);
         }
     }
 
@@ -209,7 +203,7 @@ impl LocalRanks {
 
     pub(super) fn ring_all(&self) {
         for peer in &self.ranks {
-            peer.segment.control().ring();
+            peer.segment.control().doorbell.ring();
         }
     }
 

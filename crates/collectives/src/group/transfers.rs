@@ -145,7 +145,7 @@ impl Transfers {
             entry.bytes.store(part.bytes() as u64, SeqCst);
             entry.address.store(address, SeqCst);
             ranks.page().sent_count[peer].store(number + 1, SeqCst);
-            ranks.page_of(peer).ring();
+            ranks.page_of(peer).doorbell.ring();
             transfer.bytes += part.bytes();
             transfer.posted = Some(number);
             transfer.has_begun = true;
@@ -207,7 +207,7 @@ impl Transfer {
                 .map_err(|error| unreadable(ranks, place, &self.text(ranks), &error))?;
         }
         ranks.page().taken[place][number as usize % SENT_ENTRIES].store(number + 1, SeqCst);
-        peer.segment.control().ring();
+        peer.segment.control().doorbell.ring();
         self.bytes += part.bytes();
         self.peer = Some(place);
         self.has_begun = true;

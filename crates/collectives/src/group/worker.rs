@@ -59,14 +59,16 @@ impl Worker {
 
     /// Works until the group is closed or has failed.
     pub(super) fn run(mut self) {
-        if let Err(error) = self.work() {
+        let result = catch_unwind(AssertUnwindSafe(|| self.work()));
+        let error = result.map_or_else(|_| Some(self.panicked()), Result::err);
+        if let Some(error) = error {
             self.fail(&error);
         }
     }
 
     fn work(&mut self) -> Result<(), Error> {
         loop {
-            let rings = self.ranks.page().rings();
+            let rings = self.ranks.page().doorbell.rings();
             self.progress()?;
             let (next, is_closing) = {
                 let mut queue = self.state.queue.lock();
@@ -87,6 +89,12 @@ impl Worker {
         }
     }
 
+    /// The error of a panic, which was printed where it happened: no caller waits for ever.
+    fn panicked(&self) -> Error {
+        let what = format!("group {}", self.state.name);
+        Error::System { what, reason: "its thread panicked; this is a defect of the engine".into() }
+    }
+
     fn has_no_transfers(&self) -> bool {
         let far = self.far.as_ref().is_none_or(|(_, far)| far.records.is_empty());
         far && self.transfers.is_empty()
@@ -94,9 +102,7 @@ impl Worker {
 
     fn rest(&self, rings: u32) {
         let slice = if self.transfers.is_empty() { IDLE_SLICE } else { TRANSFER_SLICE };
-        self.ranks.page().lie_down(0);
-        self.ranks.page().sleep(rings, slice);
-        self.ranks.page().get_up();
+        self.ranks.page().doorbell.sleep(rings, slice);
     }
 
     fn progress(&mut self) -> Result<(), Error> {

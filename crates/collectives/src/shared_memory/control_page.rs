@@ -1,8 +1,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
-use std::time::Duration;
 
-use super::futex;
+use super::Doorbell;
 
 /// Ranks of a group on one machine, at most.
 pub(crate) const MAX_LOCAL_RANKS: usize = 64;
@@ -16,19 +15,12 @@ const CAUSE_BYTES: usize = 4096;
 /// Words that one rank writes and the others of its machine read.
 ///
 /// Only words that grow, or that are read while their owner is known to wait: a rank that ends at any
-/// instruction leaves no lock behind. `doorbell` alone is written by all.
+/// instruction leaves no lock behind. The rings of `doorbell` alone are written by all.
 #[repr(C, align(64))]
 pub(crate) struct ControlPage {
     /// Number that the owner drew, by which others know that they opened the right memory.
     pub(crate) nonce: AtomicU64,
-    /// Word on which the owner sleeps; who wants to wake it adds one.
-    doorbell: AtomicU32,
-    is_asleep: AtomicU32,
-    /// Round of all ranks for which the owner sleeps; 0 if rounds do not matter to it.
-    awaited_round: AtomicU64,
-    _line: [u64; 5],
-    /// Hand-overs that the owner has reached.
-    pub(crate) round: AtomicU64,
+    pub(crate) doorbell: Doorbell,
     state: AtomicU32,
     culprit: AtomicU32,
     cause_kind: AtomicU32,
@@ -112,47 +104,5 @@ impl ControlPage {
         let text: Vec<u8> = self.cause[..bytes].iter().map(|byte| byte.load(SeqCst)).collect();
         let culprit = self.culprit.load(SeqCst) as usize;
         (culprit, self.cause_kind.load(SeqCst), String::from_utf8_lossy(&text).into_owned())
-    }
-
-    /// Number of rings so far; a sleep that begins later ends at once if there were more.
-    pub(crate) fn rings(&self) -> u32 {
-        self.doorbell.load(SeqCst)
-    }
-
-    /// Wakes the owner, whatever it waits for.
-    pub(crate) fn ring(&self) {
-        self.doorbell.fetch_add(1, SeqCst);
-        if self.is_asleep.load(SeqCst) != 0 {
-            futex::wake_all(&self.doorbell);
-        }
-    }
-
-    /// Wakes the owner if it sleeps for rounds, and all ranks have reached the one it sleeps for.
-    ///
-    /// Who posts a round calls it for every other rank: the last one to post finds all rounds, so that a sleeper
-    /// wakes once and not for every rank.
-    pub(crate) fn ring_if_reached(&self, slowest_round: impl FnOnce() -> u64) {
-        if self.is_asleep.load(SeqCst) == 0 {
-            return;
-        }
-        let awaited = self.awaited_round.load(SeqCst);
-        if awaited != 0 && slowest_round() >= awaited {
-            self.ring();
-        }
-    }
-
-    /// Announces that the owner is about to sleep; what it waits for has to be looked at once more after it.
-    pub(crate) fn lie_down(&self, awaited_round: u64) {
-        self.awaited_round.store(awaited_round, SeqCst);
-        self.is_asleep.store(1, SeqCst);
-    }
-
-    /// Sleeps unless there were more rings than `rings`.
-    pub(crate) fn sleep(&self, rings: u32, timeout: Duration) {
-        futex::wait(&self.doorbell, rings, timeout);
-    }
-
-    pub(crate) fn get_up(&self) {
-        self.is_asleep.store(0, SeqCst);
     }
 }

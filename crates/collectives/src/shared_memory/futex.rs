@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Sleeps while `word` is `expected`, at most for `timeout`. It may wake for no reason.
-pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
+pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     let timeout = libc::timespec {
         tv_sec: timeout.as_secs().min(3600) as libc::time_t,
         tv_nsec: timeout.subsec_nanos().into(),
@@ -26,7 +26,7 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
 }
 
 /// Wakes every process that sleeps on `word`.
-pub(super) fn wake_all(word: &AtomicU32) {
+pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: the word is alive during the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
