@@ -1,8 +1,7 @@
-"""Packages of graphs (AOTInductor) and flex_attention, which are refused."""
+"""Packages of graphs (AOTInductor), which are refused."""
 
 import pytest
 import torch
-from torch.nn.attention.flex_attention import flex_attention
 
 
 def test_packages_are_refused_with_a_remedy(tmp_path):
@@ -12,9 +11,3 @@ def test_packages_are_refused_with_a_remedy(tmp_path):
     x = torch.ones(3, 4, device="spyre")
     kept = exported.module()
     torch.testing.assert_close(torch.compile(kept)(x).cpu(), kept(x).cpu())
-
-
-def test_flex_attention_is_refused_by_name():
-    x = torch.ones(1, 2, 16, 16, device="spyre")
-    with pytest.raises(Exception, match="(?i)flex_?attention.*(device|cuda|cpu)"):
-        torch.compile(flex_attention)(x, x, x)
