@@ -6,7 +6,7 @@ use spyre::flex::StreamFault;
 use spyre::hal::Fault;
 use spyre::{OpenError, flex, layout, runtime};
 
-use crate::kernels::launched_at;
+use crate::kernels::explain;
 
 /// Reason why a call from outside failed: the kind of exception, and its message.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,25 +75,19 @@ impl From<runtime::Error> for Failure {
         };
         match &error {
             runtime::Error::Flex(flex::Error::Stream(cause)) => {
-                Self::new(kind, format!("{error}{}", launched(cause)))
+                let (kind, message) = explain(cause, kind, error.to_string());
+                Self { kind, message }
             }
-            runtime::Error::Flex(flex::Error::Poisoned { cause, .. }) => Self::new(
-                kind,
-                format!(
-                    "the tensor holds no result: the work that was to write its storage failed or \
-                     was cancelled. Write all of it anew (x.copy_, x.fill_), or make it anew. The \
-                     first cause was: {cause}{}",
-                    launched(cause)
-                ),
-            ),
+            runtime::Error::Flex(flex::Error::Poisoned { cause, .. }) => {
+                let (_, message) = explain(cause, kind, cause.to_string());
+                let why = "the tensor holds no result: the work that was to write its storage failed \
+                           or was cancelled. Write all of it anew (x.copy_, x.fill_), or make it anew. \
+                           The first cause was";
+                Self::new(kind, format!("{why}: {message}"))
+            }
             _ => Self::new(kind, error),
         }
     }
-}
-
-/// The line of Python that launched what failed, if it is known.
-fn launched(cause: &StreamFault) -> String {
-    launched_at(cause).map(|place| format!("; {place}")).unwrap_or_default()
 }
 
 /// Kernels of ops whose indices, if out of range, are a RuntimeError on the CPU and on CUDA.

@@ -6,6 +6,7 @@ mod graph_launch;
 mod graph_segment;
 mod job_plan;
 mod journal;
+mod kernel_checks;
 mod prepared_plan;
 mod samples;
 
@@ -13,7 +14,7 @@ use pyo3::prelude::*;
 
 use cached_launches::KnownLaunch;
 pub(crate) use compiled_kernel::CompiledKernel;
-pub(crate) use journal::{Launch, kept, launched_at, note_launch};
+pub(crate) use journal::{Launch, Origin, explain, kept, note_launch};
 pub(crate) use prepared_plan::{PreparedPlan, find, of_folder};
 
 /// Adds the names of this part to the extension module.

@@ -14,7 +14,7 @@ use super::{SpyreText, guarded};
 use crate::cards::{self, Card};
 use crate::failure::{Failure, SpyreStatus};
 use crate::handover;
-use crate::kernels::{self, PreparedPlan};
+use crate::kernels::{self, Origin, PreparedPlan};
 
 /// Arguments of a launch. It has room for a byte per tensor: whether the tensor is written.
 #[repr(C)]
@@ -100,7 +100,7 @@ pub extern "C" fn spyre_launch(plan: &SpyrePlan, given: &SpyreLaunch) -> SpyreSt
         let plan = &plan.plan;
         let views = given.tensors();
         let file = kernels::kept(given.file.c_str());
-        plan.launch(views, given.scalars(), (file, given.line as u32))?;
+        plan.launch(views, given.scalars(), Origin::Line(file, given.line as u32))?;
         let metadata = plan.job.plan().map_or(&[][..], |plan| plan.tensor_input_metadata());
         for (at, tensor) in metadata.iter().enumerate().take(views.len()) {
             given.note_written(at, tensor.role.is_written());

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use spyre::compiler::{self, CompileOptions, Operand, ParseError};
 use spyre::plans::PlanError;
 
 use super::PreparedPlan;
+use super::kernel_checks::KernelChecks;
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
 use crate::plan_cache::plan_cache;
@@ -18,6 +20,7 @@ use crate::plan_cache::plan_cache;
 pub(crate) struct CompiledKernel {
     kernel: compiler::Kernel,
     output: Arc<CompilerOutput>,
+    checks: Arc<KernelChecks>,
     /// The cards that it lies on.
     plans: Mutex<Vec<Arc<PreparedPlan>>>,
 }
@@ -69,6 +72,11 @@ impl CompiledKernel {
         (*self.output).clone()
     }
 
+    /// Reasons for faults, by operand.
+    pub(super) fn checks(&self) -> Arc<KernelChecks> {
+        Arc::clone(&self.checks)
+    }
+
     pub(super) fn kernel_name(&self) -> &str {
         self.kernel.name()
     }
@@ -100,13 +108,16 @@ impl CompiledKernel {
     }
 }
 
-/// Compiles a kernel, or finds its plan in the process's cache.
+/// Compiles a kernel, or finds its plan in the process's cache. `operators` and `assertions` are what its faults say
+/// of an operand, by the operand's name.
 #[pyfunction]
-#[pyo3(signature = (text, max_tile=None))]
+#[pyo3(signature = (text, max_tile=None, operators=HashMap::new(), assertions=HashMap::new()))]
 pub(super) fn _compile_kernel(
     py: Python<'_>,
     text: &str,
     max_tile: Option<i64>,
+    operators: HashMap<String, String>,
+    assertions: HashMap<String, String>,
 ) -> Result<CompiledKernel, Failure> {
     let no_tile = |_| {
         let given = max_tile.unwrap_or_default();
@@ -123,7 +134,11 @@ pub(super) fn _compile_kernel(
             Failure::new(SpyreStatus::Value, format!("kernel {}: {why}", kernel.name()))
         };
         let output = plan_cache()?.plan(&kernel, &options).map_err(refused)?;
-        Ok(CompiledKernel { kernel, output, plans: Mutex::default() })
+        let checks = match output.steps.len() {
+            1 => KernelChecks::new(&kernel, operators, assertions),
+            _ => KernelChecks::default(), // the operands of its parts are others
+        };
+        Ok(CompiledKernel { kernel, output, checks: Arc::new(checks), plans: Mutex::default() })
     })
 }
 

@@ -15,7 +15,7 @@ use spyre::layout::{SpyreTensorLayout, TensorView};
 use spyre::numerics::{DType, Profile};
 use spyre::runtime::SharedLayout;
 
-use super::{CompiledKernel, PreparedPlan, kept};
+use super::{CompiledKernel, Origin, PreparedPlan, kept};
 use crate::abi::{NewMemory, SpyreResult, SpyreView, for_tensor, with_stick_dims};
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
@@ -344,11 +344,15 @@ impl GraphLaunch {
         }
         let plan = self.kernel.get().on(self.device)?;
         match card.device.profile() {
-            Profile::Open => plan.launch(&views, scalars, (self.name, 0))?,
+            Profile::Open => plan.launch(&views, scalars, self.origin())?,
             Profile::Card => self.launch_laid_out(&plan, &tensors, &views, &made, scalars)?,
         }
         drop(views);
         Ok(made)
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::Graph(self.kernel.get().checks())
     }
 
     /// Queues it in the layouts of a real card: those of operators in eager mode.
@@ -381,7 +385,7 @@ impl GraphLaunch {
             operands,
             scalars: SmallVec::from_slice(scalars),
         };
-        plan.launch_laid_out(&launch, views, (&wholes, &fixed), (self.name, 0))
+        plan.launch_laid_out(&launch, views, (&wholes, &fixed), self.origin())
     }
 
     /// Results as Python has them: nothing, one, or several.

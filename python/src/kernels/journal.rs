@@ -1,24 +1,35 @@
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use spyre::flex::StreamFault;
 use spyre::hal::{StreamIndex, StreamPoint};
 
+use super::kernel_checks::KernelChecks;
+use crate::failure::SpyreStatus;
+
 /// Number of launches that the journal keeps.
 const REMEMBERED: usize = 4096;
 
-/// A launch, and the line of Python that asked for it.
+/// A launch, and the part of the program that asked for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     /// The last block that was queued on its stream before.
     pub(crate) before: StreamPoint,
     /// Its own last block.
     pub(crate) last: StreamPoint,
-    /// The file of the line that asked for it.
-    pub(crate) file: &'static CStr,
-    /// The line.
-    pub(crate) line: u32,
+    /// Part of the program that asked for it.
+    pub(crate) origin: Origin,
+}
+
+/// Part of a program that asks for a launch.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// A line of a file of Python.
+    Line(&'static CStr, u32),
+    /// A compiled graph, whose kernel checks what it is given.
+    Graph(Arc<KernelChecks>),
 }
 
 static JOURNAL: Mutex<VecDeque<Launch>> = Mutex::new(VecDeque::new());
@@ -44,12 +55,24 @@ pub(crate) fn kept(file: &CStr) -> &'static CStr {
     kept
 }
 
-/// Line of Python that launched a failed block, if the journal has it.
-pub(crate) fn launched_at(fault: &StreamFault) -> Option<String> {
+/// Kind and message of a failure: those given, with the origin of the block that failed if the journal has it.
+pub(crate) fn explain(
+    fault: &StreamFault,
+    kind: SpyreStatus,
+    message: String,
+) -> (SpyreStatus, String) {
     let StreamPoint { stream, sequence } = fault.point;
     let journal = JOURNAL.lock();
-    let launch = journal.iter().rev().find(|launch| launch.holds(stream, sequence))?;
-    Some(format!("launched at {}:{}", launch.file.to_string_lossy(), launch.line))
+    let launch = journal.iter().rev().find(|launch| launch.holds(stream, sequence));
+    match launch.map(|launch| &launch.origin) {
+        Some(Origin::Line(file, line)) => {
+            (kind, format!("{message}; launched at {}:{line}", file.to_string_lossy()))
+        }
+        Some(Origin::Graph(checks)) => {
+            checks.explain(&fault.fault, &message).unwrap_or((kind, message))
+        }
+        None => (kind, message),
+    }
 }
 
 impl Launch {

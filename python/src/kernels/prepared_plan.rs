@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
@@ -14,7 +13,7 @@ use spyre::aten;
 use spyre::hal::StreamPoint;
 use spyre::runtime::{JobPlan, SpyreStream, SpyreTensor};
 
-use super::{KnownLaunch, Launch, note_launch};
+use super::{KnownLaunch, Launch, Origin, note_launch};
 use crate::abi::{SpyreView, tensor_as_seen};
 use crate::cards::{self, Card};
 use crate::failure::Failure;
@@ -66,12 +65,12 @@ impl PreparedPlan {
         plan
     }
 
-    /// Queues it on the calling thread's stream. The line of Python that asks for it is named if it fails later.
+    /// Queues it on the calling thread's stream. What asks for it is named if it fails later.
     pub(crate) fn launch(
         &self,
         views: &[SpyreView<'_>],
         scalars: &[u64],
-        (file, line): (&'static CStr, u32),
+        origin: Origin,
     ) -> Result<(), Failure> {
         let card = cards::card(self.device)?;
         let stream = card.current_stream()?;
@@ -86,7 +85,7 @@ impl PreparedPlan {
                 last
             }
         };
-        note_launch(Launch { before, last, file, line });
+        note_launch(Launch { before, last, origin });
         Ok(())
     }
 
@@ -98,7 +97,7 @@ impl PreparedPlan {
         launch: &aten::Launch,
         views: &[SpyreView<'_>],
         (wholes, fixed): (&[SpyreView<'_>], &[bool]),
-        (file, line): (&'static CStr, u32),
+        origin: Origin,
     ) -> Result<(), Failure> {
         let card = cards::card(self.device)?;
         let stream = card.current_stream()?;
@@ -109,7 +108,7 @@ impl PreparedPlan {
         let before = stream.flex().last_point();
         let last = self.queue(stream, &tensors, &launch.scalars)?;
         layouts.commit();
-        note_launch(Launch { before, last, file, line });
+        note_launch(Launch { before, last, origin });
         Ok(())
     }
 

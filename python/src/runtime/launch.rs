@@ -10,7 +10,7 @@ use super::plan::RawPlan;
 use super::tensor::SpyreTensor;
 use crate::cards;
 use crate::failure::Failure;
-use crate::kernels::{self, Launch};
+use crate::kernels::{self, Launch, Origin};
 use crate::native::shapes;
 use crate::recording;
 
@@ -80,7 +80,8 @@ impl Site {
         let queue = || Ok(queue(stream)?);
         let last = recording::noted(stream, is_launch, || shapes(tensors), queue)?;
         let file = CString::new(file.replace('\0', "?")).unwrap_or_default();
-        kernels::note_launch(Launch { before, last, file: kernels::kept(&file), line: *line });
+        let origin = Origin::Line(kernels::kept(&file), *line);
+        kernels::note_launch(Launch { before, last, origin });
         Ok(())
     }
 }

@@ -149,6 +149,7 @@ def _is_run(
 class Member:
     """A node of a group: its body, and what its variables are in terms of the group's dims."""
 
+    node: SchedulerNode
     body: LoopBody
     variables: list[sympy.Expr]
     dims: list[str]
@@ -265,7 +266,8 @@ class Group:
         reduced = [dims[variable] for variable in loops.reduced]
         symbols = {variable: dim_symbol(dim) for variable, dim in dims.items()}
         variables = [variable.subs(symbols) for variable in loops.variables]
-        self.members.append(Member(loops.body, variables, [dims[variable] for variable in loops.index], reduced))
+        along = [dims[variable] for variable in loops.index]
+        self.members.append(Member(loops.node, loops.body, variables, along, reduced))
         self.is_closed |= loops.is_alone or loops.is_chosen
         self.has_product |= loops.is_product
         self._reduced |= set(reduced)

@@ -52,6 +52,10 @@ class KernelText:
     scalars: dict[sympy.Symbol, str] = field(default_factory=dict)
     """Symbols whose numbers a launch is given, and their names in the kernel."""
     lines: list[str] = field(default_factory=list)
+    operators: dict[str, str] = field(default_factory=dict)
+    """The operators of the graph whose indices the card checks, by the operand that they go into."""
+    assertions: dict[str, str] = field(default_factory=dict)
+    """Texts of assertions, by the operand that is out of reach if one is not true."""
     _known: dict[str, Value] = field(default_factory=dict)
 
     def add_dim(self, extent: sympy.Expr, prefix: str = "d") -> str:
@@ -102,16 +106,16 @@ class KernelText:
         return [sympy.sympify(part) for part in (*views, *self.scalars)]
 
     def cover_dims(self) -> None:
-        """Has every dim in an operand, which says at launch how long it is.
-
-        A dim of coordinates alone gets one whose elements all are the first of something that the kernel reads, or
-        of a tensor without a name.
-        """
+        """Has every dim in an operand, which says at launch how long it is."""
         covered = {dim for operand in self.operands for dim in operand.dims}
         for dim in [dim for dim in self.extents if dim not in covered]:
-            source = next((operand for operand in self.operands if operand.role == "in"), None)
-            buffer, dtype = ("", torch.uint8) if source is None else (source.buffer, source.dtype)
-            self.operand(buffer, dtype, {dim: sympy.S.Zero}, sympy.S.Zero, "in")
+            self.repeated(dim)
+
+    def repeated(self, dim: str) -> Operand:
+        """An operand whose elements all are the first of something that is read, or of a tensor without a name."""
+        source = next((operand for operand in self.operands if operand.role == "in"), None)
+        buffer, dtype = ("", torch.uint8) if source is None else (source.buffer, source.dtype)
+        return self.operand(buffer, dtype, {dim: sympy.S.Zero}, sympy.S.Zero, "in")
 
     def widen(self, view: View) -> None:
         """Gives a view a dim of one element, and all that is made: each side of a product has a dim of its own."""

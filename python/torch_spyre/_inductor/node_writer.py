@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Set
 from contextlib import nullcontext
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import config
+from torch._inductor.scheduler import SchedulerNode
 from torch._inductor.virtualized import OpsValue, V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -23,6 +25,7 @@ from .values import Value, is_narrow, lane_of, literal
 __all__ = ["NodeWriter"]
 
 _REDUCTIONS = {"sum": "sum", "dot": "sum", "prod": "product", "max": "max", "min": "min", "any": "any"}
+_TAKES_INDICES = re.compile("index|gather|scatter|take|embedding|nll_loss|put|select")
 _STORES = {None: "=", "atomic_add": "+="}
 
 
@@ -51,16 +54,20 @@ class NodeWriter(Operations):
         self._is_kept = is_kept
         self._stored: dict[str, Value] = {}
         self._indirect: dict[sympy.Symbol, tuple[Value, sympy.Expr]] = {}
+        self._unchecked: set[sympy.Symbol] = set()
+        """Those of them that may be out of range."""
         self._reduced: list[str] = []
-        self._assertions: list[Value] = []
-        self._is_masked = False
+        self._operator = ""
+        self._checks: dict[Value, None] = {}
+        self._mask: Value | None = None
         self._symbols: dict[sympy.Symbol, str] = {}
         self._whole_dims: dict[tuple[str, int, sympy.Expr], str] = {}
 
     def write(self, member: Member) -> None:
         """Writes a node of a group."""
         self._reduced = member.reduced
-        self._assertions = []
+        self._operator = _indexing_operator(member.node)
+        self._checks = {}
         self._symbols = {dim_symbol(dim): dim for dim in [*member.dims, *member.reduced]}
         with V.set_ops_handler(_Unwrapped(self)), V.set_kernel_handler(nullcontext()):
             member.body(member.variables, allow_same_symbol_in_index=True)
@@ -92,7 +99,7 @@ class NodeWriter(Operations):
         target = V.graph.scheduler.mutation_real_name.get(name, name)
         role = "out" if mode is None else "inout"
         text, dims = self._access(target, dtype, self._index(index), role)
-        value = self._asserted(value)
+        value = self._checked(value)
         if mode is None:
             value = self._last_of(value, value.dims - dims)
         self.kernel.lines.append(f"{text} {_STORES[mode]} {value}")
@@ -110,16 +117,36 @@ class NodeWriter(Operations):
         return Value(made.text, made.dtype, made.dims - dims, value.is_rounded)
 
     def device_assert_async(self, condition: Value, message: str) -> Value:
-        self._assertions.append(condition)
+        dim = self.kernel.add_dim(sympy.S.One, "n")
+        self.kernel.assertions[self._check(dim, f"i64(!{condition.in_lane('bool')})", condition)] = message
         return condition
 
-    def _asserted(self, value: Value) -> Value:
-        """The value, if what the node asserts is true: a division by zero is a fault."""
-        for condition in self._assertions:
-            is_fine = self.kernel.value(f"0i64 // {condition.in_lane('i64')} == 0i64", torch.bool, condition)
-            value = self.kernel.value(
-                f"where({is_fine}, {value}, {value})", value.dtype, value, is_fine, is_rounded=value.is_rounded
-            )
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        if lower or upper:
+            self._check_index(self.index_expr(expr, torch.int64), sympy.sympify(size))
+
+    def _check_index(self, index: Value, size: sympy.Expr) -> None:
+        """Has the card compare an index with a size, which no access to a tensor does in its stead."""
+        at = index if self._mask is None else self.where(self._mask, index, literal(0, torch.int64))
+        self._note(self._check(self._whole_dim("", -1, size), at.text, at))
+
+    def _note(self, operand: str) -> None:
+        """Notes whose indices go into an operand."""
+        if self._operator:
+            self.kernel.operators[operand] = self._operator
+
+    def _check(self, dim: str, at: str, *sources: Value) -> str:
+        """Reads an element at a place, for nothing but the fault if there is none. Gives the name of the operand."""
+        operand = self.kernel.repeated(dim)
+        found = self.kernel.value(f"{operand.name}[{at}]", operand.dtype, *sources)
+        self._checks[self.kernel.value(f"{found} == {found}", torch.bool, found)] = None
+        return operand.name
+
+    def _checked(self, value: Value) -> Value:
+        """The value, after what the node checks."""
+        for check in self._checks:
+            text = f"where({check}, {value}, {value})"
+            value = self.kernel.value(text, value.dtype, value, check, is_rounded=value.is_rounded)
         return value
 
     store_reduction = store
@@ -214,24 +241,25 @@ class NodeWriter(Operations):
         x = self._value_of(x)
         size = sympy.sympify(size)
         index = x.in_lane("i64")
-        if wrap_neg:
+        if wrap_neg:  # one that is out of range stays as it was given, for the message
             length = text_of(size, self._name)
-            x = self.kernel.value(f"where({index} < 0i64, {index} + {length}, {index})", torch.int64, x)
+            is_wrapped = f"({index} < 0i64) & ({index} >= -{length})"
+            x = self.kernel.value(f"where({is_wrapped}, {index} + {length}, {index})", torch.int64, x)
         elif x.lane != "i64":
             x = self.kernel.value(index, torch.int64, x)
         symbol = sympy.Symbol(f"indirect_{len(self._indirect)}", integer=True, nonnegative=True)
         self._indirect[symbol] = (x, size)
+        if check:
+            self._unchecked.add(symbol)
         return symbol
 
-    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
-        """The card itself compares every coordinate with its extent."""
-
     def masked(self, mask: Value, body: Callable[[], Any], other: Any) -> Value:
-        was_masked, self._is_masked = self._is_masked, True
+        outer = self._mask
+        self._mask = mask if outer is None else self.logical_and(outer, mask)
         try:
             inner = self._value_of(body())
         finally:
-            self._is_masked = was_masked
+            self._mask = outer
         return self.where(mask, inner, self.constant(other, inner.dtype))
 
     # Where a view lies in its buffer.
@@ -252,7 +280,11 @@ class NodeWriter(Operations):
             operand = self.kernel.operand(buffer, dtype, strides, view.offset, role)
             return operand.name, frozenset(operand.dims)
         role = "inout" if role == "out" else role
-        axes = None if self._is_masked else self._coordinates(buffer, index)
+        axes = None if self._mask is not None else self._coordinates(buffer, index)
+        compared = self._compared(buffer, axes or [index])
+        for symbol in sorted(index.free_symbols & self._unchecked - compared, key=str):
+            self._check_index(*self._indirect[symbol])
+        self._unchecked -= index.free_symbols
         if axes is None:
             size = V.graph.get_buffer(buffer).get_layout().storage_size()
             strides = {self._whole_dim(buffer, -1, size): sympy.S.One}
@@ -265,10 +297,20 @@ class NodeWriter(Operations):
             }
         operand = self.kernel.operand(buffer, dtype, strides, sympy.S.Zero, role)
         text = f"{operand.name}[{', '.join(text_of(axis, self._name) for axis in axes)}]"
-        if self._is_masked and role == "in":
+        if compared:
+            self._note(operand.name)
+        if self._mask is not None and role == "in":
             otherwise = {"bool": "false", "i64": "0i64"}.get(lane_of(dtype), f"0.0{lane_of(dtype)}")
             text = f"({text} else {otherwise})"
         return text, self._dims_of(index)
+
+    def _compared(self, buffer: str, axes: list[sympy.Expr]) -> set[sympy.Symbol]:
+        """The indices that the card itself compares with their sizes: each is a coordinate of a dim that is as long."""
+        layout = V.graph.get_buffer(buffer).get_layout()
+        sizes = layout.size if len(axes) == len(layout.size) else [layout.storage_size()]
+        is_same = V.graph.sizevars.statically_known_equals
+        alike = {axis for axis, size in zip(axes, sizes) if axis in self._indirect and is_same(self._indirect[axis][1], size)}
+        return alike if self._mask is None else set()
 
     def _whole_dim(self, buffer: str, at: int, size: sympy.Expr) -> str:
         """A dim of a whole buffer, which nothing loops over."""
@@ -282,11 +324,13 @@ class NodeWriter(Operations):
         return extents | {symbol: size for symbol, (_, size) in self._indirect.items()}
 
     def _is_inside(self, buffer: str, index: sympy.Expr) -> bool:
-        """Returns true if an index is in its buffer wherever the mask is; without one, it always is."""
-        if not self._is_masked:
+        """Returns true if an index is in its buffer wherever the mask is; without one, it is, if all checks pass."""
+        if self._mask is None and not self._checks:
             return True
         size = V.graph.get_buffer(buffer).get_layout().storage_size()
         found = bounds(index, self._extents())
+        if self._mask is None:
+            return not V.graph.sizevars.statically_known_leq(size, found.upper)
         return bool(found.lower >= 0) and V.graph.sizevars.statically_known_lt(found.upper, size)
 
     def _coordinates(self, buffer: str, index: sympy.Expr) -> list[sympy.Expr] | None:
@@ -326,3 +370,10 @@ class NodeWriter(Operations):
         if symbol in self._indirect:
             return self._indirect[symbol][0].text
         return self.kernel.scalar(symbol)
+
+
+def _indexing_operator(node: SchedulerNode) -> str:
+    """The operators of a node that take indices."""
+    names = {str(origin.meta.get("original_aten", "")) for origin in node.node.get_origins()}
+    packets = {".".join(name.split(".")[:2]) for name in names}
+    return " or ".join(sorted(name for name in packets if _TAKES_INDICES.search(name)))

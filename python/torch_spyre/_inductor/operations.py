@@ -38,10 +38,18 @@ _SIGNS = _pairs("""
     add:+ sub:- mul:* mul_rn:* truediv:/ div_rn:/ truncdiv:/ floordiv:// remainder:% bitwise_and:& bitwise_or:|
     bitwise_xor:^ bitwise_left_shift:<< bitwise_right_shift:>> lshift:<< rshift:>> and_:& or_:| xor:^
 """)
+_TEXTS = {
+    "square": "{0} * {0}",
+    "fma": "{0} * {1} + {2}",
+    "ldexp": "{0} * exp2({1})",
+    "ndtr": f"0.5{{lane}} * erfc({{0}} * {-math.sqrt(0.5)!r}{{lane}})",
+    "spherical_bessel_j0": "where({0} == 0.0{lane}, 1.0{lane}, sin({0}) / {0})",
+}
+"""Functions that are written out."""
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 _TESTS = {"isnan": "is_nan", "isinf": "is_inf", "signbit": "sign_bit"}
-_WRAPPING = frozenset("add sub mul neg abs bitwise_not bitwise_left_shift lshift pow".split())
+_WRAPPING = frozenset("add sub mul square fma neg abs bitwise_not bitwise_left_shift lshift pow".split())
 """Operations whose results may be outside of a narrow integer's range."""
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float32}
 """Dtypes of Python's numbers; a bool is an int, too."""
@@ -75,13 +83,15 @@ class Operations:
             return self.kernel.value(f"{left} {_LOGIC[name]} {right}", torch.bool, *values, is_rounded=True)
         if name in _TESTS:
             return self._test(_TESTS[name], *values)
-        if name not in _SIGNS and name not in _CALLS:
+        if name not in _SIGNS and name not in _CALLS and name not in _TEXTS:
             raise Unsupported(f"Inductor's operation {name!r} has no word in kernels")
         dtype = self._result_dtype(name, values)
         if name in _WHOLE_AS_IT_IS and lane_of(dtype) in ("i64", "bool"):
             return values[0]
         sides = [value.in_lane(lane_of(dtype)) for value in values]
-        if name in _SIGNS:
+        if name in _TEXTS:
+            text = _TEXTS[name].format(*sides, lane=lane_of(dtype))
+        elif name in _SIGNS:
             text = f"{sides[0]} {_SIGNS[name]} {sides[1]}"
         else:
             text = f"{_CALLS[name]}({', '.join(sides)})"
@@ -161,12 +171,6 @@ class Operations:
         zero = literal(0, x.dtype)
         return self.kernel.value(f"{x.lane}({x} > {zero}) - {x.lane}({x} < {zero})", x.dtype, x, is_rounded=True)
 
-    def square(self, x: Value) -> Value:
-        return self.mul(x, x)
-
-    def fma(self, x: Value, y: Value, z: Value) -> Value:
-        return self.add(self.mul(x, y), z)
-
     def logical_not(self, x: Value) -> Value:
         return self.kernel.value(f"!{x.in_lane('bool')}", torch.bool, x, is_rounded=True)
 
@@ -184,24 +188,10 @@ class Operations:
             raise Unsupported(f"nextafter of {x.dtype}")
         return self.kernel.value(f"next_after({x}, {y})", x.dtype, x, y)
 
-    def ldexp(self, x: Value, n: Value) -> Value:
-        lane = x.lane if x.dtype.is_floating_point else "f32"
-        dtype = x.dtype if x.dtype.is_floating_point else torch.float32
-        return self.kernel.value(f"{x.in_lane(lane)} * exp2({n.in_lane(lane)})", dtype, x, n)
-
     def frexp(self, x: Value) -> tuple[Value, Value]:
         mantissa = self.kernel.value(f"frexp_mantissa({x})", x.dtype, x)
         exponent = self.kernel.value(f"i64(frexp_exponent({x}))", torch.int32, x, is_rounded=True)
         return mantissa, exponent
-
-    def ndtr(self, x: Value) -> Value:
-        lane = x.lane
-        return self.kernel.value(f"0.5{lane} * erfc({x} * {-math.sqrt(0.5)!r}{lane})", x.dtype, x)
-
-    def spherical_bessel_j0(self, x: Value) -> Value:
-        lane = x.lane
-        text = f"where({x} == 0.0{lane}, 1.0{lane}, sin({x}) / {x})"
-        return self.kernel.value(text, x.dtype, x)
 
     def polygamma(self, n: Value, x: Value) -> Value:
         """A derivative of digamma, by Hurwitz's zeta function."""

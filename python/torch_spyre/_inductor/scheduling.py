@@ -80,6 +80,8 @@ class SpyreScheduling(BaseScheduling):
         """Writes one kernel, and its launch to a segment."""
         for node in group.nodes:
             V.graph.removed_buffers.update(inner_buffers(node, group.nodes))
+            if node.has_side_effects():  # that nothing reads what an assertion gives is no reason to leave it out
+                V.graph.removed_buffers -= OrderedSet(node.get_buffer_names())
         kernel = KernelText(extents=dict(group.extents))
         writer = NodeWriter(kernel, lambda name: name not in V.graph.removed_buffers)
         for member in group.members:

@@ -30,15 +30,16 @@ class _Launches:
         """The name of a kernel in the module; kernels with the same text are one."""
         root = self.root
         lanes = [(name, _scalar_lane(symbol)) for symbol, name in kernel.scalars.items()]
-        known = root.spyre_kernels.setdefault(kernel.text("graph", lanes), "")
-        if known:
-            return known
+        key = f"{kernel.text('graph', lanes)}{kernel.operators}{kernel.assertions}"
+        if key in root.spyre_kernels:
+            return root.spyre_kernels[key]
         about = get_fused_kernel_name(nodes, "original_aten")
-        name = f"spyre_{about}_{len(root.spyre_kernels) - 1}" if about else f"spyre_{len(root.spyre_kernels) - 1}"
-        root.spyre_kernels[kernel.text("graph", lanes)] = name
+        name = f"spyre_{about}_{len(root.spyre_kernels)}" if about else f"spyre_{len(root.spyre_kernels)}"
+        root.spyre_kernels[key] = name
         text = kernel.text(name, lanes)
-        tile = f", max_tile={config.max_tile}" if config.max_tile else ""
-        root.header.splice(f"\n{name} = spyre_kernel('''\n{text}'''{tile})\n")
+        given = {"max_tile": config.max_tile, "operators": kernel.operators, "assertions": kernel.assertions}
+        further = "".join(f", {key}={value!r}" for key, value in given.items() if value)
+        root.header.splice(f"\n{name} = spyre_kernel('''\n{text}'''{further})\n")
         return name
 
     def launch_of(
