@@ -243,3 +243,17 @@ def test_seeds_start_nothing():
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
     assert run.stdout.strip() == "True", run.stderr
+
+
+def test_states_under_fake_tensors_are_real(python):
+    """LocalTensorMode asks for the state in a mode of fake tensors; what it gets must have memory."""
+    code = """
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            state = torch.spyre.get_rng_state()
+            torch.spyre.set_rng_state(state)
+        print(type(state).__name__, state.numel())
+    """
+    assert python(code).stdout.split() == ["Tensor", "16"]

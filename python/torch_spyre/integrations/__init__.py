@@ -44,6 +44,7 @@ _CHANGES = {
     "torch._subclasses.fake_tensor": "fake_tensors.change",
     "torch.distributed.distributed_c10d": "distributed.change",
     "torch.nn.attention.flex_attention": "flex_attention.change_checks",
+    "transformers.distributed.utils": "transformers.change_distributed",
     "transformers.trainer": "transformers.change_trainer",
     "transformers.training_args": "transformers.change_arguments",
     "transformers.utils.import_utils": "transformers.change_imports",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from ..constants import DEVICE_NAME
+from ..constants import DEVICE_NAME, DISTRIBUTED_BACKEND_NAME
 from . import random_state
 from .packages import extend_constants, is_default_device, replace
 
@@ -27,6 +28,34 @@ def change_state(module: ModuleType) -> None:
 
     default_device.__doc__ = known.__doc__
     module.PartialState.default_device = property(default_device)
+    _change_processes(module)
+
+
+def _change_processes(module: ModuleType) -> None:
+    """Processes of a launcher: they would each run alone. The kind of another accelerator stands for this one's."""
+    known_backend, known_device = module.PartialState._prepare_backend, module.PartialState.set_device
+    kinds = module.DistributedType
+
+    @functools.wraps(known_backend)
+    def prepare_backend(
+        self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None
+    ) -> tuple[str | None, Any]:
+        found, kind = known_backend(self, cpu, sagemaker_dp, backend)
+        is_launched = int(os.environ.get("LOCAL_RANK", -1)) != -1
+        if kind != kinds.NO or cpu or not is_launched or not is_default_device():
+            return found, kind
+        return backend or DISTRIBUTED_BACKEND_NAME, kinds.MULTI_XPU
+
+    @functools.wraps(known_device)
+    def set_device(self: Any) -> None:
+        if self.device is None and self.distributed_type == kinds.MULTI_XPU and is_default_device():
+            index = self.local_process_index % torch.spyre.device_count()
+            self.device = torch.device(DEVICE_NAME, index)
+            torch.spyre.set_device(index)
+        else:
+            known_device(self)
+
+    module.PartialState._prepare_backend, module.PartialState.set_device = prepare_backend, set_device
 
 
 def change_modeling(module: ModuleType) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..constants import DEVICE_NAME
+from ..constants import DEVICE_NAME, DISTRIBUTED_BACKEND_NAME
 from . import random_state
 from .packages import is_default_device, replace
 
@@ -40,6 +40,11 @@ def change_arguments(module: ModuleType) -> None:
     changed = functools.cached_property(setup_devices)
     changed.__set_name__(module.TrainingArguments, "_setup_devices")
     module.TrainingArguments._setup_devices = changed
+
+
+def change_distributed(module: ModuleType) -> None:
+    """``DistributedConfig``: the backend of a device, by its name."""
+    module.DISTRIBUTED_BACKEND_MAP.setdefault(DEVICE_NAME, DISTRIBUTED_BACKEND_NAME)
 
 
 def change_trainer(module: ModuleType) -> None:
