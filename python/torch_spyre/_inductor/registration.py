@@ -69,9 +69,15 @@ def change_lowering(module: ModuleType) -> None:
     """Lowers matrix products in the device's own way, and gives results of two devices to this one."""
     from . import lowerings
 
-    is_gpu = module.is_gpu
+    is_gpu, is_two_step = module.is_gpu, module.use_two_step_variance
     module.is_gpu = lambda device: device == "spyre" or is_gpu(device)
+    module.use_two_step_variance = lambda x, *others, **named: _is_nothing(x) or is_two_step(x, *others, **named)
     lowerings.install()
+
+
+def _is_nothing(x: Any) -> bool:
+    """Returns true if a tensor of the device has no elements: Welford's mean of none is 0, where eager's is NaN."""
+    return x.get_device().type == "spyre" and 0 in x.get_size()
 
 
 def change_compile(module: ModuleType) -> None:
