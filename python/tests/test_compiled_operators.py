@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import children
 import pytest
 import torch
 import torch._dynamo
@@ -33,6 +36,12 @@ def test_a_product_may_have_no_elements(name):
     assert torch.equal(given.cpu(), function(torch.randn(left), torch.randn(right)))
 
 
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_the_mean_of_nothing_is_no_number(unbiased):
+    given = torch.compile(lambda x: torch.var_mean(x, unbiased))(torch.ones(0, device="spyre"))
+    assert [number.isnan().item() for number in given] == [True, True]
+
+
 def test_generators_are_left_to_the_interpreter():
     """Dynamo compiled the functions with which `torch.get_rng_state` asks this device, in a place where it cannot."""
 
@@ -45,3 +54,16 @@ def test_generators_are_left_to_the_interpreter():
     with torch._inductor.config.patch(fallback_random=True):
         given = torch.compile(drawn)(x)
     assert torch.equal(given.cpu(), drawn(x).cpu())
+
+
+def test_a_tenth_of_the_operators_do_in_graphs_what_they_do_eagerly(tmp_path):
+    """`python -m compiled.opinfo` compiles all of them, and more samples of each."""
+    arguments = ["-m", "compiled.opinfo", "--share", "5/10", "--samples", "2", "--gradients", "1"]
+    arguments += ["--bar", "1.0", "--table", str(tmp_path / "compiled.md")]
+    code, output = children.finish(children.start(arguments), 900)
+
+    found = re.search(r"compiled: (\d+) of (\d+) .*", output)
+    assert found, output
+    print(found[0])
+    assert code == 0, output
+    assert int(found[2]) >= 150, "too few samples to say anything"
