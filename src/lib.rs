@@ -22,6 +22,7 @@ pub use open::{NOMINAL_CARD_BYTES, OpenError, OpenSettings, device};
 pub use spyre_artifact as artifact;
 pub use spyre_aten as aten;
 pub use spyre_card as card;
+pub use spyre_collectives as collectives;
 pub use spyre_compiler as compiler;
 pub use spyre_flex as flex;
 pub use spyre_hal as hal;

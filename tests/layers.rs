@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "spyre-artifact",
             "spyre-aten",
             "spyre-card",
+            "spyre-collectives",
             "spyre-compiler",
             "spyre-flex",
             "spyre-hal",
