@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a machine with Rust: `make run` and `make test`.
 
-.PHONY: run test wheel integrations bench bench-torch bench-peers bench-compiled simulate faults interrupts soak fuzz report launch-files
+.PHONY: run test wheel integrations bench bench-torch bench-peers bench-compiled bench-collectives simulate faults interrupts soak fuzz report launch-files
 
 # The main job: a Llama that generates on the device; then the device from Python, how a tensor lies
 # on it, and a tiled launch. All of it is compiled once, optimised.
@@ -50,6 +50,11 @@ bench-compiled:
 	tools/python-env
 	.venv/bin/python crates/bench/torch/compiled.py --check
 	.venv/bin/python crates/bench/torch/compile_costs.py --check
+
+# What collectives of several processes reach beside Gloo's of CPU tensors; fails if a ratio misses its bar.
+bench-collectives:
+	tools/python-env
+	.venv/bin/python crates/bench/torch/collectives.py --check
 
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:
