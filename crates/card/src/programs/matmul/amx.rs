@@ -62,6 +62,31 @@ impl Tiles {
         Self { rows }
     }
 
+    /// Adds the products of two halves of its rows and two of a panel, each with each: tiles of sums are loaded and
+    /// stored once for all.
+    ///
+    /// # Safety
+    /// The pointers lead to so many steps of rows and of panels, and to sums. The rows' steps follow each other.
+    pub(in crate::programs) unsafe fn add_halves(
+        &self,
+        a: [TileRows; 2],
+        b: [*const u8; 2],
+        steps: usize,
+        sums: TileSums,
+    ) {
+        debug_assert!(a.iter().all(|rows| rows.step_bytes == TERMS * 2), "rows that were split");
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.rows > SIDE {
+            // SAFETY: as the caller promises; the tiles are set up for so many rows.
+            unsafe { x86::add_pair_of_halves(a, b, steps, sums) };
+            return;
+        }
+        for (a, b) in a.into_iter().flat_map(|a| b.map(|b| (a, b))) {
+            // SAFETY: as the caller promises.
+            unsafe { self.add(a, b, steps, sums) };
+        }
+    }
+
     /// Adds the product of its rows and a panel of pairs.
     ///
     /// # Safety
@@ -198,6 +223,107 @@ mod x86 {
                 row = in(reg) a.row_bytes,
                 step = in(reg) a.step_bytes,
                 b = inout(reg) b => _,
+                line = in(reg) ROW_BYTES,
+                panel_step = const STEP_BYTES,
+                n = inout(reg) steps => _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// # Safety
+    /// As `Tiles::add_halves`, with tiles for more than one tile's rows.
+    pub(super) unsafe fn add_pair_of_halves(
+        a: [TileRows; 2],
+        b: [*const u8; 2],
+        steps: usize,
+        sums: TileSums,
+    ) {
+        let [high, low] = a;
+        // SAFETY: as the caller promises.
+        unsafe {
+            asm!(
+                "tileloadd tmm0, [{c} + {cs}]",
+                "tileloadd tmm1, [{c} + {cs} + 64]",
+                "tileloadd tmm2, [{d} + {cs}]",
+                "tileloadd tmm3, [{d} + {cs} + 64]",
+                "2:",
+                "tileloadd tmm4, [{a} + {row}]",
+                "tileloadd tmm6, [{b} + {line}]",
+                "tileloadd tmm7, [{b} + {line} + 1024]",
+                "tileloadd tmm5, [{e} + {row}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{f} + {line}]",
+                "tileloadd tmm7, [{f} + {line} + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm4, [{g} + {row}]",
+                "tileloadd tmm5, [{h} + {row}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{b} + {line}]",
+                "tileloadd tmm7, [{b} + {line} + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm4, [{a} + {row} + 64]",
+                "tileloadd tmm6, [{b} + {line} + 2048]",
+                "tileloadd tmm7, [{b} + {line} + 3072]",
+                "tileloadd tmm5, [{e} + {row} + 64]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{f} + {line} + 2048]",
+                "tileloadd tmm7, [{f} + {line} + 3072]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm4, [{g} + {row} + 64]",
+                "tileloadd tmm5, [{h} + {row} + 64]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{b} + {line} + 2048]",
+                "tileloadd tmm7, [{b} + {line} + 3072]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, 128",
+                "add {e}, 128",
+                "add {g}, 128",
+                "add {h}, 128",
+                "add {b}, {panel_step}",
+                "add {f}, {panel_step}",
+                "dec {n}",
+                "jnz 2b",
+                "tilestored [{c} + {cs}], tmm0",
+                "tilestored [{c} + {cs} + 64], tmm1",
+                "tilestored [{d} + {cs}], tmm2",
+                "tilestored [{d} + {cs} + 64], tmm3",
+                c = in(reg) sums.first,
+                d = in(reg) sums.first.byte_add(SIDE * sums.row_bytes),
+                cs = in(reg) sums.row_bytes,
+                a = inout(reg) high.first => _,
+                e = inout(reg) high.first.add(SIDE * high.row_bytes) => _,
+                g = inout(reg) low.first => _,
+                h = inout(reg) low.first.add(SIDE * low.row_bytes) => _,
+                row = in(reg) high.row_bytes,
+                b = inout(reg) b[0] => _,
+                f = inout(reg) b[1] => _,
                 line = in(reg) ROW_BYTES,
                 panel_step = const STEP_BYTES,
                 n = inout(reg) steps => _,

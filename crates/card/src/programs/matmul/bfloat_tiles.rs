@@ -83,7 +83,7 @@ impl Machine<'_> {
         }
         let target = ProductSums { sums, rows, columns, room };
         // SAFETY: rows and panels of so many steps.
-        unsafe { target.add(left, &panels[..right.count], steps) };
+        unsafe { target.add(left, (panels, right.count), steps) };
         Ok(true)
     }
 
@@ -165,21 +165,35 @@ impl Halves {
 impl ProductSums<'_> {
     /// # Safety
     /// Rows and panels of so many steps are there.
-    unsafe fn add(self, left: Halves, panels: &[*const u8], steps: usize) {
+    unsafe fn add(
+        self,
+        left: Halves,
+        (panels, count_of_right): ([*const u8; 2], usize),
+        steps: usize,
+    ) {
         let Self { sums, rows, columns, room } = self;
         assert!(sums.len() >= rows * columns, "room for the sums");
         for first in (0..rows).step_by(ROWS) {
             let count = ROWS.min(rows - first);
             let tiles = amx::Tiles::for_rows(count);
             for column in (0..columns).step_by(PANEL) {
-                let add = |target: amx::TileSums| {
-                    for (row, panel) in products(left, panels) {
-                        let row = row.wrapping_add(first * left.strides[1]);
-                        let panel = panel.wrapping_add(column / PANEL * steps * STEP_BYTES);
-                        let [step_bytes, row_bytes] = left.strides;
-                        let a = amx::TileRows { first: row, row_bytes, step_bytes };
-                        // SAFETY: as the caller promises; sums of a whole panel.
-                        unsafe { tiles.add(a, panel, steps, target) };
+                let offset = column / PANEL * steps * STEP_BYTES;
+                let panels = panels.map(|panel| panel.wrapping_add(offset));
+                let halves = left.first.map(|half| {
+                    let [step_bytes, row_bytes] = left.strides;
+                    let first = half.wrapping_add(first * row_bytes);
+                    amx::TileRows { first, row_bytes, step_bytes }
+                });
+                let add = |target: amx::TileSums| match [left.count, count_of_right] {
+                    // SAFETY: as the caller promises; sums of a whole panel.
+                    [2, 2] => unsafe { tiles.add_halves(halves, panels, steps, target) },
+                    counts => {
+                        let rows = halves.into_iter().take(counts[0]);
+                        let panels = || panels.into_iter().take(counts[1]);
+                        for (a, panel) in rows.flat_map(|a| panels().map(move |panel| (a, panel))) {
+                            // SAFETY: as above.
+                            unsafe { tiles.add(a, panel, steps, target) };
+                        }
                     }
                 };
                 let width = PANEL.min(columns - column);
@@ -201,10 +215,4 @@ impl ProductSums<'_> {
             }
         }
     }
-}
-
-/// Each half of the left side with each of the right one.
-fn products(left: Halves, panels: &[*const u8]) -> impl Iterator<Item = (*const u8, *const u8)> {
-    let rows = left.first.into_iter().take(left.count);
-    rows.flat_map(move |row| panels.iter().map(move |&panel| (row, panel)))
 }
