@@ -44,7 +44,7 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let roles = Roles::new(self.span_of(left), self.span_of(right), Span::NONE.with(k));
         let sides = [Side::Tensor(left), Side::Tensor(right)];
-        let is_single = self.tiles.elements_of(roles.both) == 1;
+        let is_single = self.is_single(roles.both, roles.right);
         match self.registers.type_of(target).lane {
             Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
             _ if is_single => {
@@ -66,7 +66,8 @@ impl Machine<'_> {
             return Ok(false);
         };
         let both = (self.span_of(left) & self.span_of(right)).minus(Span::NONE.with(k));
-        let is_single = self.tiles.elements_of(both) == 1;
+        let columns = self.span_of(right).minus(both | Span::NONE.with(k));
+        let is_single = self.is_single(both, columns);
         let is_f32 = self.registers.type_of(target).lane == Lane::F32;
         if k != dim || !is_single || !is_f32 || self.binding.extents[k.index()] == 0 {
             return Ok(false);
@@ -77,6 +78,11 @@ impl Machine<'_> {
         let outcome = self.dot(at, target, [left, right], k);
         self.tiles = tiles;
         outcome.map(|()| true)
+    }
+
+    /// Returns true if there is one product, of several columns: a single one is summed in lanes.
+    fn is_single(&self, both: Span, columns: Span) -> bool {
+        self.tiles.elements_of(both) == 1 && self.tiles.elements_of(columns) > 1
     }
 
     /// The columns of the right side, if they lie along k and there are so few rows that they are used as they are.
