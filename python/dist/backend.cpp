@@ -36,23 +36,76 @@ void check_reduction(const Call& call) {
 
 } // namespace
 
-Backend::Backend(Ref<c10d::Store> store, int rank, int size, Ref<spyreccl::Options> options, GlooFactory make_gloo)
+namespace {
+
+std::mutex live_mutex;
+std::vector<Backend*> live;
+
+} // namespace
+
+Backend::Backend(Ref<c10d::Store> store, int rank, int size, Ref<spyreccl::Options> options, GlooFactory make_gloo,
+                 const spyre::GroupTable* table)
     : c10d::Backend(rank, size),
       store_(std::move(store)),
       options_(std::move(options)),
       make_gloo_(std::move(make_gloo)),
       gloo_(make_gloo_(c10::make_intrusive<c10d::PrefixStore>("gloo", store_), rank, size, options_->timeout)),
+      table_(table),
       queue_(gloo_) {
   init();
+  connect();
+  std::lock_guard<std::mutex> lock(live_mutex);
+  live.push_back(this);
 }
 
 Backend::~Backend() {
+  {
+    std::lock_guard<std::mutex> lock(live_mutex);
+    live.erase(std::remove(live.begin(), live.end(), this), live.end());
+  }
   shutdown();
+}
+
+// Ranks agree on the way that they take: all of them meet in memory, or none does.
+void Backend::connect() {
+  const char* asked = std::getenv("SPYRE_CCL_TRANSPORT");
+  auto met = at::zeros({1}, at::kInt);
+  if (asked == nullptr || std::string(asked) != "gloo") {
+    try {
+      c10d::PrefixStore keys("engine", store_);
+      engine_ = std::make_unique<EngineGroup>(*table_, keys, *options_, rank_, size_);
+      met.fill_(1);
+    } catch (const c10::DistBackendError& error) {
+      LOG(INFO) << "ranks do not meet in memory, and go by way of Gloo: " << error.what_without_backtrace();
+    }
+  }
+  Tensors all{met};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MIN;
+  options.timeout = options_->timeout;
+  gloo_->allreduce(all, options)->wait();
+  if (all[0].item<int>() == 0) {
+    engine_.reset();
+  }
+}
+
+std::vector<std::string> Backend::histories() {
+  std::lock_guard<std::mutex> lock(live_mutex);
+  std::vector<std::string> texts;
+  for (const auto* backend : live) {
+    if (backend->engine_) {
+      texts.push_back(backend->engine_->history());
+    }
+  }
+  return texts;
 }
 
 void Backend::setTimeout(Milliseconds timeout) {
   options_->timeout = timeout;
   gloo_->setTimeout(timeout);
+  if (engine_) {
+    engine_->set_timeout(timeout);
+  }
 }
 
 void Backend::startCoalescing() {
@@ -116,7 +169,11 @@ WorkRef Backend::push(Job job) {
     job.ready.back().record(guard.getStream(*job.device));
   }
   WorkRef work = job.work;
-  queue_.push(std::move(job));
+  if (engine_) {
+    engine_->start(std::move(job));
+  } else {
+    queue_.push(std::move(job));
+  }
   if (coalesced_) {
     coalesced_->push_back(work);
   }
@@ -430,11 +487,17 @@ c10d::ErrorType Backend::getError() {
 void Backend::abort() {
   const auto why = "spyreccl: group " + options_->group_name + " was aborted";
   queue_.fail(std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, __LINE__}, why)));
+  if (engine_) {
+    engine_->abort(why);
+  }
   gloo_->abort();
 }
 
 void Backend::shutdown() {
   queue_.stop();
+  if (engine_) {
+    engine_->close();
+  }
 }
 
 Ref<c10d::Backend> Backend::split(const Ref<c10d::Store>& store, const std::vector<int>& ranks,
@@ -452,7 +515,7 @@ Ref<c10d::Backend> Backend::split(const Ref<c10d::Store>& store, const std::vect
   // The store is the parent's: the child's keys are its own by its name.
   auto keys = c10::make_intrusive<c10d::PrefixStore>("split/" + own->group_name, store);
   return c10::make_intrusive<spyreccl::Backend>(std::move(keys), static_cast<int>(place - ranks.begin()),
-                                                static_cast<int>(ranks.size()), std::move(own), make_gloo_);
+                                                static_cast<int>(ranks.size()), std::move(own), make_gloo_, table_);
 }
 
 Ref<c10d::Backend> Backend::shrink(const std::vector<int64_t>& excluded, int,

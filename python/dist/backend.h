@@ -1,7 +1,7 @@
 // The backend "spyreccl": what torch.distributed asks of a group, as calls in the group's queue.
 #pragma once
 
-#include "queue.h"
+#include "engine_route.h"
 
 namespace spyreccl {
 
@@ -14,7 +14,8 @@ using GlooFactory = std::function<Ref<c10d::Backend>(const Ref<c10d::Store>&, in
 
 class Backend final : public c10d::Backend {
  public:
-  Backend(Ref<c10d::Store> store, int rank, int size, Ref<spyreccl::Options> options, GlooFactory make_gloo);
+  Backend(Ref<c10d::Store> store, int rank, int size, Ref<spyreccl::Options> options, GlooFactory make_gloo,
+          const spyre::GroupTable* table);
   ~Backend() override;
 
   using WorkRef = Ref<c10d::Work>;
@@ -66,7 +67,11 @@ class Backend final : public c10d::Backend {
   Ref<c10d::Backend> shrink(const std::vector<int64_t>& excluded, int flags,
                             const Ref<c10d::Backend::Options>& options) override;
 
+  // Flight records of the groups of this process that the engine serves, as JSON.
+  static std::vector<std::string> histories();
+
  private:
+  void connect();
   // Tensors of one direction as one piece each: those of outputs are copied back at the end.
   at::Tensor whole_input(const at::Tensor& tensor);
   at::Tensor whole_output(Job& job, const at::Tensor& tensor);
@@ -84,6 +89,9 @@ class Backend final : public c10d::Backend {
   std::atomic<uint64_t> sequence_{0};
   std::atomic<int> shrunk_{0};
   std::optional<std::vector<WorkRef>> coalesced_;
+  const spyre::GroupTable* const table_;
+  // Ranks of one machine; without it, by way of the host.
+  std::unique_ptr<EngineGroup> engine_;
   Queue queue_;
 };
 

@@ -14,7 +14,8 @@ using Class = py::class_<T, Base, Ref<T>>;
 namespace {
 
 Ref<Backend> make_backend(const Ref<c10d::Store>& store, int rank, int size, const Ref<Options>& options,
-                          py::object make_gloo) {
+                          py::object make_gloo, const py::capsule& functions) {
+  const auto* table = functions.get_pointer<const spyre::GroupTable>();
   // It outlives calls of other threads: they take the interpreter's lock for it.
   auto shared = std::shared_ptr<py::object>(new py::object(std::move(make_gloo)), [](py::object* held) {
     const py::gil_scoped_acquire lock;
@@ -25,7 +26,7 @@ Ref<Backend> make_backend(const Ref<c10d::Store>& store, int rank, int size, con
     return (*shared)(store, rank, size, timeout).cast<Ref<c10d::Backend>>();
   };
   const py::gil_scoped_release unlocked;
-  return c10::make_intrusive<Backend>(store, rank, size, options, std::move(factory));
+  return c10::make_intrusive<Backend>(store, rank, size, options, std::move(factory), table);
 }
 
 } // namespace
@@ -38,8 +39,9 @@ PYBIND11_MODULE(_dist, names) {
       .def("__deepcopy__", [](const Options& own, const py::dict&) { return c10::make_intrusive<Options>(own); });
   Class<Backend, c10d::Backend>(names, "SpyreCCL")
       .def(py::init(&make_backend), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
-           py::arg("make_gloo"))
+           py::arg("make_gloo"), py::arg("functions"))
       .def_property_readonly("options", &Backend::getBackendOptions)
       .def("sequence_number", &Backend::getSequenceNumberForGroup)
+      .def_static("histories", &Backend::histories)
       .def("perform_nocolor_split", [](Backend&, const py::object&) {}, py::arg("device"));
 }

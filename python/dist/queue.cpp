@@ -1,26 +1,12 @@
 #include "queue.h"
 
-#include <torch/csrc/python_headers.h>
-#include <torch/csrc/utils/pybind.h>
-
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "gloo_route.h"
+#include "plain_kernels.h"
 
 namespace spyreccl {
-namespace {
-
-// Kernels run on the device's own terms: no gradients, no versions, no views to follow.
-struct PlainKernels {
-  at::NoGradGuard no_grad;
-  at::AutoDispatchBelowADInplaceOrView below;
-};
-
-} // namespace
-
 void Queue::push(Job job) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (failure_) {
@@ -32,11 +18,7 @@ void Queue::push(Job job) {
 }
 
 void Queue::stop() {
-  // Tensors that the worker drops may have objects of Python's, for which it takes the interpreter's lock.
-  std::optional<pybind11::gil_scoped_release> unlocked;
-  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    unlocked.emplace();
-  }
+  const Unlocked unlocked;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_stopped_ = true;

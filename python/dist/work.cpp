@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/python_headers.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
@@ -39,11 +41,38 @@ Work::Work(int rank, c10d::OpType type, uint64_t sequence, Tensors results, std:
                                                         devices_of(results_))) {}
 
 bool Work::wait(Milliseconds timeout) {
-  wait_in_slices(timeout);
+  static const bool is_blocking = [] {
+    const char* value = std::getenv("SPYRE_CCL_BLOCKING_WAIT");
+    return value != nullptr && std::string(value) == "1";
+  }();
+  const bool is_from_any = retrieveOpType() == c10d::OpType::RECVANYSOURCE;
+  if (!point_ || is_blocking || is_from_any || timeout > kNoTimeout) {
+    wait_in_slices(timeout);
+  }
   if (const auto outcome = exception()) {
     std::rethrow_exception(outcome);
   }
+  synchronize();
   return true;
+}
+
+bool Work::isCompleted() {
+  return c10d::Work::isCompleted() && (exception() || !point_ || point_->query());
+}
+
+void Work::synchronize() {
+  if (point_) {
+    const c10::impl::VirtualGuardImpl guard(kSpyre);
+    point_->block(guard.getStream(point_->device()));
+  }
+}
+
+void Work::follow(const c10::Stream& stream) {
+  point_.emplace(kSpyre);
+  point_->record(stream);
+  // Callbacks of the future run now, on streams that wait for this one.
+  const c10::StreamGuard guard(stream);
+  future_->markCompleted(c10::IValue(results_));
 }
 
 void Work::wait_in_slices(Milliseconds timeout) {
@@ -79,8 +108,19 @@ float Work::getDuration() const {
 }
 
 void Work::end(Outcome outcome) {
-  ended_ = std::chrono::steady_clock::now();
-  finish(outcome);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (completed_) {
+      return;
+    }
+    ended_ = std::chrono::steady_clock::now();
+    completed_ = true;
+    exception_ = outcome;
+    cv_.notify_all();
+  }
+  if (is_in_a_stream_ || future_->completed()) {
+    return;
+  }
   if (outcome) {
     future_->setError(outcome);
   } else {

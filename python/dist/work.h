@@ -4,6 +4,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <optional>
+
 #include "call.h"
 
 namespace spyreccl {
@@ -14,10 +16,12 @@ using Outcome = std::exception_ptr;
 struct Work final : c10d::Work {
   Work(int rank, c10d::OpType type, uint64_t sequence, Tensors results, std::string title);
 
+  // The current stream waits; the host does so only with a timeout, SPYRE_CCL_BLOCKING_WAIT=1, or nothing to wait in.
   bool wait(Milliseconds timeout) override;
-  void synchronize() override {}
+  bool isCompleted() override;
+  void synchronize() override;
   void blockCurrentStream() override {
-    wait(kNoTimeout);
+    synchronize();
   }
   std::vector<at::Tensor> result() override {
     return results_;
@@ -34,8 +38,14 @@ struct Work final : c10d::Work {
   }
   float getDuration() const override;
 
-  // The collective has ended; reported once. Writes of it were queued on the calling thread's current stream.
+  // What is queued on the stream so far is the collective: streams that wait for it wait for this point.
+  void follow(const c10::Stream& stream);
+  // The collective has ended; only the first report counts. Writes of it were queued on the calling thread's current stream.
   void end(Outcome outcome);
+  // It will be followed: its future is a matter of the stream, not of the end.
+  void set_in_a_stream() {
+    is_in_a_stream_ = true;
+  }
   void set_source(int rank) {
     source_ = rank;
   }
@@ -52,6 +62,8 @@ struct Work final : c10d::Work {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point ended_;
   int source_ = -1;
+  std::optional<c10::Event> point_;
+  bool is_in_a_stream_ = false;
   Ref<c10::ivalue::Future> future_;
 };
 

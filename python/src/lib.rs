@@ -10,6 +10,7 @@
 mod abi;
 mod call_cache;
 mod cards;
+mod collectives;
 mod decompositions;
 mod exit;
 mod exit_signal;
@@ -43,6 +44,7 @@ fn extension(names: &Bound<'_, PyModule>) -> PyResult<()> {
     names.add("__version__", env!("CARGO_PKG_VERSION"))?;
     exit::register(names)?;
     exit_signal::register(names)?;
+    collectives::register(names)?;
     fallbacks::register(names)?;
     keywords::register(names)?;
     layouts::register(names)?;

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from .. import _C
+
 __all__ = ["create"]
 
 
@@ -18,7 +20,9 @@ def create(options: Any, backend_options: Any) -> Any:
     own = extension.Options(options.timeout)
     own.group_name = options.group_id
     own.global_ranks_in_group = options.global_ranks_in_group
-    return extension.SpyreCCL(options.store, options.group_rank, options.group_size, own, _make_gloo)
+    return extension.SpyreCCL(
+        options.store, options.group_rank, options.group_size, own, _make_gloo, _C._group_table()
+    )
 
 
 def _make_gloo(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Any:

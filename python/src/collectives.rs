@@ -1,0 +1,175 @@
+//! Groups of processes: the engine of collectives, as the library of the distributed backend calls it.
+//!
+//! That library, `_dist`, is compiled for one version of Python and this one for all, so that it gets the functions
+//! as a table. Types are those of `csrc/collectives.h`: keep the two alike. What crosses the border lives until the
+//! call returns, as in [`crate::abi`].
+#![allow(unsafe_code, reason = "names that the linker sees, and texts and lists of C")]
+
+mod calls;
+mod rows;
+mod stores;
+
+use std::ffi::{CStr, c_char, c_void};
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use spyre::collectives::{Error, GroupOptions, ProcessGroup};
+
+use crate::abi::{SpyreView, guarded};
+use crate::failure::{Failure, SpyreStatus};
+use calls::{Ended, GroupCall};
+use rows::Row;
+use stores::GroupStore;
+
+/// A group of processes.
+pub struct Group {
+    engine: Arc<ProcessGroup>,
+}
+
+/// Ranks of a group and how they meet.
+#[repr(C)]
+pub struct GroupSettings {
+    name: *const c_char,
+    global_ranks: *const u64,
+    global_count: usize,
+    rank: i64,
+    size: i64,
+    milliseconds: i64,
+    store: GroupStore,
+}
+
+/// A receiver of bytes.
+pub(crate) type Take = extern "C" fn(sink: *mut c_void, bytes: *const u8, count: usize);
+
+unsafe extern "C" {
+    fn spyre_group_table() -> *const c_void;
+}
+
+impl From<Error> for Failure {
+    /// A mistake of the caller is `Value`; anything else is the end of the group.
+    fn from(error: Error) -> Self {
+        let kind = if error.is_argument() { SpyreStatus::Value } else { SpyreStatus::Runtime };
+        Self::new(kind, error)
+    }
+}
+
+/// A text of the other side.
+pub(crate) fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the other side passes texts that end, and holds them for the call.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// A list of the other side.
+pub(crate) fn list<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the other side passes lists of this length, and holds them for the call.
+    unsafe { slice::from_raw_parts(first, count) }
+}
+
+fn duration(milliseconds: i64) -> Duration {
+    Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
+}
+
+/// Meets the other ranks of a group.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_connect(
+    settings: &GroupSettings,
+    group: &mut Option<Box<Group>>,
+) -> SpyreStatus {
+    guarded(|| {
+        let numbers = [settings.rank, settings.size].map(usize::try_from);
+        let [Ok(rank), Ok(size)] = numbers else {
+            return Err(Failure::runtime(format!(
+                "rank {} of {} is not a rank",
+                settings.rank, settings.size
+            )));
+        };
+        let store = Box::new(settings.store);
+        let mut options = GroupOptions::new(&text(settings.name), rank, size, store);
+        let global = list(settings.global_ranks, settings.global_count);
+        options.global_ranks = global.iter().map(|&rank| rank as usize).collect();
+        options.timeout = duration(settings.milliseconds);
+        *group = Some(Box::new(Group { engine: ProcessGroup::connect(options)? }));
+        Ok(())
+    })
+}
+
+/// Says if all elements of a tensor lie in one row, in the bits that ranks exchange.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_is_in_a_row(view: &SpyreView<'_>, is: &mut bool) -> SpyreStatus {
+    guarded(|| {
+        *is = Row::of(view)?.is_some();
+        Ok(())
+    })
+}
+
+/// Gives calls one place in the group's order, and has a stream carry them out in its turn. `ended` is called once, also
+/// when the status is an error.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_start(
+    group: &Group,
+    calls: *const GroupCall<'_>,
+    count: usize,
+    device: i32,
+    stream: i64,
+    ended: calls::CallEnded,
+    context: *mut c_void,
+) -> SpyreStatus {
+    let ended = Ended::new(ended, context);
+    guarded(|| calls::start(&group.engine, list(calls, count), (device, stream), ended))
+}
+
+/// Ends a group now.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_abort(group: &Group, reason: *const c_char) {
+    group.engine.abort(&text(reason));
+}
+
+/// Sets the time of later calls.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_set_timeout(group: &Group, milliseconds: i64) {
+    group.engine.set_timeout(duration(milliseconds));
+}
+
+/// Number of collectives that were queued.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_sequence(group: &Group) -> u64 {
+    group.engine.sequence()
+}
+
+/// The flight record.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_history(group: &Group, sink: *mut c_void, take: Take) {
+    let record = group.engine.history_json();
+    take(sink, record.as_ptr(), record.len());
+}
+
+/// Waits for calls that are under way, and drops the group.
+#[unsafe(no_mangle)]
+extern "C" fn spyre_group_close(group: Box<Group>) {
+    group.engine.shutdown();
+}
+
+/// The table of these functions.
+#[pyfunction]
+fn _group_table(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    // SAFETY: the table and the name live as long as the process; the capsule owns neither.
+    unsafe {
+        let capsule =
+            ffi::PyCapsule_New(spyre_group_table().cast_mut(), c"spyre_group_table".as_ptr(), None);
+        Py::from_owned_ptr_or_err(py, capsule)
+    }
+}
+
+/// Adds the names of this part to the extension module.
+pub(crate) fn register(names: &Bound<'_, PyModule>) -> PyResult<()> {
+    names.add_function(wrap_pyfunction!(_group_table, names)?)
+}
