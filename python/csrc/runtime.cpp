@@ -30,6 +30,8 @@ void raise(SpyreStatus status) {
       C10_THROW_ERROR(NotImplementedError, std::move(message));
     case SpyreStatus::Type:
       C10_THROW_ERROR(TypeError, std::move(message));
+    case SpyreStatus::Distributed:
+      C10_THROW_ERROR(DistBackendError, std::move(message));
     case SpyreStatus::Interrupted:
       raise_interrupt();
     default:

@@ -28,6 +28,8 @@ enum class SpyreStatus : int32_t {
   Resize = 8,
   /// A signal's handler has raised an exception, which the Rust side holds.
   Interrupted = 9,
+  /// A collective has failed, and its group with it.
+  Distributed = 10,
 };
 
 /// Memory that a tensor is in.

@@ -160,12 +160,12 @@ extern "C" fn spyre_group_close(group: Box<Group>) {
 
 /// The table of these functions.
 #[pyfunction]
-fn _group_table(py: Python<'_>) -> PyResult<Py<PyAny>> {
+fn _group_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the table and the name live as long as the process; the capsule owns neither.
     unsafe {
         let capsule =
             ffi::PyCapsule_New(spyre_group_table().cast_mut(), c"spyre_group_table".as_ptr(), None);
-        Py::from_owned_ptr_or_err(py, capsule)
+        Bound::from_owned_ptr_or_err(py, capsule)
     }
 }
 

@@ -34,6 +34,8 @@ pub enum SpyreStatus {
     Resize = 8,
     /// A signal's handler has raised an exception, which the Rust side holds.
     Interrupted = 9,
+    /// A collective has failed, and its group with it.
+    Distributed = 10,
 }
 
 impl Failure {
@@ -99,6 +101,10 @@ fn kind_of(fault: &StreamFault) -> SpyreStatus {
     let is_runtime = || fault.label.name().is_some_and(|name| RUNTIME_ERRORS.contains(&&*name));
     match fault.fault {
         Fault::IndexOutOfRange { .. } if !is_runtime() => SpyreStatus::Index,
+        // Collectives have names; waits for other cards have none.
+        Fault::ExternalWorkFailed { .. } if fault.label.name().is_some() => {
+            SpyreStatus::Distributed
+        }
         _ => SpyreStatus::Runtime,
     }
 }
@@ -142,18 +148,21 @@ impl From<Failure> for pyo3::PyErr {
             SpyreStatus::NotImplemented => PyNotImplementedError::new_err(message),
             SpyreStatus::Type => PyTypeError::new_err(message),
             SpyreStatus::Interrupted => crate::interrupts::take(),
-            SpyreStatus::OutOfMemory => out_of_memory(message),
+            SpyreStatus::OutOfMemory => torch_error("torch", "OutOfMemoryError", message),
+            SpyreStatus::Distributed => {
+                torch_error("torch.distributed", "DistBackendError", message)
+            }
             _ => PyRuntimeError::new_err(message),
         }
     }
 }
 
-/// PyTorch's own exception, which programs catch to try again with less.
+/// PyTorch's own exception, which programs catch.
 #[cold]
-fn out_of_memory(message: String) -> pyo3::PyErr {
+fn torch_error(module: &str, name: &str, message: String) -> pyo3::PyErr {
     use pyo3::prelude::*;
     Python::attach(|py| {
-        let class = py.import("torch").and_then(|torch| torch.getattr("OutOfMemoryError"));
+        let class = py.import(module).and_then(|module| module.getattr(name));
         match class.and_then(|class| class.call1((message,))) {
             Ok(error) => PyErr::from_value(error),
             Err(error) => error,

@@ -3,7 +3,7 @@ use std::fmt;
 /// Reduction of the elements that the ranks contribute.
 ///
 /// Elements are combined in the order of ranks, 0 first, whatever carries them: every rank gets the same bits, in
-/// every run. 16-bit floats are combined as `f32` and rounded once.
+/// every run. Floats of 16 and 8 bits are combined as `f32` and rounded once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ReduceOp {

@@ -12,13 +12,13 @@ pub(crate) const BLOCK_ELEMENTS: usize = 32 * 1024;
 
 /// Reduction of one format, as functions of blocks of bytes.
 ///
-/// An accumulator is started by the elements of rank 0 and takes those of the others in order. 16-bit floats are
-/// `f32` in it. It is finished once: averages are divided, and 16-bit floats are rounded.
+/// An accumulator is started by the elements of rank 0 and takes those of the others in order. Floats of
+/// 16 and 8 bits are `f32` in it. It is finished once: averages are divided, and those floats are rounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reducer {
     loops: ElementLoops,
     element_bytes: usize,
-    /// Converters of 16-bit floats to `f32` and back.
+    /// Converters of floats of 16 and 8 bits to `f32` and back.
     wide: Option<(Converter, Converter)>,
     factor: f64,
     divisor: Option<u64>,
@@ -33,7 +33,13 @@ impl Reducer {
             return Err(refusal("complex numbers have SUM, AVG and PREMUL_SUM"));
         }
         let wide = match part {
-            DataFormat::IeeeFp16 | DataFormat::BFloat16 | DataFormat::Sen169Fp16 => {
+            DataFormat::IeeeFp16
+            | DataFormat::BFloat16
+            | DataFormat::Sen169Fp16
+            | DataFormat::Sen143Fp8
+            | DataFormat::Sen152Fp8
+            | DataFormat::Fp8E4M3FnUz
+            | DataFormat::Fp8E5M2 => {
                 Some(wide_converters(part).ok_or_else(|| refusal("convert to float32 first"))?)
             }
             _ => None,
@@ -56,7 +62,7 @@ impl Reducer {
 
     /// Bytes that an accumulator has for so many bytes of memory.
     pub(crate) fn accumulator_bytes(&self, bytes: usize) -> usize {
-        if self.wide.is_some() { 2 * bytes } else { bytes }
+        if self.wide.is_some() { bytes / self.element_bytes * size_of::<f32>() } else { bytes }
     }
 
     /// Starts an accumulator with the first rank's elements.

@@ -31,11 +31,12 @@ def failure(limit: float) -> str:
 
 def says_again(first: str) -> None:
     """Later calls of the group repeat its first cause."""
+    cause = first[first.index("rank 1 (pid") :]
     try:
         dist.all_reduce(torch.ones(2, device="spyre"))
         raise AssertionError("the group goes on after a failure")
     except dist.DistBackendError as error:
-        assert str(error) == first, f"{error} is not {first}"
+        assert cause in str(error), f"{error} does not repeat {cause}"
 
 
 def new_group_of_one() -> None:
@@ -52,8 +53,8 @@ def new_group_of_one() -> None:
 def killed() -> None:
     if dist.get_rank() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    first = failure(limit=20)
-    assert "ALLREDUCE" in first and "rank 0" in first, first
+    first = failure(limit=3)
+    assert "rank 1 (pid" in first and "SIGKILL" in first and "all_reduce #2" in first, first
     says_again(first)
     new_group_of_one()
 
@@ -64,7 +65,7 @@ def late() -> None:
         time.sleep(8)
         return
     first = failure(limit=7.5)
-    assert "time" in first.lower() and "ALLREDUCE" in first, first
+    assert "timeout" in first and "rank 1 (pid" in first and "has not arrived" in first, first
     says_again(first)
     new_group_of_one()
 

@@ -26,8 +26,7 @@ impl fmt::Debug for ElementLoops {
 const NO_FLOAT_BITS: &str = "bitwise reductions are for integers and booleans";
 const NO_INTEGER_FACTOR: &str = "PREMUL_SUM is for floats; multiply before a SUM";
 const NO_BOOL_AVERAGE: &str = "convert to a float format first, or ask for MAX or MIN";
-const NO_ARITHMETIC: &str =
-    "convert to bfloat16 or float32 first; 8-bit floats are moved as bytes only";
+const NO_ARITHMETIC: &str = "convert to float32 first";
 
 impl ElementLoops {
     pub(super) fn new(op: ReduceOp, format: DataFormat) -> Result<Self, &'static str> {

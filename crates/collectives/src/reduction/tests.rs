@@ -61,9 +61,30 @@ fn booleans_stay_booleans() {
 
 #[test]
 fn what_has_no_sum_says_what_to_do() {
-    let refused = Reducer::new(ReduceOp::Sum, DataFormat::Fp8E5M2, 2).expect_err("8-bit floats");
-    assert!(refused.to_string().contains("convert to bfloat16"), "{refused}");
+    let refused = Reducer::new(ReduceOp::Sum, DataFormat::Fp8E8M0FnU, 2).expect_err("exponents");
+    assert!(refused.to_string().contains("convert to float32"), "{refused}");
     assert!(Reducer::new(ReduceOp::BitAnd, DataFormat::IeeeFp32, 2).is_err());
     assert!(Reducer::new(ReduceOp::PremulSum(2.0), DataFormat::IeeeInt32, 2).is_err());
     assert!(Reducer::new(ReduceOp::Max, DataFormat::Complex64, 2).is_err());
+}
+
+#[test]
+fn floats_of_8_bits_are_summed_as_f32_and_rounded_once() -> Result<(), Error> {
+    // 16 + 1 + 1 is 18 in float32; step by step, 17 would be rounded to 16 twice.
+    let element = |value: f32| {
+        let mut byte = [0];
+        let narrow = Converter::new(DataFormat::IeeeFp32, DataFormat::Sen143Fp8);
+        narrow.and_then(|narrow| narrow.convert(&value.to_le_bytes(), &mut byte)).map(|()| byte)
+    };
+    let [large, one, sum] = [16.0, 1.0, 18.0].map(|value| element(value).expect("a pair"));
+    let reducer = Reducer::new(ReduceOp::Sum, DataFormat::Sen143Fp8, 3)?;
+    let mut accumulator = vec![0; reducer.accumulator_bytes(1)];
+    let mut scratch = accumulator.clone();
+    let mut result = [0];
+    reducer.start(&mut accumulator, &large);
+    reducer.add(&mut accumulator, &one, &mut scratch);
+    reducer.add(&mut accumulator, &one, &mut scratch);
+    reducer.finish(&mut accumulator, &mut result);
+    assert_eq!(result, sum);
+    Ok(())
 }
