@@ -21,11 +21,11 @@ use spyre::collectives::{Error, GroupOptions, ProcessGroup};
 use crate::abi::{SpyreView, guarded};
 use crate::failure::{Failure, SpyreStatus};
 use calls::{Ended, GroupCall};
-use rows::Row;
-use stores::GroupStore;
+use rows::TensorRow;
+use stores::TorchStore;
 
 /// A group of processes.
-pub struct Group {
+pub struct CollectiveGroup {
     engine: Arc<ProcessGroup>,
 }
 
@@ -38,7 +38,7 @@ pub struct GroupSettings {
     rank: i64,
     size: i64,
     milliseconds: i64,
-    store: GroupStore,
+    store: TorchStore,
 }
 
 /// A receiver of bytes.
@@ -82,7 +82,7 @@ fn duration(milliseconds: i64) -> Duration {
 #[unsafe(no_mangle)]
 extern "C" fn spyre_group_connect(
     settings: &GroupSettings,
-    group: &mut Option<Box<Group>>,
+    group: &mut Option<Box<CollectiveGroup>>,
 ) -> SpyreStatus {
     guarded(|| {
         let numbers = [settings.rank, settings.size].map(usize::try_from);
@@ -97,7 +97,7 @@ extern "C" fn spyre_group_connect(
         let global = list(settings.global_ranks, settings.global_count);
         options.global_ranks = global.iter().map(|&rank| rank as usize).collect();
         options.timeout = duration(settings.milliseconds);
-        *group = Some(Box::new(Group { engine: ProcessGroup::connect(options)? }));
+        *group = Some(Box::new(CollectiveGroup { engine: ProcessGroup::connect(options)? }));
         Ok(())
     })
 }
@@ -106,7 +106,7 @@ extern "C" fn spyre_group_connect(
 #[unsafe(no_mangle)]
 extern "C" fn spyre_group_is_in_a_row(view: &SpyreView<'_>, is: &mut bool) -> SpyreStatus {
     guarded(|| {
-        *is = Row::of(view)?.is_some();
+        *is = TensorRow::of(view)?.is_some();
         Ok(())
     })
 }
@@ -115,7 +115,7 @@ extern "C" fn spyre_group_is_in_a_row(view: &SpyreView<'_>, is: &mut bool) -> Sp
 /// when the status is an error.
 #[unsafe(no_mangle)]
 extern "C" fn spyre_group_start(
-    group: &Group,
+    group: &CollectiveGroup,
     calls: *const GroupCall<'_>,
     count: usize,
     device: i32,
@@ -129,32 +129,32 @@ extern "C" fn spyre_group_start(
 
 /// Ends a group now.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_group_abort(group: &Group, reason: *const c_char) {
+extern "C" fn spyre_group_abort(group: &CollectiveGroup, reason: *const c_char) {
     group.engine.abort(&text(reason));
 }
 
 /// Sets the time of later calls.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_group_set_timeout(group: &Group, milliseconds: i64) {
+extern "C" fn spyre_group_set_timeout(group: &CollectiveGroup, milliseconds: i64) {
     group.engine.set_timeout(duration(milliseconds));
 }
 
 /// Number of collectives that were queued.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_group_sequence(group: &Group) -> u64 {
+extern "C" fn spyre_group_sequence(group: &CollectiveGroup) -> u64 {
     group.engine.sequence()
 }
 
 /// The flight record.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_group_history(group: &Group, sink: *mut c_void, take: Take) {
+extern "C" fn spyre_group_history(group: &CollectiveGroup, sink: *mut c_void, take: Take) {
     let record = group.engine.history_json();
     take(sink, record.as_ptr(), record.len());
 }
 
 /// Waits for calls that are under way, and drops the group.
 #[unsafe(no_mangle)]
-extern "C" fn spyre_group_close(group: Box<Group>) {
+extern "C" fn spyre_group_close(group: Box<CollectiveGroup>) {
     group.engine.shutdown();
 }
 

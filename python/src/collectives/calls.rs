@@ -10,7 +10,7 @@ use spyre::flex::MemoryUse;
 use spyre::hal::{Completion, ExternalWork, Label};
 use spyre::numerics::DataFormat;
 
-use super::rows::{Row, format_of};
+use super::rows::{TensorRow, format_of};
 use super::{duration, list, text};
 use crate::abi::{SpyreView, dtype_of};
 use crate::cards;
@@ -78,7 +78,7 @@ impl Drop for Ended {
 
 /// End of a call and the stream that waits for it, whichever comes first.
 #[derive(Default)]
-struct Meeting {
+struct StreamTurn {
     completion: Option<Completion>,
     outcome: Option<Result<(), String>>,
 }
@@ -94,17 +94,17 @@ pub(crate) fn start(
     let calls: Vec<CollectiveCall> =
         calls.iter().map(|call| call.engine_call(&mut uses)).collect::<Result<_, _>>()?;
     let label = calls.first().map_or("barrier", |call| call.collective.name());
-    let meeting = Arc::new(Mutex::new(Meeting::default()));
-    let waiting = Arc::clone(&meeting);
+    let turn = Arc::new(Mutex::new(StreamTurn::default()));
+    let waiting = Arc::clone(&turn);
     let done = move |outcome: Result<CallOutcome, Error>| {
         let result = outcome.as_ref().map(drop).map_err(ToString::to_string);
         ended.report(&outcome);
-        let mut meeting = waiting.lock();
-        let Some(completion) = meeting.completion.take() else {
-            meeting.outcome = Some(result);
+        let mut turn = waiting.lock();
+        let Some(completion) = turn.completion.take() else {
+            turn.outcome = Some(result);
             return;
         };
-        drop(meeting);
+        drop(turn);
         completion.complete(result);
     };
     if device < 0 {
@@ -120,13 +120,13 @@ pub(crate) fn start(
     }
     let pending = group.enqueue_all(calls, Box::new(done))?;
     let begin = move |completion: Completion| {
-        let mut meeting = meeting.lock();
-        if let Some(outcome) = meeting.outcome.take() {
-            drop(meeting);
+        let mut turn = turn.lock();
+        if let Some(outcome) = turn.outcome.take() {
+            drop(turn);
             return completion.complete(outcome);
         }
-        meeting.completion = Some(completion);
-        drop(meeting);
+        turn.completion = Some(completion);
+        drop(turn);
         pending.ready();
     };
     let engine = Arc::downgrade(group);
@@ -155,29 +155,29 @@ impl GroupCall<'_> {
         call.description = text(self.description);
         for view in list(self.inputs, self.input_count) {
             let row = row(view)?;
-            uses.extend(row.as_ref().map(Row::read));
+            uses.extend(row.as_ref().map(TensorRow::read));
             call.inputs.push(buffer(row.as_ref()));
         }
         for view in list(self.outputs, self.output_count) {
             let row = row(view)?;
-            uses.extend(row.as_ref().map(Row::written));
+            uses.extend(row.as_ref().map(TensorRow::written));
             call.outputs.push(buffer(row.as_ref()));
         }
         Ok(call)
     }
 }
 
-fn buffer(row: Option<&Row>) -> DeviceBuffer {
-    row.map_or(DeviceBuffer::EMPTY, Row::buffer)
+fn buffer(row: Option<&TensorRow>) -> DeviceBuffer {
+    row.map_or(DeviceBuffer::EMPTY, TensorRow::buffer)
 }
 
 /// The row of a tensor; `None` for one without elements.
-fn row(view: &SpyreView<'_>) -> Result<Option<Row>, Failure> {
+fn row(view: &SpyreView<'_>) -> Result<Option<TensorRow>, Failure> {
     if view.tensor()?.size.contains(&0) {
         return Ok(None);
     }
     let missing = || Failure::runtime("a tensor of a collective does not lie in one row");
-    Ok(Some(Row::of(view)?.ok_or_else(missing)?))
+    Ok(Some(TensorRow::of(view)?.ok_or_else(missing)?))
 }
 
 /// The operation of a number of the other side.

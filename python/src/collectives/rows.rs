@@ -10,7 +10,7 @@ use crate::cards;
 use crate::failure::Failure;
 
 /// Elements of a tensor that follow each other in device memory.
-pub(crate) struct Row {
+pub(crate) struct TensorRow {
     address: usize,
     elements: u64,
     range: DeviceRange,
@@ -23,7 +23,7 @@ pub(crate) fn format_of(dtype: DType) -> Result<DataFormat, Failure> {
     Ok(cards::profile()?.supported_format(dtype)?)
 }
 
-impl Row {
+impl TensorRow {
     /// The row of a contiguous tensor; `None` if its elements lie in several pieces, or have other bits.
     pub(crate) fn of(view: &SpyreView<'_>) -> Result<Option<Self>, Failure> {
         let tensor = view.tensor()?;

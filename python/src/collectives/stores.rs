@@ -8,16 +8,16 @@ use super::{Take, list};
 /// PyTorch's store, as the other side calls it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct GroupStore {
+pub struct TorchStore {
     context: *mut c_void,
     set: extern "C" fn(*mut c_void, *const c_char, *const u8, usize) -> bool,
     get: extern "C" fn(*mut c_void, *const c_char, i64, *mut c_void, Take) -> bool,
 }
 
 // SAFETY: PyTorch's stores are used by many threads; the other side holds this one as long as the group.
-unsafe impl Send for GroupStore {}
+unsafe impl Send for TorchStore {}
 
-impl KeyValueStore for GroupStore {
+impl KeyValueStore for TorchStore {
     fn set(&self, key: &str, value: &[u8]) -> Result<(), String> {
         let name = CString::new(key).map_err(|error| error.to_string())?;
         if (self.set)(self.context, name.as_ptr(), value.as_ptr(), value.len()) {
