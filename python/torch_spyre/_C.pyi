@@ -267,7 +267,12 @@ class GraphSegment:
         self, buffers: list[torch.Tensor], *values: int | float
     ) -> None | torch.Tensor | tuple[torch.Tensor, ...]: ...
 
-def _compile_kernel(text: str, max_tile: int | None = None) -> CompiledKernel: ...
+def _compile_kernel(
+    text: str,
+    max_tile: int | None = None,
+    operators: dict[str, str] = {},
+    assertions: dict[str, str] = {},
+) -> CompiledKernel: ...
 def _prepare_kernel(folder: str | PathLike[str], device: int = -1, stream: int = -1) -> JobPlan: ...
 def _save_sample_plan(
     name: str,

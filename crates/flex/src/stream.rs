@@ -216,7 +216,13 @@ impl FlexStream {
     /// memory that it uses is checked and kept as what blocks name is: what it writes cannot be read if
     /// it fails.
     pub fn external(&self, work: ExternalWork, uses: &[MemoryUse]) -> Result<StreamPoint, Error> {
-        self.submit_waiting(ControlBlock::External(Box::new(work)), uses)
+        let is_next = self.is_idle();
+        let point = self.submit_waiting(ControlBlock::External(Box::new(work)), uses)?;
+        if is_next {
+            // It is begun here, so that no worker has to be woken for that.
+            self.handle.scheduler.help(&self.lane, point.sequence);
+        }
+        Ok(point)
     }
 
     /// Queues a block that uses memory which it does not name, and waits for room at the queue's bound.

@@ -118,8 +118,7 @@ impl Driver {
             780..800 => self.query_event(),
             800..812 => self.synchronize_event(),
             812..830 => self.call_back(),
-            830..838 => self.leave_the_card(),
-            838..850 => self.synchronize(),
+            830..850 => self.synchronize(),
             850..900 => self.query(),
             900..925 => self.query_ticket(),
             925..935 => self.wait_for_ticket(),
@@ -130,6 +129,7 @@ impl Driver {
             965..966 if self.random.one_in(8) => self.reset_device(),
             966..970 => self.empty_cache(),
             970..974 => self.set_policy(),
+            974..977 => self.leave_the_card(),
             _ => self.bad_input(),
         }
     }

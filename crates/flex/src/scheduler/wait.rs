@@ -54,7 +54,7 @@ impl Scheduler {
     }
 
     /// Carries out a block that was listed but that no worker knows of, or wakes a worker now.
-    pub(super) fn help(&self, lane: &Lane, sequence: u64) {
+    pub(crate) fn help(&self, lane: &Lane, sequence: u64) {
         if self.drive == Drive::Inline {
             return self.combine();
         }
