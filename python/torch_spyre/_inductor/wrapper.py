@@ -30,7 +30,7 @@ class _Launches:
         """The name of a kernel in the module; kernels with the same text are one."""
         root = self.root
         lanes = [(name, _scalar_lane(symbol)) for symbol, name in kernel.scalars.items()]
-        key = f"{kernel.text('graph', lanes)}{kernel.operators}{kernel.assertions}"
+        key = (kernel.text("graph", lanes), f"{kernel.operators}{kernel.assertions}")
         if key in root.spyre_kernels:
             return root.spyre_kernels[key]
         about = get_fused_kernel_name(nodes, "original_aten")
@@ -126,7 +126,7 @@ class SpyreWrapper(_Launches, PythonWrapperCodegen):
     """Writes the module of a graph."""
 
     def __init__(self) -> None:
-        self.spyre_kernels: dict[str, str] = {}
+        self.spyre_kernels: dict[tuple[str, str], str] = {}
         self.spyre_sites: dict[str, str] = {}
         super().__init__()
 

@@ -88,7 +88,8 @@ def note_kernel(group: Group, kernel: KernelText, name: str, launch: str) -> Non
 
 def _text_of(name: str) -> str:
     texts = V.graph.wrapper_code.root.spyre_kernels
-    return next(text.replace("kernel graph(", f"kernel {name}(", 1) for text, known in texts.items() if known == name)
+    text = next(text for (text, _), known in texts.items() if known == name)
+    return text.replace("kernel graph(", f"kernel {name}(", 1)
 
 
 @dataclass

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use spyre_flex::{Event, MemoryAccess, MemoryUse};
 use spyre_hal::{
     ControlBlock, CopyDevice, CopyFromDevice, CopyToDevice, HostBuffer, HostSource, HostTarget,
 };
@@ -108,10 +107,9 @@ pub fn copy_on_device(
     }
 }
 
-/// Queues a copy of a view to one on another device.
+/// Copies a view to one on another device and waits for it.
 ///
-/// Where both lie alike, bytes go from card to card: the copy waits for what the target's stream has queued, and what that
-/// queues from now on waits for the copy. Otherwise they go by way of the host, which waits.
+/// Where both lie alike, bytes go from card to card; otherwise by way of the host.
 pub fn copy_to_peer(
     source: &SpyreStream,
     from: &MemoryView<'_>,
@@ -126,15 +124,11 @@ pub fn copy_to_peer(
     if !is_whole_pair(from, to) {
         return by_way_of_host(source, from, target, to);
     }
-    let [is_free, is_done] = [Event::new(), Event::new()];
-    target.record(&is_free)?;
-    source.wait(&is_free)?;
+    // The other card knows nothing of this one's streams: what it has queued must end first.
+    target.synchronize()?;
     let peer = to.memory.device().context();
-    source.flex().copy_to_peer(from.memory.range(), peer, to.memory.range())?;
-    source.record(&is_done)?;
-    // The memory is kept for the copy, and cannot be read if it fails.
-    let written = MemoryUse { range: to.memory.range(), access: MemoryAccess::WriteAll };
-    Ok(target.flex().wait_using(&is_done, &[written])?)
+    let point = source.flex().copy_to_peer(from.memory.range(), peer, to.memory.range())?;
+    Ok(source.ticket(point).wait()?)
 }
 
 fn submit(
