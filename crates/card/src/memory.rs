@@ -1,4 +1,3 @@
-mod device_numbers;
 mod device_sticks;
 mod mapping;
 mod window;
@@ -10,7 +9,6 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use spyre_hal::{DeviceRange, Fault, Location, MemoryMode, Region, RegionId, Regions};
 
-pub(crate) use device_numbers::DeviceNumbers;
 pub(crate) use device_sticks::DeviceSticks;
 use mapping::Mapping;
 pub(crate) use window::{MemorySlice, StickRow, Way, Window};

@@ -11,6 +11,7 @@ mod load;
 mod math;
 mod matmul;
 mod schedule;
+mod strips;
 
 use std::sync::Arc;
 

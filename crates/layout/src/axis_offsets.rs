@@ -1,5 +1,5 @@
-use crate::SpyreTensorLayout;
 use crate::digits::Digit;
+use crate::{DeviceRun, SpyreTensorLayout};
 
 /// Offsets on the device of the steps along one axis of a view, in device elements.
 ///
@@ -22,6 +22,17 @@ pub enum AxisOffsets {
         /// Device elements per step.
         step: usize,
     },
+    /// Runs of steps that are alike: an axis along sticks.
+    Sticks {
+        /// Device elements before the first.
+        start: usize,
+        /// Device elements per step inside a run.
+        step: usize,
+        /// Steps of a run; the last one may be shorter.
+        run: usize,
+        /// Device elements from one run to the next.
+        across: usize,
+    },
     /// Each coordinate's.
     Listed(Vec<usize>),
     /// Offsets of an axis too long for a list, computed when they are asked for.
@@ -42,6 +53,9 @@ impl AxisOffsets {
     pub fn offset(&self, layout: &SpyreTensorLayout, coordinate: usize) -> usize {
         match self {
             Self::Even { start, step } => start + step * coordinate,
+            Self::Sticks { start, step, run, across } => {
+                start + coordinate / run * across + coordinate % run * step
+            }
             Self::Listed(offsets) => offsets[coordinate],
             Self::Located { start, stride } => {
                 layout.digits().locate(start + stride * coordinate).unwrap_or(0)
@@ -85,11 +99,34 @@ impl SpyreTensorLayout {
         if let Some(run) = run.filter(|run| run.elements >= length) {
             return AxisOffsets::Even { start: run.start, step: run.stride };
         }
+        if let Some(sticks) = run.and_then(|run| self.sticks_along(run, start, length, stride)) {
+            return sticks;
+        }
         if length > MOST_LISTED {
             return AxisOffsets::Located { start, stride };
         }
         let place = |at: usize| self.digits().locate(start + at * stride).unwrap_or(0);
         AxisOffsets::Listed((0..length).map(place).collect())
+    }
+
+    /// The axis as runs like the first one, if its steps move a larger digit only: then the smaller digits
+    /// are as they are at the start of the first one, and each run is as long.
+    fn sticks_along(
+        &self,
+        first: DeviceRun,
+        start: usize,
+        length: usize,
+        stride: usize,
+    ) -> Option<AxisOffsets> {
+        let DeviceRun { start: first, stride: step, elements: run } = first;
+        let hop = i64::try_from(stride.checked_mul(run)?).ok()?;
+        let runs = self.run_from(start, hop)?;
+        (run > 1 && runs.elements >= length.div_ceil(run)).then_some(AxisOffsets::Sticks {
+            start: first,
+            step,
+            run,
+            across: runs.stride,
+        })
     }
 }
 

@@ -166,8 +166,8 @@ impl Compiled {
     }
 }
 
-/// The rows of a kernel; those of one stick of 16-bit elements, the usual ones, with a length that
-/// the compiler knows.
+/// The rows of a kernel; those of one stick of 16-bit elements or half of it, the usual ones, with a length
+/// that the compiler knows.
 ///
 /// # Safety
 /// Both ends hold the rows.
@@ -178,10 +178,14 @@ unsafe fn run_rows<K: Kernel, const TIER: u8, const STREAM: bool>(
     rows: Rows,
 ) {
     const STICK: usize = 64;
+    const HALF: usize = STICK / 2;
     // SAFETY: as the caller promises.
     unsafe {
         if rows.elements == STICK {
             let rows = Rows { elements: STICK, ..rows };
+            rows.each(source, target, K::BYTES, |from, to| K::run::<TIER, STREAM>(from, to));
+        } else if rows.elements == HALF {
+            let rows = Rows { elements: HALF, ..rows };
             rows.each(source, target, K::BYTES, |from, to| K::run::<TIER, STREAM>(from, to));
         } else {
             rows.each(source, target, K::BYTES, |from, to| K::run::<TIER, STREAM>(from, to));

@@ -18,13 +18,13 @@ use std::sync::Arc;
 use spyre_hal::Pattern;
 use spyre_layout::{
     Crew, DmaNest, Error, STICK_BYTES, StickGrid, copy_past_cache, copy_rows_past_cache,
-    copy_stick_grid, copy_stick_grid_past_cache, store_stick_past_cache,
+    copy_stick_grid, copy_stick_grid_past_cache,
 };
-use spyre_numerics::{Converter, Rows, Tier};
+use spyre_numerics::{Converter, Rows};
 use zerocopy::FromBytes;
 
+use super::DeviceSticks;
 use super::mapping::Mapping;
-use super::{DeviceNumbers, DeviceSticks};
 
 /// Some bytes of a region, for as long as one block needs them: they are not unmapped before, even
 /// if the region is released or the card is reset.
@@ -77,12 +77,11 @@ impl<'a> MemorySlice<'a> {
         unsafe { DeviceSticks::new(first, strides) }
     }
 
-    /// Lends float32 from `at` on, if they are aligned. The borrower ends the loan before the window closes.
-    pub(crate) fn lend(&self, at: usize, count: usize) -> Option<DeviceNumbers> {
-        self.check(at, count * size_of::<f32>());
-        let first = self.window.address(self.start + at, 0).cast::<f32>();
-        // SAFETY: the numbers were looked at.
-        first.is_aligned().then(|| unsafe { DeviceNumbers::new(first, count) })
+    /// Address of so many bytes from `at` on, which are there while the window is open. Other blocks may write
+    /// them at any time.
+    pub(crate) fn address(&self, at: usize, bytes: usize) -> *mut u8 {
+        self.check(at, bytes);
+        self.window.address(self.start + at, 0)
     }
 
     /// Copies bytes from `at` on out of it.
@@ -158,38 +157,6 @@ impl<'a> MemorySlice<'a> {
         }
     }
 
-    /// Calls `act` with each of some sticks, from `at` on, and with its column and row. To be inlined into
-    /// code for a tier.
-    #[inline(always)]
-    pub(crate) fn each_stick(
-        &self,
-        at: usize,
-        counts: [usize; 2],
-        strides: [usize; 2],
-        mut act: impl FnMut(usize, usize, [f32; STICK_BYTES / 4]),
-    ) {
-        self.check(at, reach_of_grid(counts, strides));
-        /// Columns of sticks that are on their way while one is used: they lie far apart.
-        const AHEAD: usize = 4;
-        let source = self.window.address(self.start + at, 0);
-        for column in 0..counts[0] {
-            for row in 0..counts[1] {
-                if column + AHEAD < counts[0] {
-                    let stick =
-                        source.wrapping_add((column + AHEAD) * strides[0] + row * strides[1]);
-                    prefetch(stick);
-                    prefetch(stick.wrapping_add(STICK_BYTES / 2));
-                }
-                // SAFETY: the sticks are inside.
-                let stick = unsafe {
-                    let stick = source.add(column * strides[0] + row * strides[1]);
-                    stick.cast::<[f32; STICK_BYTES / 4]>().read_unaligned()
-                };
-                act(column, row, stick);
-            }
-        }
-    }
-
     /// Calls `act` with the sticks of `N` columns in a row, for each row and then for the next `N` columns, and with the
     /// first one's column and row. Columns that are left over are not visited. To be inlined into code for a tier.
     #[inline(always)]
@@ -218,38 +185,6 @@ impl<'a> MemorySlice<'a> {
                     prefetch(stick.wrapping_add(STICK_BYTES / 2));
                 }
                 act(column, row, StickRow { first, stride: strides[0], window: PhantomData });
-            }
-        }
-    }
-
-    /// Returns true if sticks at these strides from `at` on fill whole lines.
-    pub(crate) fn is_in_lines(&self, at: usize, [column, row]: [usize; 2]) -> bool {
-        are_lines([self.window.address(self.start + at, 0).addr(), column, row])
-    }
-
-    /// Stores sticks past the cache, from `at` on, which [are in lines](Self::is_in_lines): `make` makes each
-    /// by its column and row. A fence of the caller orders them before what follows. To be inlined into code
-    /// for the tier.
-    #[inline(always)]
-    pub(crate) fn make_sticks<const TIER: u8>(
-        &self,
-        at: usize,
-        counts: [usize; 2],
-        strides: [usize; 2],
-        make: impl Fn(usize, usize) -> [f32; STICK_BYTES / 4],
-    ) {
-        assert!(TIER <= Tier::detected() as u8, "code for another CPU");
-        assert!(self.is_in_lines(at, strides), "whole lines");
-        self.check(at, reach_of_grid(counts, strides));
-        let target = self.window.address(self.start + at, 0);
-        for column in 0..counts[0] {
-            for row in 0..counts[1] {
-                let stick = make(column, row);
-                // SAFETY: the sticks are inside, and in lines; the CPU has the instructions.
-                unsafe {
-                    let target = target.add(column * strides[0] + row * strides[1]);
-                    store_stick_past_cache::<TIER>(&stick, target);
-                }
             }
         }
     }

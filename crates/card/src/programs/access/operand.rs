@@ -3,15 +3,17 @@ use spyre_hal::{DeviceHandle, DeviceRange};
 use spyre_layout::{STREAM_BYTES, SpyreTensorLayout};
 use spyre_numerics::{Converter, Rows};
 
-use crate::memory::{DeviceNumbers, MemorySlice, Way};
+use crate::memory::{MemorySlice, Way};
 use crate::programs::access::axes::Axes;
 use crate::programs::access::nest::{Nest, Row};
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::stop::handle_of;
 use crate::programs::schedule::tiles::Tiles;
 
+mod lines;
 mod series;
 
+pub(in crate::programs) use lines::TensorLines;
 pub(in crate::programs) use series::{Series, Sticks};
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.
@@ -56,24 +58,9 @@ const LEAST_STREAMED: usize = 512;
 const MOST_PREFETCHED: usize = 8 << 10;
 
 impl Piece {
-    /// Piece with its rows one after the other, in a tile of its own.
-    pub(in crate::programs) fn packed(self) -> Self {
-        Self { place: 0, pitch: self.elements, ..self }
-    }
-
     /// All of its elements.
     pub(in crate::programs) fn count(&self) -> usize {
         self.rows * self.elements
-    }
-
-    /// The elements of a row.
-    pub(in crate::programs) fn elements(&self) -> usize {
-        self.elements
-    }
-
-    /// Place of a row's first element in the tile.
-    pub(in crate::programs) fn place_of(&self, row: usize) -> usize {
-        self.place + row * self.pitch
     }
 }
 
@@ -237,15 +224,6 @@ impl Tensor {
             place: 0,
             pitch: elements,
         }
-    }
-
-    /// Lends the elements of a run, of a tensor of float32.
-    pub(in crate::programs) fn lend(
-        &self,
-        part: MemorySlice<'_>,
-        run: Piece,
-    ) -> Option<DeviceNumbers> {
-        part.lend(run.at, run.elements)
     }
 
     /// Index of the operand.

@@ -6,7 +6,7 @@ use crate::memory::{MemorySlice, Way};
 use crate::programs::access::coordinates::{Places, Run};
 use crate::programs::access::operand::Tensor;
 use crate::programs::execute::buffer::{Buffer, Element};
-use crate::programs::execute::elementwise::NanWins;
+use crate::programs::execute::extremes::NanWins;
 use crate::programs::execute::vector::vectorised;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
@@ -114,7 +114,6 @@ impl Crossing<'_> {
     ) -> Result<(), Stop> {
         match tile {
             Buffer::F32(tile) => self.combine_all(op, places, tile, raw),
-            Buffer::Lent(numbers) => self.combine_all(op, places, numbers.get(), raw),
             Buffer::F64(tile) => self.combine_all(op, places, tile, raw),
             Buffer::I64(tile) => self.combine_all(op, places, tile, raw),
             Buffer::Bool(_) => Err(Stop::refused(format!("{op} is not for truth values"))),

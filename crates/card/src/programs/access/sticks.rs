@@ -1,15 +1,11 @@
 //! Tiles of float32 as sticks, for what is done with each where it lies in device memory.
 
-use spyre_artifact::Register;
 use spyre_numerics::STICK_BYTES;
 
 use crate::programs::access::operand::Sticks;
-use crate::programs::schedule::machine::Machine;
 
 /// Float32 elements of a stick.
 pub(in crate::programs) const STICK: usize = STICK_BYTES / size_of::<f32>();
-
-pub(in crate::programs) type Stick = [f32; STICK];
 
 /// Number of a tile's rows, and of the sticks in each.
 #[derive(Clone, Copy, Debug)]
@@ -27,21 +23,6 @@ pub(in crate::programs) struct PlacedSticks {
     pub(in crate::programs) counts: [usize; 2],
     /// The first one's column and row in the tile.
     pub(in crate::programs) first: [usize; 2],
-}
-
-impl Machine<'_> {
-    /// A register's tile as sticks, if it is rows of whole ones.
-    pub(in crate::programs) fn sticks_of(&self, register: Register) -> Option<TileSticks> {
-        let nest = self.nest_of(register, register);
-        let rows = match nest.outer() {
-            [] => 1,
-            [rows] => rows.elements,
-            _ => return None,
-        };
-        let elements = nest.row().elements;
-        let is_whole = elements > 0 && elements.is_multiple_of(STICK);
-        is_whole.then_some(TileSticks { rows, columns: elements / STICK })
-    }
 }
 
 impl TileSticks {

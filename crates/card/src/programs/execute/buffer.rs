@@ -4,8 +4,6 @@ use spyre_artifact::Lane;
 use spyre_numerics::DataFormat;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::memory::DeviceNumbers;
-
 /// A tile in LX: dense, row-major over the dims that it spans, lowest dim outermost.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::programs) enum Buffer {
@@ -14,8 +12,6 @@ pub(in crate::programs) enum Buffer {
     I64(Vec<i64>),
     /// One or zero.
     Bool(Vec<u8>),
-    /// Float32 in device memory, which are read there. What would change them takes a copy.
-    Lent(DeviceNumbers),
 }
 
 /// Host type of one element of a tile.
@@ -53,20 +49,32 @@ impl Buffer {
             Self::F64(tile) => Self::F64(mem::take(tile)),
             Self::I64(tile) => Self::I64(mem::take(tile)),
             Self::Bool(tile) => Self::Bool(mem::take(tile)),
-            Self::Lent(_) => Self::F32(Vec::new()),
         }
     }
 
-    /// Forgets numbers that were lent.
-    pub(in crate::programs) fn end_loan(&mut self) {
-        if matches!(self, Self::Lent(_)) {
-            *self = Self::F32(Vec::new());
+    /// Number of its elements.
+    pub(in crate::programs) fn len(&self) -> usize {
+        match self {
+            Self::F32(tile) => tile.len(),
+            Self::F64(tile) => tile.len(),
+            Self::I64(tile) => tile.len(),
+            Self::Bool(tile) => tile.len(),
+        }
+    }
+
+    /// Address of its first element.
+    pub(in crate::programs) fn first(&mut self) -> *mut u8 {
+        match self {
+            Self::F32(tile) => tile.as_mut_ptr().cast(),
+            Self::F64(tile) => tile.as_mut_ptr().cast(),
+            Self::I64(tile) => tile.as_mut_ptr().cast(),
+            Self::Bool(tile) => tile.as_mut_ptr(),
         }
     }
 
     pub(in crate::programs) fn lane(&self) -> Lane {
         match self {
-            Self::F32(_) | Self::Lent(_) => Lane::F32,
+            Self::F32(_) => Lane::F32,
             Self::F64(_) => Lane::F64,
             Self::I64(_) => Lane::I64,
             Self::Bool(_) => Lane::Bool,
@@ -79,7 +87,6 @@ impl Buffer {
             Self::F64(tile) => tile.capacity() * size_of::<f64>(),
             Self::I64(tile) => tile.capacity() * size_of::<i64>(),
             Self::Bool(tile) => tile.capacity(),
-            Self::Lent(_) => 0,
         }
     }
 
@@ -89,7 +96,6 @@ impl Buffer {
             Self::F64(tile) => tile.as_bytes(),
             Self::I64(tile) => tile.as_bytes(),
             Self::Bool(tile) => tile,
-            Self::Lent(numbers) => numbers.get().as_bytes(),
         }
     }
 
@@ -106,13 +112,11 @@ impl Buffer {
 
     /// The bytes of so many elements, to be written.
     pub(in crate::programs) fn resized(&mut self, elements: usize) -> &mut [u8] {
-        self.end_loan();
         match self {
             Self::F32(tile) => bytes_of(tile, elements),
             Self::F64(tile) => bytes_of(tile, elements),
             Self::I64(tile) => bytes_of(tile, elements),
             Self::Bool(tile) => bytes_of(tile, elements),
-            Self::Lent(_) => &mut [],
         }
     }
 }
@@ -133,19 +137,18 @@ fn bytes_of<T: Element>(tile: &mut Vec<T>, elements: usize) -> &mut [u8] {
 }
 
 macro_rules! element {
-    ($type:ty, $lane:ident $(, $lent:ident)?) => {
+    ($type:ty, $lane:ident) => {
         impl Element for $type {
             fn of(buffer: &Buffer) -> &[Self] {
                 match buffer {
                     Buffer::$lane(tile) => tile,
-                    $(Buffer::$lent(numbers) => numbers.get(),)?
                     _ => &[],
                 }
             }
 
             fn of_mut(buffer: &mut Buffer) -> &mut Vec<Self> {
                 if !Self::is_in(buffer) {
-                    *buffer = Buffer::$lane(Self::of(buffer).to_vec());
+                    *buffer = Buffer::$lane(Vec::new());
                 }
                 match buffer {
                     Buffer::$lane(tile) => tile,
@@ -164,7 +167,7 @@ macro_rules! element {
     };
 }
 
-element!(f32, F32, Lent);
+element!(f32, F32);
 element!(f64, F64);
 element!(i64, I64);
 element!(u8, Bool);

@@ -6,6 +6,7 @@ use spyre_artifact::{Instruction, MAX_DIMS, Program, Span};
 use crate::programs::access::operand::Tensor;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
+use crate::programs::strips::plan::BlockPlan;
 
 /// Fewer elements than this are found by tiles.
 const LEAST_ELEMENTS: usize = 64 << 10;
@@ -91,11 +92,13 @@ impl Machine<'_> {
             Instruction::Begin { dim, .. } => dim.index(),
             _ => return Err(Stop::refused("it has no loop")),
         };
+        let is_streaming = self.code.block_at(loops).is_some_and(BlockPlan::is_streaming);
+        let chunk = if is_streaming { PART } else { CHUNK };
         self.share_parts(elements.div_ceil(PART), &|machine, nth| {
             machine.tiles.elements = [1; MAX_DIMS];
             let end = elements.min((nth + 1) * PART);
-            for first in (nth * PART..end).step_by(CHUNK) {
-                machine.tiles.elements[last] = CHUNK.min(end - first);
+            for first in (nth * PART..end).step_by(chunk) {
+                machine.tiles.elements[last] = chunk.min(end - first);
                 machine.flat = Some(first);
                 machine.run_body(body.clone())?;
             }

@@ -5,6 +5,7 @@ use spyre_artifact::{BinaryOp, CompareOp, Lane, Register, UnaryOp};
 use spyre_hal::Fault;
 
 use crate::programs::execute::buffer::Element;
+use crate::programs::execute::extremes::NanWins;
 use crate::programs::execute::functions::Functions;
 use crate::programs::execute::tier_jobs;
 use crate::programs::execute::vector::vectorised;
@@ -55,9 +56,6 @@ impl Machine<'_> {
         right: Register,
     ) -> Result<(), Stop> {
         let lane = self.registers.type_of(left).lane;
-        if lane == Lane::F32 && self.binary_by_rows(op, target, [left, right]) {
-            return Ok(());
-        }
         let registers = &mut self.registers;
         let tiles = &self.tiles;
         let sources = [left, right];
@@ -173,7 +171,7 @@ pub(in crate::programs) fn both<T: Copy, U: Element>(
 }
 
 #[inline(always)]
-fn choose<T: Copy>(chosen: &[u8], [yes, no]: [&[T]; 2], target: &mut [T]) {
+pub(in crate::programs) fn choose<T: Copy>(chosen: &[u8], [yes, no]: [&[T]; 2], target: &mut [T]) {
     for (((target, &yes), &no), &chosen) in target.iter_mut().zip(yes).zip(no).zip(chosen) {
         *target = if chosen != 0 { yes } else { no };
     }
@@ -263,27 +261,7 @@ macro_rules! float_arithmetic {
                 }
             }
         }
-
-        impl NanWins for $type {
-            #[inline(always)]
-            fn smaller(self, other: Self) -> Self {
-                let smaller = if self < other { self } else { other };
-                if self.is_nan() { self } else { smaller }
-            }
-
-            #[inline(always)]
-            fn larger(self, other: Self) -> Self {
-                let larger = if self > other { self } else { other };
-                if self.is_nan() { self } else { larger }
-            }
-        }
     };
-}
-
-/// The smaller and the larger one of two, where NaN is both.
-pub(in crate::programs) trait NanWins {
-    fn smaller(self, other: Self) -> Self;
-    fn larger(self, other: Self) -> Self;
 }
 
 float_arithmetic!(f32);

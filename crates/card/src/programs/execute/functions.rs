@@ -4,7 +4,7 @@ use spyre_artifact::{BinaryOp, UnaryOp};
 
 use crate::programs::execute::elementwise::{both, change, unknown};
 use crate::programs::math::{
-    angle, error, exponential, gate, hyperbolic, logarithm, power, scalar, wave,
+    angle, error, exponential, gate, hyperbolic, logarithm, normal, power, scalar, wave,
 };
 use crate::programs::schedule::stop::Stop;
 
@@ -25,10 +25,14 @@ impl Functions for f32 {
     #[inline(always)]
     fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
         match op {
-            UnaryOp::Exp => powers(values),
+            UnaryOp::Exp => {
+                in_pieces(values, exponential::is_near, exponential::exp_near, exponential::exp)
+            }
             UnaryOp::Exp2 => change(values, exponential::exp2),
             UnaryOp::Expm1 => change(values, exponential::expm1),
-            UnaryOp::Log => change(values, logarithm::log),
+            UnaryOp::Log => {
+                in_pieces(values, logarithm::is_near, logarithm::log_near, logarithm::log)
+            }
             UnaryOp::Log2 => change(values, logarithm::log2),
             UnaryOp::Log10 => change(values, logarithm::log10),
             UnaryOp::Log1p => change(values, logarithm::log1p),
@@ -47,10 +51,12 @@ impl Functions for f32 {
             UnaryOp::Atanh => change(values, hyperbolic::atanh),
             UnaryOp::Erf => change(values, error::erf),
             UnaryOp::Erfc => change(values, error::erfc),
-            UnaryOp::Sigmoid => change(values, gate::sigmoid),
-            UnaryOp::Silu => change(values, gate::silu),
-            UnaryOp::Gelu => change(values, gate::gelu),
-            UnaryOp::GeluTanh => change(values, gate::gelu_tanh),
+            UnaryOp::Sigmoid => in_pieces(values, gate::is_near, gate::sigmoid_near, gate::sigmoid),
+            UnaryOp::Silu => in_pieces(values, gate::is_near, gate::silu_near, gate::silu),
+            UnaryOp::Gelu => in_pieces(values, normal::is_near, normal::gelu_near, normal::gelu),
+            UnaryOp::GeluTanh => {
+                in_pieces(values, gate::is_gelu_tanh_near, gate::gelu_tanh_near, gate::gelu_tanh)
+            }
             _ => {
                 let function = scalar::rare(op).ok_or_else(|| unknown(op.name()))?;
                 change(values, |x| function(x.into()) as Self)
@@ -95,15 +101,21 @@ impl Functions for f64 {
     }
 }
 
-/// Powers of e, in pieces: those without very large numbers are cheaper.
+/// A function in pieces: those whose numbers are all near are cheaper, and have the same bits.
 #[inline(always)]
-fn powers(values: &mut [f32]) -> Result<(), Stop> {
-    const PIECE: usize = 1024;
+fn in_pieces(
+    values: &mut [f32],
+    is_near: impl Fn(f32) -> bool,
+    near: impl Fn(f32) -> f32,
+    any: impl Fn(f32) -> f32,
+) -> Result<(), Stop> {
+    const PIECE: usize = 512;
     for values in values.chunks_mut(PIECE) {
-        if exponential::are_near(values.iter().copied()) {
-            change(values, exponential::exp_near)?;
+        // Not `all`, which would branch at each one.
+        if values.iter().fold(true, |are_near, &x| are_near & is_near(x)) {
+            change(values, &near)?;
         } else {
-            change(values, exponential::exp)?;
+            change(values, &any)?;
         }
     }
     Ok(())

@@ -12,40 +12,31 @@ const OVER: Range<u32> = 0x2000_0000..0x6000_0000;
 /// 2^-40 and 2^40.
 const BY: [f32; 2] = [9.094_947e-13, 1.099_511_6e12];
 
-/// Numbers that are looked at together: so few that they are still in registers or near them.
-const TOGETHER: usize = 256;
-
-/// Divides each number of a row.
+/// Returns true if numbers that are near can be divided by way of this one's inverse.
 #[inline(always)]
-pub(in crate::programs) fn divide(row: &mut [f32], by: f32) {
-    let can_invert = (BY[0]..=BY[1]).contains(&by.abs());
-    for some in row.chunks_mut(TOGETHER) {
-        if can_invert && are_near(some) {
-            divide_near(some, by);
-        } else {
-            some.iter_mut().for_each(|over| *over /= by);
-        }
-    }
+pub(in crate::programs) fn can_invert(by: f32) -> bool {
+    (BY[0]..=BY[1]).contains(&by.abs())
 }
 
-/// Returns true if all can be divided by way of an inverse. A loop without an early exit, for vector code.
+/// Measure of how far a number is from those that can be divided so.
 #[inline(always)]
-fn are_near(numbers: &[f32]) -> bool {
-    let mut furthest = 0;
-    for number in numbers {
-        furthest = furthest.max(number.abs().to_bits().wrapping_sub(OVER.start));
-    }
-    furthest < OVER.end - OVER.start
+pub(in crate::programs) fn farness(number: f32) -> u32 {
+    number.abs().to_bits().wrapping_sub(OVER.start)
 }
 
+/// Returns true if a number, or the furthest of some, can be divided so.
 #[inline(always)]
-fn divide_near(row: &mut [f32], by: f32) {
+pub(in crate::programs) fn is_near(farness: u32) -> bool {
+    farness < OVER.end - OVER.start
+}
+
+/// Quotient of a number that [is near](is_near) and one that [has an inverse](can_invert).
+#[inline(always)]
+pub(in crate::programs) fn divided_near(over: f32, by: f32) -> f32 {
     let inverse = 1.0 / by;
-    for over in row {
-        let rough = *over * inverse;
-        let close = rough.mul_add(-by, *over).mul_add(inverse, rough);
-        *over = close.mul_add(-by, *over).mul_add(inverse, close);
-    }
+    let rough = over * inverse;
+    let close = rough.mul_add(-by, over).mul_add(inverse, rough);
+    close.mul_add(-by, over).mul_add(inverse, close)
 }
 
 #[cfg(test)]
@@ -54,9 +45,9 @@ mod tests {
 
     #[track_caller]
     fn check(numbers: &[f32], by: f32) {
-        let mut row = numbers.to_vec();
-        divide(&mut row, by);
-        for (quotient, number) in row.iter().zip(numbers) {
+        for &number in numbers {
+            assert!(is_near(farness(number)) && can_invert(by), "{number:e} over {by:e}");
+            let quotient = divided_near(number, by);
             assert_eq!(quotient.to_bits(), (number / by).to_bits(), "{number:e} over {by:e}");
         }
     }
@@ -70,8 +61,7 @@ mod tests {
         };
         for _ in 0..10_000 {
             let by = one_of(BY[0].to_bits()..BY[1].to_bits());
-            let numbers: [f32; TOGETHER] = std::array::from_fn(|_| one_of(OVER));
-            assert!(are_near(&numbers));
+            let numbers: [f32; 256] = std::array::from_fn(|_| one_of(OVER));
             check(&numbers, by);
             check(&numbers.map(|number| -number), by);
         }
@@ -88,16 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_is_divided() {
-        let far = [0.0, -0.0, 1e-45, 3e-38, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, 1.5];
-        let all = far.map(|by| [by, -by]);
-        for &by in all.iter().flatten() {
-            check(&far, by);
+    fn what_is_too_far_is_seen() {
+        let far = [0.0, -0.0, 1e-45, 3e-38, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+        for number in far {
+            assert!(!is_near(farness(number)) && !can_invert(number), "{number:e}");
         }
-        let mut row = [f32::NAN, 1.0];
-        divide(&mut row, 3.0);
-        assert!(row[0].is_nan() && row[1] == 1.0 / 3.0);
-        divide(&mut row, f32::NAN);
-        assert!(row[1].is_nan());
+        assert!(is_near(farness(-1.5)) && can_invert(-1.5));
     }
 }

@@ -5,15 +5,11 @@ use spyre_numerics::Tier;
 
 use crate::programs::access::nest::Nest;
 use crate::programs::execute::buffer::Element;
-use crate::programs::execute::elementwise::NanWins;
-use crate::programs::execute::vector::{Job, run, vectorised};
+use crate::programs::execute::extremes::NanWins;
+use crate::programs::execute::vector::{Job, LANES, run, vectorised};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
-
-/// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
-/// the result.
-pub(in crate::programs) const LANES: usize = 16;
 
 impl Machine<'_> {
     pub(in crate::programs) fn reduce(
@@ -71,19 +67,6 @@ impl Machine<'_> {
         } else {
             self.fold(target, source, neutral, of_any)
         }
-    }
-
-    /// Adds the squares of what a register holds, if its rows are long.
-    pub(in crate::programs) fn sum_of_squares(
-        &mut self,
-        target: Register,
-        source: Register,
-    ) -> bool {
-        let is_worth_it = self.has_long_rows(source);
-        if is_worth_it {
-            self.fold_terms(target, source, -0.0_f32, |x| x * x, |a, b| a + b);
-        }
-        is_worth_it
     }
 
     fn fold<T: Element>(

@@ -70,11 +70,6 @@ impl Registers {
         self.tile_mut(register).taken()
     }
 
-    /// Forgets numbers that were lent to registers.
-    pub(in crate::programs) fn end_loans(&mut self) {
-        self.tiles.iter_mut().for_each(Buffer::end_loan);
-    }
-
     /// Fills a register with one value.
     pub(in crate::programs) fn fill<T: Element>(
         &mut self,
@@ -82,7 +77,6 @@ impl Registers {
         value: T,
         elements: usize,
     ) {
-        self.tile_mut(target).end_loan();
         let tile = T::of_mut(self.tile_mut(target));
         tile.clear();
         tile.resize(elements, value);
@@ -95,7 +89,7 @@ impl Registers {
         source: Register,
         act: impl FnOnce(&mut [T]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        if target == source && T::is_in(self.tile(target)) {
+        if target == source {
             return act(T::of_mut(self.tile_mut(target)));
         }
         let elements = T::of(self.tile(source)).len();
@@ -249,18 +243,11 @@ impl Registers {
 
     /// Takes a register's elements out, to be put back.
     pub(in crate::programs) fn take_from<T: Element>(&mut self, register: Register) -> Vec<T> {
-        if T::is_in(self.tile(register)) {
-            return mem::take(T::of_mut(self.tile_mut(register)));
-        }
-        let mut copy: Vec<T> = self.sized(T::of(self.tile(register)).len());
-        copy.copy_from_slice(T::of(self.tile(register)));
-        self.tile_mut(register).end_loan();
-        copy
+        mem::take(T::of_mut(self.tile_mut(register)))
     }
 
     /// Puts elements into a register; what it held is spare.
     pub(in crate::programs) fn put<T: Element>(&mut self, target: Register, result: Vec<T>) {
-        self.tile_mut(target).end_loan();
         let before = mem::replace(T::of_mut(self.tile_mut(target)), result);
         self.give(before);
     }

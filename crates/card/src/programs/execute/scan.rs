@@ -3,7 +3,7 @@ use spyre_numerics::Tier;
 
 use crate::programs::execute::buffer::Element;
 use crate::programs::execute::dim_walk::DimWalk;
-use crate::programs::execute::elementwise::NanWins;
+use crate::programs::execute::extremes::NanWins;
 use crate::programs::execute::vector::{Job, run};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;

@@ -6,6 +6,10 @@
 
 use spyre_numerics::Tier;
 
+/// Partial results of one row: as many as keep vector units busy. The order is fixed, and so is
+/// the result.
+pub(in crate::programs) const LANES: usize = 16;
+
 /// Something to run. `run` must be `#[inline(always)]`, all the way down: that is what lets the
 /// compiler use the instructions of its caller.
 pub(in crate::programs) trait Job {
@@ -37,6 +41,20 @@ pub(in crate::programs) fn vectorised<R>(act: impl FnOnce() -> R) -> R {
 #[cfg(test)]
 pub(in crate::programs) fn at<R>(tier: Tier, act: impl FnOnce() -> R) -> R {
     run(tier, Plain(act))
+}
+
+/// Runs a job with the best instructions of this CPU.
+#[inline]
+pub(in crate::programs) fn run_best<J: Job>(job: J) -> J::Output {
+    match Tier::detected() {
+        // SAFETY: the CPU has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        Tier::Avx2 => unsafe { avx2(job) },
+        // SAFETY: the CPU has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        Tier::Avx512 => unsafe { avx512(job) },
+        _ => job.run::<{ Tier::Portable as u8 }>(),
+    }
 }
 
 /// Runs a job with the instructions of a tier that this CPU has.

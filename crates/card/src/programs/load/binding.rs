@@ -188,7 +188,9 @@ impl LaunchBinding {
             let is_moved = is_as_long && tensor.as_mut().is_some_and(|known| known.move_to(words));
             if !is_moved {
                 *tensor = Tensor::bind(at, of, words, &extents)?;
-                if let Some(tensor) = tensor.as_mut().filter(|_| code.is_indexed(at)) {
+                if let Some(tensor) =
+                    tensor.as_mut().filter(|_| code.is_indexed(at) || code.has_strips())
+                {
                     tensor.prepare_axes(of.span, &extents);
                 }
                 has_changed = true;

@@ -4,9 +4,9 @@ use spyre_artifact::{Code, Instruction, Lane, Program, Span};
 use spyre_numerics::{Converter, DataFormat, Specials};
 
 use crate::programs::execute::buffer::format_of;
-use crate::programs::execute::fused::Fused;
-use crate::programs::schedule::reuse::{ReuseAnalysis, touched};
+use crate::programs::schedule::reuse::ReuseAnalysis;
 use crate::programs::schedule::stop::Stop;
+use crate::programs::strips::plan::BlockPlan;
 
 /// A verified program, and what is looked up while it runs.
 pub(in crate::programs) struct LoadedCode {
@@ -17,6 +17,7 @@ pub(in crate::programs) struct LoadedCode {
     /// The dims that loops go over.
     walked: Span,
     reuse: ReuseAnalysis,
+    blocks: Vec<BlockPlan>,
 }
 
 /// Data that is derived from an instruction.
@@ -28,10 +29,8 @@ struct Step {
     may_fork: bool,
     /// Converter there, and back again if it goes both ways; those of both sides of a product.
     converters: [Option<Converter>; 2],
-    /// Fused instructions that begin here.
-    fused: Option<Fused>,
-    /// True for a load whose register may be the memory itself.
-    lends: bool,
+    /// Plan of the block that begins here.
+    block: Option<u16>,
 }
 
 impl LoadedCode {
@@ -70,12 +69,13 @@ impl LoadedCode {
                 indexed |= 1 << source.index();
             }
             steps[at].converters = converters(&program, instruction)?;
-            steps[at].lends = lends(&program, at);
         }
         let reuse = ReuseAnalysis::of(&program);
-        let all_fused = Fused::all(&program, &reuse);
-        steps.iter_mut().zip(all_fused).for_each(|(step, fused)| step.fused = fused);
-        Ok(Self { program, steps, indexed, walked, reuse })
+        let blocks = BlockPlan::all(&program, &reuse);
+        for (nth, block) in blocks.iter().enumerate() {
+            steps[block.range.start].block = u16::try_from(nth).ok();
+        }
+        Ok(Self { program, steps, indexed, walked, reuse, blocks })
     }
 
     pub(in crate::programs) fn program(&self) -> &Program {
@@ -103,12 +103,6 @@ impl LoadedCode {
         self.steps[begin].end
     }
 
-    /// Returns true if the register that is loaded here may be the memory itself.
-    #[inline]
-    pub(in crate::programs) fn lends(&self, at: usize) -> bool {
-        self.steps[at].lends
-    }
-
     /// Returns true if the loop that begins here holds a product of tensors and nothing else.
     pub(in crate::programs) fn is_product_loop(&self, begin: usize) -> bool {
         let body = &self.program.instructions()[begin..];
@@ -120,10 +114,15 @@ impl LoadedCode {
         self.steps[begin].may_fork
     }
 
-    /// Fused instructions that begin here, if they are cheaper so.
+    /// Plan of the block that begins here, if some of it runs strip by strip.
     #[inline]
-    pub(in crate::programs) fn fused(&self, at: usize) -> Option<Fused> {
-        self.steps[at].fused
+    pub(in crate::programs) fn block_at(&self, at: usize) -> Option<&BlockPlan> {
+        Some(&self.blocks[usize::from(self.steps[at].block?)])
+    }
+
+    /// Returns true if some of it runs strip by strip.
+    pub(in crate::programs) fn has_strips(&self) -> bool {
+        !self.blocks.is_empty()
     }
 
     /// Converter of the elements of the instruction here.
@@ -137,24 +136,6 @@ impl fmt::Debug for LoadedCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LoadedCode({} instructions)", self.steps.len())
     }
-}
-
-/// Returns true if an instruction loads float32 as they are, and all that reads them comes before the next store of
-/// any tensor, which may be the same one.
-fn lends(program: &Program, at: usize) -> bool {
-    let instructions = program.instructions();
-    let Instruction::Load { target, source } = instructions[at] else { return false };
-    let bit = 1_u64 << target.index();
-    let is_float = program.operand(source).format == DataFormat::IeeeFp32
-        && program.register(target).lane == Lane::F32;
-    let rest = instructions[at + 1..].iter().take_while(|next| !next.is_border());
-    let mut after = rest.skip_while(|next| !matches!(next, Instruction::Store { .. }));
-    let uses = |next: &&Instruction| {
-        let (reads, writes) = touched(**next);
-        (reads | writes) & bit != 0
-    };
-    let is_read_late = after.find(uses).is_some_and(|next| touched(*next).0 & bit != 0);
-    is_float && !is_read_late
 }
 
 fn converters(

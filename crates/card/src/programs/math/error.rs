@@ -1,32 +1,35 @@
 //! The error function, what it leaves, and the normal distribution.
 
 use super::exponential::exp_wide;
-use super::{at_most, polynomial};
+use super::reduction::{LOWERED, Whole};
+use super::{at_most, polynomial, polynomial_f32};
 
-/// `erf(x) / x` for magnitudes of up to 4, in `x^2 / 8 - 1`.
-const ERF: [f64; 21] = [
-    0.353_530_995_642_474_7,
-    -0.176_576_233_232_743_77,
-    0.131_675_117_070_770_54,
-    -0.107_710_447_738_089_09,
-    0.090_208_988_898_235_93,
-    -0.074_727_749_948_692_13,
-    0.059_886_959_895_422_07,
-    -0.045_766_284_040_728_72,
-    0.033_060_388_458_040_88,
-    -0.022_467_067_801_956_65,
-    0.014_349_901_932_437_35,
-    -0.008_627_725_235_406_579,
-    0.004_854_891_786_776_437,
-    -0.002_533_999_626_115_694_3,
-    0.001_286_365_673_071_400_7,
-    -0.000_669_684_852_208_171_1,
-    0.000_286_975_086_415_06,
-    -7.404_997_703_269_346e-5,
-    3.693_546_447_416_599e-5,
-    -3.634_301_543_640_471e-5,
-    1.206_170_833_602_716_6e-5,
+/// Factors of `x^2` and x in a simple quadratic function that is close to `log(erfc(x))`.
+const SQUARE: f32 = -29.0 / 32.0;
+const LINEAR: f32 = -7.0 / 8.0;
+
+/// `log(erfc(x))` without the quadratic function, over x, for x of 0 to `FLAT`.
+const REST: [f32; 10] = [
+    -0.253_379_17,
+    0.269_630_16,
+    -0.102_771_28,
+    0.019_117_698,
+    0.000_253_079_66,
+    -0.001_799_414_2,
+    0.000_740_761_34,
+    -0.000_167_527_26,
+    2.136_838_7e-5,
+    -1.194_888e-6,
 ];
+
+/// `erf(x) / x` at zero, and what it is besides in `x^2`, up to `SMALL`.
+const SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI;
+const BENDS: [f32; 5] =
+    [-5.879_903_5e-8, -0.376_126_35, 0.112_835_33, -0.026_820_663, 0.004_894_614_7];
+const SMALL: f32 = 0.4;
+
+/// 1.5 * 2^16: added to a small number and subtracted again, it leaves it rounded to 2^-7.
+const TO_SEVEN_BITS: f32 = 98_304.0;
 
 /// `erfc(x) exp(x^2)` for x of 0 to 10.3, in the middle of `1 / (1 + 0.35 x)`.
 const ERFCX: [f64; 14] = [
@@ -51,7 +54,7 @@ const MIDDLE: f64 = 0.608_577_633_007_600_4;
 const REACH: f64 = 0.391_422_366_992_399_6;
 
 /// Bound from which on `erf` is one in f32.
-const FLAT: f64 = 4.0;
+const FLAT: f32 = 3.95;
 
 /// `erfc(x)` for x of zero and more, of which the square is known.
 #[inline(always)]
@@ -62,11 +65,27 @@ pub(super) fn erfc_wide(x: f64, square: f64) -> f64 {
     exp_wide(-square) * polynomial(&ERFCX, place)
 }
 
+/// One minus `e^log(erfc(x))`, within one unit of the last place. The quadratic function is computed of a
+/// number with so few bits that it is exact; the slope mends that.
 #[inline(always)]
 pub(in super::super) fn erf(x: f32) -> f32 {
-    let magnitude = at_most(f64::from(x).abs(), FLAT);
-    let place = (magnitude * magnitude).mul_add(0.125, -1.0);
-    ((magnitude * polynomial(&ERF, place)) as f32).copysign(x)
+    let magnitude = if x.abs() > FLAT { FLAT } else { x.abs() };
+    let rounded = (magnitude + TO_SEVEN_BITS) - TO_SEVEN_BITS;
+    let slope = rounded.mul_add(SQUARE, LINEAR);
+    let quadratic = rounded * slope;
+    let whole = Whole::nearest_to_power_of_e(quadratic);
+    let mended_slope = magnitude.mul_add(SQUARE, slope);
+    let rest = magnitude * polynomial_f32(&REST, magnitude);
+    let rest = (magnitude - rounded).mul_add(mended_slope, rest);
+    let [high, low] = whole.past_one(quadratic, rest);
+    let scale = whole.power_of_two(0);
+    let large = scale.mul_add(-(high + low), 1.0 - scale);
+    // Here the quadratic function is too rough.
+    let square = magnitude * magnitude;
+    let raised = magnitude * (1.0 / LOWERED);
+    let small = raised.mul_add(SLOPE, raised * polynomial_f32(&BENDS, square)) * LOWERED;
+    let result = if magnitude < SMALL { small } else { large };
+    result.copysign(x)
 }
 
 #[inline(always)]

@@ -2,7 +2,8 @@
 
 use std::f64::consts::LOG2_E;
 
-use super::{WHOLE, at_least, at_most, polynomial};
+use super::reduction::Whole;
+use super::{WHOLE, at_least, at_most, polynomial, polynomial_f32};
 
 /// `(2^r - 1) / r` for r of -0.5 to 0.5, to 2^-32 of it.
 const POWER: [f64; 7] = [
@@ -54,9 +55,6 @@ const CURVE: [f32; 5] = [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_745
 /// ln 2 in two numbers: the first has so few bits that whole multiples of it are exact.
 const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 
-/// Counterpart of `WHOLE`, which is for f64.
-const WHOLE_F32: f32 = 12_582_912.0;
-
 /// Past these, there is infinity and nothing.
 const ENDS: [f32; 2] = [-104.0, 89.0];
 /// `e^x` is normal up to here, up or down.
@@ -65,57 +63,35 @@ const NEAR: f32 = 87.0;
 /// Within one unit of the last place, at half of what f64 takes: softmax and attention wait for it.
 #[inline(always)]
 pub(in super::super) fn exp(x: f32) -> f32 {
-    exp_and_rest(x)[0]
-}
-
-/// Returns true if all `e^x` are normal numbers, with some to spare. Not `all`, which would branch at each
-/// one.
-#[inline(always)]
-pub(in super::super) fn are_near(numbers: impl Iterator<Item = f32>) -> bool {
-    numbers.fold(true, |are_near, x| are_near & (x.abs() < NEAR))
-}
-
-/// `e^x` with the bits of [`exp`], for numbers that [`are_near`]: the power of two is added to the exponent.
-#[inline(always)]
-pub(in super::super) fn exp_near(x: f32) -> f32 {
-    let (shifted, past_one) = parted(x);
-    f32::from_bits((1.0 + past_one).to_bits().wrapping_add(shifted.to_bits() << 23))
-}
-
-/// `e^x`, and what was rounded off.
-#[inline(always)]
-pub(super) fn exp_and_rest(x: f32) -> [f32; 2] {
     let x = if x < ENDS[0] { ENDS[0] } else { x };
     let x = if x > ENDS[1] { ENDS[1] } else { x };
-    let (shifted, past_one) = parted(x);
-    let near_one = 1.0 + past_one;
-    // In two steps: the whole power may be out of range where the result is not.
-    let power = (shifted.to_bits() as i32).wrapping_sub(WHOLE_F32.to_bits() as i32);
-    let half = power >> 1;
-    let [first, second] = [power_of_two(half), power_of_two(power.wrapping_sub(half))];
-    let scaled = |near: f32| near * first * second;
-    [scaled(near_one), scaled(past_one - (near_one - 1.0))]
+    let (power, past_one) = parted(x);
+    power.scale_far(1.0 + past_one)
 }
 
-/// `e^x` is a power of two, which is `WHOLE_F32` less than the first number, of one more than the
-/// second.
+/// Returns true if `e^x` is a normal number, with some to spare.
 #[inline(always)]
-fn parted(x: f32) -> (f32, f32) {
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE_F32);
-    let whole = shifted - WHOLE_F32;
+pub(in super::super) fn is_near(x: f32) -> bool {
+    x.abs() < NEAR
+}
+
+/// `e^x` with the bits of [`exp`], for numbers that are [near](is_near): the power of two is added to the exponent.
+#[inline(always)]
+pub(in super::super) fn exp_near(x: f32) -> f32 {
+    let (power, past_one) = parted(x);
+    power.scale(1.0 + past_one)
+}
+
+/// `e^x` is a power of two of one more than the second.
+#[inline(always)]
+fn parted(x: f32) -> (Whole, f32) {
+    let power = Whole::nearest_to_power_of_e(x);
+    let whole = power.value();
     let rest = whole.mul_add(-LN_2[1], whole.mul_add(-LN_2[0], x));
-    let mut curve = CURVE[4];
-    for at in (0..4).rev() {
-        curve = curve.mul_add(rest, CURVE[at]);
-    }
-    (shifted, (rest * rest).mul_add(curve, rest))
+    (power, (rest * rest).mul_add(polynomial_f32(&CURVE, rest), rest))
 }
 
-#[inline(always)]
-fn power_of_two(exponent: i32) -> f32 {
-    f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
-}
-
+/// Computed in f64: powers of ten are made of it, and whole ones are to be exact.
 #[inline(always)]
 pub(in super::super) fn exp2(x: f32) -> f32 {
     exp2_wide(x.into()) as f32

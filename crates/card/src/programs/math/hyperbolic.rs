@@ -1,16 +1,30 @@
 //! Hyperbolic functions and their inverses.
 
-use super::at_most;
 use super::exponential::{exp_wide, expm1_wide};
 use super::logarithm::log1p_wide;
+use super::quotient::quotient;
+use super::reduction::Whole;
 
-/// Bound from which on `tanh` is one, also in f64.
-const FLAT: f64 = 20.0;
+/// Bound from which on `tanh` is one in f32.
+const FLAT: f32 = 9.5;
 
+/// `(1 - e^-2x) / (1 + e^-2x)`, within one unit of the last place. Near zero the power of two is one, and
+/// nothing cancels.
 #[inline(always)]
 pub(in super::super) fn tanh(x: f32) -> f32 {
-    let grown = expm1_wide(2.0 * at_most(f64::from(x).abs(), FLAT));
-    ((grown / (grown + 2.0)) as f32).copysign(x)
+    let magnitude = if x.abs() > FLAT { FLAT } else { x.abs() };
+    let whole = Whole::nearest_to_power_of_e(-2.0 * magnitude);
+    let [high, low] = whole.past_one(-2.0 * magnitude, 0.0);
+    let past_one = high + low;
+    let past_one_rest = (high - past_one) + low;
+    let scale = whole.power_of_two(0);
+    let most = 1.0 - scale;
+    let top = scale.mul_add(-past_one, most);
+    let most_rest = (1.0 - most) - scale;
+    let top_rest = scale.mul_add(-past_one, most - top) + scale.mul_add(-past_one_rest, most_rest);
+    let by = 2.0 - top;
+    let by_rest = ((2.0 - by) - top) - top_rest;
+    quotient([top, top_rest], [by, by_rest]).copysign(x)
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
 use super::exponential::{exp_wide, exp2_wide};
-use super::polynomial;
+use super::{polynomial, polynomial_f32};
 
 /// `log(1 + f) / f` for 1 + f between the roots of 1/2 and 2, to 2^-35 of it.
 const LOG: [f64; 13] = [
@@ -66,9 +66,71 @@ pub(super) fn log1p_wide(x: f64) -> f64 {
     if x < 1.0 { log + lost } else { log }
 }
 
+/// `(log(1 + f) - f + f^2 / 2) / f^3` for 1 + f between the roots of 1/2 and 2.
+const CURVE: [f32; 8] = [
+    0.333_333_3,
+    -0.250_008_17,
+    0.200_012_4,
+    -0.166_234_94,
+    0.142_016_37,
+    -0.131_589_1,
+    0.127_616_9,
+    -0.076_376_066,
+];
+
+/// ln 2 in two numbers: the first has so few bits that whole multiples of it are exact.
+const LN_2_PARTS: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
+
+/// The bits of the root of 1/2 in f32, and how its numbers are made.
+const ROOT_OF_HALF_F32: u32 = 0x3f35_04f3;
+const BIAS_F32: u32 = 127;
+const FRACTION_BITS_F32: u32 = 23;
+const SHIFTED_BITS_F32: u32 = 0x4b00_0000;
+const SHIFTED_F32: f32 = 8_388_608.0;
+
+/// Factor that makes subnormal numbers normal.
+const UP: f32 = 33_554_432.0;
+const UP_EXPONENT: f32 = 25.0;
+
+/// Returns true if the logarithm of x is a finite number, and x is normal.
+#[inline(always)]
+pub(in super::super) fn is_near(x: f32) -> bool {
+    (f32::MIN_POSITIVE..f32::INFINITY).contains(&x)
+}
+
+/// The natural logarithm, within one unit of the last place.
 #[inline(always)]
 pub(in super::super) fn log(x: f32) -> f32 {
-    log_wide(x.into()) as f32
+    let is_small = x < f32::MIN_POSITIVE;
+    let normal = if is_small { x * UP } else { x };
+    let log = log_scaled(normal, if is_small { UP_EXPONENT } else { 0.0 });
+    let above = if x == f32::INFINITY { x } else { log };
+    let below = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
+    if x > 0.0 { above } else { below }
+}
+
+/// The logarithm with the bits of [`log`], for numbers that are near.
+#[inline(always)]
+pub(in super::super) fn log_near(x: f32) -> f32 {
+    log_scaled(x, 0.0)
+}
+
+/// The logarithm of a normal number over two to the power of `up`.
+#[inline(always)]
+fn log_scaled(x: f32, up: f32) -> f32 {
+    let bits = x.to_bits();
+    let shifted = bits.wrapping_sub(ROOT_OF_HALF_F32).wrapping_add(BIAS_F32 << FRACTION_BITS_F32);
+    let exponent = shifted >> FRACTION_BITS_F32;
+    let taken = exponent.wrapping_sub(BIAS_F32) << FRACTION_BITS_F32;
+    let part = f32::from_bits(bits.wrapping_sub(taken)) - 1.0;
+    let whole = f32::from_bits(exponent | SHIFTED_BITS_F32) - (SHIFTED_F32 + BIAS_F32 as f32) - up;
+
+    let square = part * part;
+    let low = square.mul_add(-0.5, whole * LN_2_PARTS[1]);
+    let low = (square * part).mul_add(polynomial_f32(&CURVE, part), low);
+    let high = whole.mul_add(LN_2_PARTS[0], part);
+    let rounded_off = whole.mul_add(LN_2_PARTS[0], -high) + part;
+    high + (rounded_off + low)
 }
 
 #[inline(always)]

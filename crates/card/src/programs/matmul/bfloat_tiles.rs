@@ -94,11 +94,11 @@ impl Machine<'_> {
         count: usize,
         rooms: [&mut Vec<f32>; 2],
     ) -> Result<Halves, Stop> {
-        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left());
+        let k = self.tiles.elements_of(factors.roles.k);
+        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left(), k);
         if let Some(halves) = sticks.and_then(Halves::of_sticks) {
             return Ok(halves);
         }
-        let k = self.tiles.elements_of(factors.roles.k);
         let matrix = self.left::<f32>(at, Side::Tensor(factors.left), factors.roles)?;
         let halves = Halves::of_rows(&matrix.elements, k, count, rooms);
         self.put_back(matrix);
@@ -114,13 +114,13 @@ impl Machine<'_> {
         rooms: [&mut Vec<f32>; 2],
     ) -> Result<Halves, Stop> {
         let along = factors.along_right(is_transposed);
-        let sticks = self.whole_sticks(at, 1, factors.right, along.clone());
+        let Counts { columns, k, .. } = self.counts_of(factors.roles);
+        let length = if is_transposed { k } else { columns };
+        let sticks = self.whole_sticks(at, 1, factors.right, along.clone(), length);
         if let Some(halves) = sticks.and_then(Halves::of_sticks) {
             return Ok(halves);
         }
-        let Counts { columns, k, .. } = self.counts_of(factors.roles);
         let matrix = self.loaded::<f32>(at, 1, factors.right, along)?;
-        let length = if is_transposed { k } else { columns };
         let halves = Halves::of_rows(&matrix.elements, length, count, rooms);
         self.put_back(matrix);
         Ok(halves)

@@ -121,7 +121,7 @@ impl<'a> Machine<'a> {
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
-        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left());
+        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left(), k);
         let sticks = sticks.filter(|_| tier >= Tier::Avx2);
         let mut dense = None;
         let left = match sticks.and_then(TensorSticks::strips) {
@@ -161,7 +161,8 @@ impl<'a> Machine<'a> {
         let tier = Tier::detected();
         let is_transposed = self.lies_along(factors.right, factors.roles.k, factors.roles.right);
         let along = factors.along_right(is_transposed);
-        let sticks = self.whole_sticks(at, 1, factors.right, along.clone());
+        let row = if is_transposed { k } else { columns };
+        let sticks = self.whole_sticks(at, 1, factors.right, along.clone(), row);
         let sticks = sticks.and_then(TensorSticks::strips);
         if let Some(Strips { first, row, strip, .. }) = sticks
             && !is_transposed
@@ -200,29 +201,34 @@ impl<'a> Machine<'a> {
         Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel })
     }
 
-    /// A tensor's tile as sticks in columns and rows, if it is whole ones in the order of some dims.
+    /// A tensor's tile as sticks in columns and rows, if it is whole ones in the order of some dims, of which the last
+    /// ones make a row of so many elements.
     pub(in crate::programs) fn whole_sticks(
         &self,
         at: usize,
         nth: usize,
         operand: Operand,
         along: impl IntoIterator<Item = Dim> + Clone,
+        row: usize,
     ) -> Option<TensorSticks<'a>> {
         let format = self.format(at, nth).ok()?;
         let (tensor, part) = self.tensor(operand).ok()?;
         let bytes = tensor.element_bytes();
         let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
         let elements: usize = lengths.product();
+        let columns = row * bytes / 128;
+        if columns == 0 || !(row * bytes).is_multiple_of(128) {
+            return None;
+        }
         let mut found = None;
         let mut count = 0;
         let walked = tensor.each_series(&self.tiles, along, |series| {
             count += 1;
-            found = if count == 1 { tensor.whole_sticks(series) } else { None };
+            found = if count == 1 { tensor.sticks_in_rows(series, columns) } else { None };
             Ok(())
         });
         let sticks = found.filter(|sticks| walked.is_ok() && sticks.start == 0)?;
-        let [columns, rows] = sticks.counts;
-        let is_all = columns * rows * 128 == elements * bytes;
+        let is_all = sticks.counts == [columns, elements / row];
         let sticks = part.sticks(sticks.at, sticks.counts, sticks.there);
         is_all.then_some(TensorSticks { sticks, format })
     }

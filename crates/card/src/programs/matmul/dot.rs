@@ -3,8 +3,8 @@ use spyre_numerics::Tier;
 
 use crate::programs::execute::broadcast::spread;
 use crate::programs::execute::buffer::Element;
-use crate::programs::execute::reduce::LANES;
 use crate::programs::execute::transpose::Transpose;
+use crate::programs::execute::vector::LANES;
 use crate::programs::execute::vector::vectorised;
 use crate::programs::matmul::blocks::Factors;
 use crate::programs::matmul::operands::{Columns, Right, Roles, Side};
@@ -175,12 +175,15 @@ impl Machine<'_> {
                 Some(b) => {
                     room_for(panel, k, width);
                     T::transpose(Tier::detected(), b, k, panel, PANEL);
-                    self.add_panel(counts, a, panel, sums, width)?;
+                    self.add_panel(counts, a, whole(panel), sums, width)?;
                 }
-                None => {
-                    right.pack(counts, [batch, first, width], panel);
-                    self.add_panel(counts, a, panel, sums, width)?;
-                }
+                None => match right.panel(counts, [batch, first]) {
+                    Some(b) => self.add_panel(counts, a, b, sums, width)?,
+                    None => {
+                        right.pack(counts, [batch, first, width], panel);
+                        self.add_panel(counts, a, whole(panel), sums, width)?;
+                    }
+                },
             }
         }
         Ok(())
@@ -190,12 +193,11 @@ impl Machine<'_> {
         &self,
         counts: Counts,
         a: &[T],
-        panel: &[T],
+        b: Matrix<'_, T>,
         sums: &mut [T],
         width: usize,
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = counts;
-        let b = Matrix { elements: panel, pitch: PANEL };
         for row in (0..rows).step_by(ROWS) {
             self.check_turn()?;
             let end = rows.min(row + ROWS);
@@ -248,6 +250,11 @@ impl Machine<'_> {
     }
 }
 
+/// A panel whose rows follow each other.
+fn whole<T>(panel: &[T]) -> Matrix<'_, T> {
+    Matrix { elements: panel, pitch: PANEL }
+}
+
 /// Makes a panel as long as k; columns that are not filled are zero.
 pub(in crate::programs) fn room_for<T: Element>(panel: &mut Vec<T>, k: usize, width: usize) {
     if width < PANEL {
@@ -259,7 +266,13 @@ pub(in crate::programs) fn room_for<T: Element>(panel: &mut Vec<T>, k: usize, wi
 /// Adds the product of rows of k and columns of k, which all lie along k, to rows of sums that are
 /// `pitch` apart. Each result is summed up in lanes, and the lanes then: in the same order always.
 #[inline(always)]
-fn add_dots<T: Factor>(k: usize, a: &[T], b: &[T], sums: &mut [T], pitch: usize) {
+pub(in crate::programs) fn add_dots<T: Factor>(
+    k: usize,
+    a: &[T],
+    b: &[T],
+    sums: &mut [T],
+    pitch: usize,
+) {
     for (column, b) in b.chunks_exact(k).enumerate() {
         for (row, a) in a.chunks_exact(k).enumerate() {
             let sum = &mut sums[row * pitch + column];

@@ -7,13 +7,11 @@ use spyre_artifact::Register;
 use spyre_numerics::{DataFormat, Tier};
 
 use crate::memory::{MemorySlice, StickRow};
-use crate::programs::access::operand::Piece;
 use crate::programs::access::sticks::{PlacedSticks, TileSticks};
-use crate::programs::execute::buffer::Element;
-use crate::programs::execute::reduce::{GROUP, LANES, values_of};
-use crate::programs::execute::vector::{Job, run, vectorised};
+use crate::programs::execute::reduce::{GROUP, values_of};
+use crate::programs::execute::vector::{Job, LANES, run, vectorised};
 use crate::programs::matmul::blocks::Factors;
-use crate::programs::matmul::dot::{Counts, joined};
+use crate::programs::matmul::dot::{Counts, add_dots, joined};
 use crate::programs::matmul::operands::{Columns, Side};
 use crate::programs::matmul::product::Product;
 use crate::programs::matmul::widened::{of_halves, of_sens};
@@ -39,47 +37,49 @@ impl Machine<'_> {
         lanes.resize(counts.rows * counts.columns * LANES, 0.0);
         let a = &left.elements;
         let outcome = match self.add_sticks(at, counts, a, columns, &mut lanes) {
-            Ok(false) => self.add_pieces(at, counts, a, columns, &mut lanes),
-            outcome => outcome.map(drop),
+            Ok(false) => self.add_converted(at, counts, a, columns, &mut sums),
+            outcome => {
+                vectorised(
+                    #[inline(always)]
+                    || add_lanes(lanes.as_chunks().0, &mut sums),
+                );
+                outcome.map(drop)
+            }
         };
-        vectorised(
-            #[inline(always)]
-            || add_lanes(lanes.as_chunks().0, &mut sums),
-        );
         self.registers.give(lanes);
         self.put_back(left);
         self.put_sums(target, factors.roles, sums);
         outcome
     }
 
-    /// Adds to the lanes what pieces of all columns give, which are converted.
-    fn add_pieces(
+    /// Adds to the sums what some columns at a time give, which are converted.
+    fn add_converted(
         &mut self,
         at: usize,
         counts: Counts,
         a: &[f32],
         columns: Columns,
-        lanes: &mut [f32],
+        sums: &mut [f32],
     ) -> Result<(), Stop> {
+        /// Numbers that are converted at a time: they stay in a core's first cache.
+        const CONVERTED: usize = 4096;
         let Columns { operand, k: over, column } = columns;
-        let (tensor, part) = self.tensor(operand)?;
-        let converter = self.code.converter(at, 1)?;
-        let mut tile = f32::tile(self.registers.take());
-        let along = [column].into_iter().chain(dims(over));
         let tiles = self.tiles;
-        let raw = &mut self.raw;
-        lanes.fill(0.0);
-        let outcome = tensor.each_piece(&tiles, along, |piece| {
-            let elements = tile.resized(piece.count());
-            tensor.load(part, piece.packed(), converter, elements, raw)?;
-            let b = f32::of(&tile);
+        let together = (CONVERTED / counts.k).max(1);
+        let place = column.index();
+        let outcome = (0..counts.columns).step_by(together).try_for_each(|first| {
+            self.check_turn()?;
+            self.tiles.starts[place] = tiles.starts[place] + first;
+            self.tiles.elements[place] = together.min(counts.columns - first);
+            let b = self.loaded::<f32>(at, 1, operand, [column].into_iter().chain(dims(over)))?;
             vectorised(
                 #[inline(always)]
-                || add_piece(counts, a, b, piece, lanes.as_chunks_mut().0),
+                || add_dots(counts.k, a, &b.elements, &mut sums[first..], counts.columns),
             );
+            self.put_back(b);
             Ok(())
         });
-        self.registers.give(std::mem::take(f32::of_mut(&mut tile)));
+        self.tiles = tiles;
         outcome
     }
 
@@ -119,7 +119,8 @@ impl Machine<'_> {
         let tile = TileSticks { rows, columns: k / (F::VECTORS * LANES) };
         let mut is_done = true;
         tensor.each_series(&self.tiles, [column].into_iter().chain(dims(over)), |series| {
-            let sticks = tensor.whole_sticks(series).and_then(|sticks| tile.place(&sticks));
+            let sticks = tensor.sticks_in_rows(series, tile.columns);
+            let sticks = sticks.and_then(|sticks| tile.place(&sticks));
             match sticks.filter(|_| is_done) {
                 Some(place) => {
                     let format = PhantomData::<F>;
@@ -293,54 +294,4 @@ fn add_lanes(lanes: &[[f32; LANES]], sums: &mut [f32]) {
         sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
     }
     last.iter_mut().zip(rest).for_each(|(sum, lanes)| *sum += joined(*lanes));
-}
-
-/// Adds what a piece of the right matrix gives to the lanes of each row and column.
-#[inline(always)]
-fn add_piece(counts: Counts, a: &[f32], b: &[f32], piece: Piece, lanes: &mut [[f32; LANES]]) {
-    let Counts { columns, k, .. } = counts;
-    let column = piece.place_of(0) / k;
-    let first = piece.place_of(0) % k;
-    let elements = piece.elements();
-    let is_even =
-        first.is_multiple_of(LANES) && elements.is_multiple_of(LANES) && first + elements <= k;
-    if !is_even || piece.place_of(1) != piece.place_of(0) + k {
-        return add_apart(counts, a, b, piece, lanes);
-    }
-    for (at, b) in b.chunks_exact(elements).enumerate() {
-        for (row, a) in a.chunks_exact(k).enumerate() {
-            add_run(&a[first..][..elements], b, &mut lanes[row * columns + column + at]);
-        }
-    }
-}
-
-/// A run of whole lanes. What is summed up is a value of its own meanwhile, so that the compiler keeps
-/// it in a vector.
-#[inline(always)]
-fn add_run(a: &[f32], b: &[f32], lanes: &mut [f32; LANES]) {
-    let a = a.as_chunks::<LANES>().0;
-    let b = b.as_chunks::<LANES>().0;
-    let mut totals = *lanes;
-    for (a, b) in a.iter().zip(b) {
-        for ((total, &a), &b) in totals.iter_mut().zip(a).zip(b) {
-            *total = f32::fused(a, b, *total);
-        }
-    }
-    *lanes = totals;
-}
-
-/// Like [`add_piece`], element by element, wherever each one lies.
-#[inline(never)]
-fn add_apart(counts: Counts, a: &[f32], b: &[f32], piece: Piece, lanes: &mut [[f32; LANES]]) {
-    let Counts { columns, k, .. } = counts;
-    for (row, b) in b.chunks_exact(piece.elements()).enumerate() {
-        for (at, &b) in b.iter().enumerate() {
-            let place = piece.place_of(row) + at;
-            let column = place / k;
-            let term = place % k;
-            for (lanes, a) in lanes[column..].iter_mut().step_by(columns).zip(a.chunks_exact(k)) {
-                lanes[term % LANES] = f32::fused(a[term], b, lanes[term % LANES]);
-            }
-        }
-    }
 }

@@ -9,7 +9,7 @@ use spyre_numerics::Tier;
 use crate::programs::execute::broadcast::spread;
 use crate::programs::execute::buffer::Element;
 use crate::programs::matmul::dot::{Counts, Factor, room_for};
-use crate::programs::matmul::product::PANEL;
+use crate::programs::matmul::product::{Matrix, PANEL};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
@@ -101,6 +101,20 @@ impl<T> Right<T> {
 }
 
 impl<T: Element> Right<T> {
+    /// A panel of one of the matrices as it lies, if it is whole and so few rows use it that packing is not worth it.
+    pub(in crate::programs) fn panel(
+        &self,
+        counts: Counts,
+        [batch, first]: [usize; 2],
+    ) -> Option<Matrix<'_, T>> {
+        /// More rows than this go over a panel several times.
+        const FEW_ROWS: usize = 14;
+        let Counts { rows, columns, k, .. } = counts;
+        let elements = &self.matrix.elements[batch * k * columns..][first..];
+        let is_worth_it = rows <= FEW_ROWS && first + PANEL <= columns;
+        is_worth_it.then_some(Matrix { elements, pitch: columns })
+    }
+
     /// Fills the panel with some columns of one of the matrices.
     pub(in crate::programs) fn pack(
         &self,

@@ -3,7 +3,7 @@
 
 use spyre_numerics::{Sen169, Tier};
 
-use crate::programs::execute::reduce::LANES;
+use crate::programs::execute::vector::LANES;
 
 #[cfg(target_arch = "x86_64")]
 const AVX_512: u8 = Tier::Avx512 as u8;

@@ -1,5 +1,6 @@
 use crate::programs::execute::registers::Registers;
 use crate::programs::schedule::tile_cache::TileCache;
+use crate::programs::strips::buffers::StripBuffers;
 
 /// Buffers that launches use one after another, so that none takes memory once it is warm.
 #[derive(Debug, Default)]
@@ -8,6 +9,7 @@ pub(in crate::programs) struct LaunchBuffers {
     /// Elements on their way, in their storage format.
     pub(in crate::programs) raw: Vec<u8>,
     pub(in crate::programs) tile_cache: TileCache,
+    pub(in crate::programs) strips: StripBuffers,
 }
 
 /// Bytes that buffers may hold between two launches: as much as a core's LX, and as much again for tiles that
@@ -27,7 +29,10 @@ impl LaunchBuffers {
     }
 
     fn capacity_bytes(&self) -> usize {
-        self.raw.capacity() + self.registers.capacity_bytes() + self.tile_cache.capacity_bytes()
+        self.raw.capacity()
+            + self.registers.capacity_bytes()
+            + self.tile_cache.capacity_bytes()
+            + self.strips.capacity_bytes()
     }
 
     pub(in crate::programs) fn is_worth_keeping(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::programs::schedule::launch_buffers::LaunchBuffers;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tile_cache::{ActiveLoopNest, TileCache};
 use crate::programs::schedule::tiles::{Tiles, dims};
+use crate::programs::strips::buffers::StripBuffers;
 use crate::work::Work;
 
 /// One launch of a compute program.
@@ -42,6 +43,7 @@ pub(in crate::programs) struct Machine<'a> {
     pub(in crate::programs) registers: Registers,
     pub(in crate::programs) raw: Vec<u8>,
     pub(in crate::programs) tile_cache: TileCache,
+    pub(in crate::programs) strips: StripBuffers,
     pub(in crate::programs) active_nest: Option<ActiveLoopNest>,
     /// True if stores past the cache may still be on their way.
     pub(in crate::programs) has_streamed: bool,
@@ -70,7 +72,7 @@ impl<'a> Machine<'a> {
         buffers: LaunchBuffers,
     ) -> Result<Self, Stop> {
         let code = binding.code()?;
-        let LaunchBuffers { mut registers, raw, mut tile_cache } = buffers;
+        let LaunchBuffers { mut registers, raw, mut tile_cache, strips } = buffers;
         registers.prepare(code.program());
         tile_cache.clear(code.reuse().values.len());
         let none = OpenLoop { begin: 0, dim: Dim(0), tile: Tile::All };
@@ -91,21 +93,27 @@ impl<'a> Machine<'a> {
             registers,
             raw,
             tile_cache,
+            strips,
             active_nest,
             has_streamed: false,
         })
     }
 
     /// The buffers, for the next launch.
-    pub(in crate::programs) fn into_buffers(mut self) -> LaunchBuffers {
+    pub(in crate::programs) fn into_buffers(self) -> LaunchBuffers {
         self.finish_stores();
-        self.registers.end_loans();
-        LaunchBuffers { registers: self.registers, raw: self.raw, tile_cache: self.tile_cache }
+        LaunchBuffers {
+            registers: self.registers,
+            raw: self.raw,
+            tile_cache: self.tile_cache,
+            strips: self.strips,
+        }
     }
 
     /// Another machine that stands where this one does, with buffers of its own.
     pub(in crate::programs) fn helper(&self) -> Machine<'a> {
-        let LaunchBuffers { mut registers, raw, mut tile_cache } = self.work.programs.buffers();
+        let LaunchBuffers { mut registers, raw, mut tile_cache, strips } =
+            self.work.programs.buffers();
         registers.prepare(self.code.program());
         tile_cache.clear(self.code.reuse().values.len());
         let Self { work, code, binding, shape, open, tiles, flat, .. } = *self;
@@ -123,6 +131,7 @@ impl<'a> Machine<'a> {
             registers,
             raw,
             tile_cache,
+            strips,
             active_nest,
             has_streamed: false,
         }
@@ -150,8 +159,9 @@ impl<'a> Machine<'a> {
         let mut at = body.start;
         while at < body.end {
             self.check_turn()?;
-            let instruction = instructions[at];
-            at = match instruction {
+            // Not copied: what is stored whole and read in parts waits for all stores before.
+            let instruction = &instructions[at];
+            at = match *instruction {
                 Instruction::Begin { dim, tile, is_parallel: true }
                     if self.is_worth_sharing(at, dim, tile) =>
                 {
@@ -174,7 +184,10 @@ impl<'a> Machine<'a> {
                     let is_any = u8::of(self.registers.tile(condition)).contains(&1);
                     at + 1 + if is_any { 0 } else { instructions as usize }
                 }
-                _ => at + self.step_or_recall(at, instruction)?,
+                _ => match self.run_block(at)? {
+                    Some(end) => end,
+                    None => self.step_or_recall(at, *instruction)?,
+                },
             };
         }
         Ok(())
@@ -217,28 +230,25 @@ impl<'a> Machine<'a> {
         at + 1
     }
 
-    /// Carries out an instruction, unless what it makes is kept from a loop before; perhaps the next
-    /// ones, too. How many it were.
+    /// Carries out an instruction, unless what it makes is kept from a loop before. The next one's place
+    /// comes back.
     fn step_or_recall(&mut self, at: usize, instruction: Instruction) -> Result<usize, Stop> {
         let is_in_nest = self.active_nest.is_some();
         if is_in_nest && self.recalls(self.code.reuse().mark_of(at)) {
-            return Ok(1);
+            return Ok(at + 1);
         }
-        let together = match self.code.fused(at) {
-            Some(fused) => self.fused(at, fused)?,
-            None => 0,
-        };
-        if together == 0 {
-            self.step(at, instruction)?;
-        }
-        let steps = together.max(1);
+        self.step(at, instruction)?;
         if is_in_nest {
-            self.keep(self.code.reuse().mark_of(at + steps - 1));
+            self.keep(self.code.reuse().mark_of(at));
         }
-        Ok(steps)
+        Ok(at + 1)
     }
 
-    fn step(&mut self, at: usize, instruction: Instruction) -> Result<(), Stop> {
+    pub(in crate::programs) fn step(
+        &mut self,
+        at: usize,
+        instruction: Instruction,
+    ) -> Result<(), Stop> {
         match instruction {
             Instruction::Load { target, source } => self.load(at, target, source),
             Instruction::Store { target, source } => self.store(at, target, source),
@@ -287,12 +297,6 @@ impl<'a> Machine<'a> {
         let along = dims(self.registers.type_of(target).span);
         let tiles = &self.tiles;
         let run = self.run_of(source, from.0);
-        if let Some(run) = run.filter(|_| self.code.lends(at))
-            && let Some(lent) = from.0.lend(from.1, run)
-        {
-            *self.registers.tile_mut(target) = Buffer::Lent(lent);
-            return Ok(());
-        }
         let pieces = run.as_ref().map(slice::from_ref).or(self.binding.plan.at(at));
         let tile = self.registers.tile_mut(target);
         let raw = &mut self.raw;
@@ -315,18 +319,29 @@ impl<'a> Machine<'a> {
 
     fn store(&mut self, at: usize, target: Operand, source: Register) -> Result<(), Stop> {
         let of = self.registers.type_of(source);
-        let (tensor, part) = self.tensor(target)?;
         let span = self.code.program().operand(target).span;
+        // Taken out: the tile may be stored by way of buffers of the machine.
+        let tile = self.registers.lend(source);
+        let stored = if of.span == span {
+            self.store_tile(at, target, &tile)
+        } else {
+            self.store_tile(at, target, &tile.spread(&self.tiles, of.span, span))
+        };
+        *self.registers.tile_mut(source) = tile;
+        stored
+    }
+
+    /// Stores an operand's current tile by the store at a place.
+    pub(in crate::programs) fn store_tile(
+        &mut self,
+        at: usize,
+        target: Operand,
+        tile: &Buffer,
+    ) -> Result<(), Stop> {
+        let (tensor, part) = self.tensor(target)?;
+        let span = self.span_of(target);
         let tiles = &self.tiles;
         let run = self.run_of(target, tensor);
-        let wide;
-        let tile = match self.registers.tile(source) {
-            tile if of.span == span => tile,
-            tile => {
-                wide = tile.spread(tiles, of.span, span);
-                &wide
-            }
-        };
         let converter = self.code.converter(at, 0)?;
         let raw = &mut self.raw;
         let mut store = |piece| tensor.store(part, piece, converter, tile.bytes(), raw);
@@ -482,7 +497,6 @@ impl Buffer {
             Self::F64(tile) => lane!(F64, tile),
             Self::I64(tile) => lane!(I64, tile),
             Self::Bool(tile) => lane!(Bool, tile),
-            Self::Lent(numbers) => lane!(F32, numbers.get()),
         }
     }
 }

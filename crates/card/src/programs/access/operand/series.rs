@@ -102,6 +102,39 @@ impl Tensor {
         })
     }
 
+    /// A series as whole sticks, of a tile with so many in each row. Sticks that follow each other are one run,
+    /// which may have several rows.
+    pub(in crate::programs) fn sticks_in_rows(
+        &self,
+        series: Series,
+        columns: usize,
+    ) -> Option<Sticks> {
+        let Series { first, count, .. } = series;
+        let bytes = self.element_bytes;
+        let stick = STICK_BYTES as usize;
+        let run = first.elements * bytes / stick;
+        let is_run = self.is_dense(first) && (first.elements * bytes).is_multiple_of(stick);
+        if count > 1 || run < 2 || !is_run {
+            return self.whole_sticks(series);
+        }
+        let row = columns * stick;
+        let start = first.place * bytes;
+        let sticks = Sticks {
+            at: first.at,
+            counts: [run, 1],
+            there: [stick, row],
+            in_tile: [stick, row],
+            start,
+        };
+        if first.rows > 1 {
+            let there = [stick, first.row_stride_bytes];
+            let in_tile = [stick, first.pitch * bytes];
+            return Some(Sticks { counts: [run, first.rows], there, in_tile, ..sticks });
+        }
+        let is_rows = run.is_multiple_of(columns) && start.is_multiple_of(row);
+        Some(if is_rows { Sticks { counts: [columns, run / columns], ..sticks } } else { sticks })
+    }
+
     /// The pieces like the first one that follow each other in all rows. As with rows, the last piece of
     /// the last row speaks for all.
     pub(super) fn sticks_like(

@@ -1,11 +1,12 @@
 //! Loop nests of a launch that keep tiles, and those that recall them.
 
-use spyre_artifact::{Dim, RegisterType};
+use spyre_artifact::{Dim, Lane, RegisterType};
 
-use super::{ActiveLoopNest, MOST_BYTES};
+use super::{ActiveLoopNest, MOST_BYTES, Room};
 use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::reuse::{LoopNest, ReuseMark};
+use crate::programs::strips::plan::ReuseState;
 
 impl Machine<'_> {
     /// A loop nest begins here, perhaps.
@@ -25,6 +26,7 @@ impl Machine<'_> {
             nth: 0,
             keeps: !loop_nest.keeps.is_empty() && bytes <= MOST_BYTES / reuse.values.len(),
             recalls: recalled,
+            in_rooms: 0,
         });
     }
 
@@ -36,9 +38,12 @@ impl Machine<'_> {
             return;
         };
         if active_nest.keeps {
-            for &(value, register) in &self.code.reuse().loop_nest(active_nest.loop_nest).taken {
+            let in_rooms = std::mem::take(&mut active_nest.in_rooms);
+            let taken = &self.code.reuse().loop_nest(active_nest.loop_nest).taken;
+            for &(value, register) in taken.iter().filter(|(value, _)| in_rooms >> value & 1 == 0) {
                 let tile = self.registers.tile_mut(register);
-                std::mem::swap(tile, self.tile_cache.room(value, active_nest.nth, tile.lane()));
+                let room = self.tile_cache.room(value, active_nest.nth, tile.lane());
+                std::mem::swap(tile, room.tile_mut());
             }
         }
         active_nest.nth += 1;
@@ -68,9 +73,9 @@ impl Machine<'_> {
         let kept = &mut self.tile_cache.values[usize::from(value)][active_nest.nth];
         let tile = self.registers.tile_mut(target);
         if is_last {
-            std::mem::swap(tile, kept);
+            std::mem::swap(tile, kept.tile());
         } else {
-            tile.copy_from(kept);
+            tile.copy_from(kept.tile());
         }
         true
     }
@@ -80,8 +85,22 @@ impl Machine<'_> {
         let active_nest = self.active_nest.filter(|active_nest| active_nest.keeps);
         let (Some(active_nest), Some((value, true))) = (active_nest, mark.keep) else { return };
         if let Some(tile) = mark.target.map(|target| self.registers.tile(target)) {
-            self.tile_cache.room(value, active_nest.nth, tile.lane()).copy_from(tile);
+            let room = self.tile_cache.room(value, active_nest.nth, tile.lane());
+            room.tile_mut().copy_from(tile);
         }
+    }
+
+    /// State of the loop nest that is under way.
+    pub(in crate::programs) fn reuse_state(&self) -> ReuseState {
+        let state = |nest: ActiveLoopNest| ReuseState { keeps: nest.keeps, recalls: nest.recalls };
+        self.active_nest.map_or_else(ReuseState::default, state)
+    }
+
+    /// Room for the current tile of a value, in which strips make and read it.
+    pub(in crate::programs) fn room_for(&mut self, value: u8, lane: Lane) -> Option<&mut Room> {
+        let active_nest = self.active_nest.as_mut()?;
+        active_nest.in_rooms |= 1 << value;
+        Some(self.tile_cache.room(value, active_nest.nth, lane))
     }
 
     fn tiles_of(&self, loop_nest: &LoopNest) -> usize {
