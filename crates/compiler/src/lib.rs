@@ -38,7 +38,7 @@ pub use ir::{
 pub use layouts::{Layouts, Restickified, Restickify, Stick};
 pub use lower::{CompileError, CompileOptions};
 pub use predict::{PredictError, Prediction};
-pub use text::{MOST_TEXT_BYTES, ParseError, Position};
+pub use text::{MOST_TEXT_BYTES, ParseError, Position, is_function};
 
 /// The version of the compiler, and a digest of what it was built from. Plans of another one may differ.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("SPYRE_COMPILER_SOURCES"));

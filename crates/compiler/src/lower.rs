@@ -3,6 +3,7 @@
 mod access;
 mod error;
 mod hoist_loads;
+mod mask_bounds;
 mod nest;
 mod online_softmax;
 mod partials;

@@ -27,7 +27,7 @@ impl Prediction {
     /// Returns the cost of one launch on a card whose memory the tensors are in.
     pub fn cost(&self) -> CostBreakdown {
         let launches = self.launches.saturating_mul(cost::launch());
-        CostBreakdown { kernels: self.work.nanoseconds(), copies: 0, launches }
+        CostBreakdown { kernels: self.work.nanoseconds(), launches, ..CostBreakdown::default() }
     }
 }
 

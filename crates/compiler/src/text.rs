@@ -12,6 +12,7 @@
 //! A statement is a line. Signs bind as in Rust; `//` divides downwards and `%` goes with it. A number
 //! takes the lane of what it is used with; `1f64` says which.
 
+mod composed;
 mod parser;
 mod position;
 mod printer;
@@ -20,4 +21,5 @@ mod words;
 
 pub use parser::{MOST_TEXT_BYTES, ParseError};
 pub use position::Position;
+pub use words::is_function;
 pub(crate) use words::is_name;

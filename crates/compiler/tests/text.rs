@@ -91,6 +91,15 @@ kernel numbers(i) {
 }
 
 #[test]
+fn a_conversion_to_its_own_lane_is_the_value() {
+    let text = with("t = x * x\n    u = f32(t)\n    z = f32(u) + u");
+    assert_eq!(printed(&text), printed(&with("t = x * x\n    z = t + t")));
+    for second in ["t = f32(t)", "x = f32(t)", "f32 = f32(t)"] {
+        refused(&with(&format!("t = x * x\n    {second}\n    z = t")));
+    }
+}
+
+#[test]
 fn a_value_that_is_used_twice_has_a_line() {
     let text = with("out y: float32[i, j]\ny = x * 2 + x");
     assert!(printed(&text).contains("    y = x * 2.0 + x\n"), "a load may be written twice");

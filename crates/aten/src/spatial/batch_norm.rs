@@ -107,7 +107,7 @@ fn tensor_of(result: &ResultShape) -> TensorView<'_> {
     TensorView { dtype: result.dtype, size: &result.size, stride: &result.stride, offset: 0 }
 }
 
-/// The result, means and reciprocal deviations; running ones follow.
+/// The result, means and reciprocal deviations; running ones follow, and are given without training.
 fn forward(call: &Call<'_>, arguments: Arguments) -> Result<Recipe, Decline> {
     let x = source(call)?;
     let weights = [1, 2].map(|at| call.tensor(at).map(|weight| weight.dtype));
@@ -128,13 +128,9 @@ fn forward(call: &Call<'_>, arguments: Arguments) -> Result<Recipe, Decline> {
         given |= push_lists(call, &running, count, &mut operands)? << 2;
     }
     operands.push(channels.tensor(1, TensorRef::Result(0), y.dtype));
-    let kept = if arguments.trains { count } else { 0 };
-    let lists = [list(measured, kept), list(measured, kept)];
-    if arguments.trains {
-        let views = lists.iter().zip(1..);
-        operands
-            .extend(views.map(|(list, at)| per_channel(TensorRef::Result(at), &tensor_of(list))));
-    }
+    let lists = [list(measured, count), list(measured, count)];
+    let views = lists.iter().zip(1..);
+    operands.extend(views.map(|(list, at)| per_channel(TensorRef::Result(at), &tensor_of(list))));
     let numbers = smallvec![places(&channels), order(&x), given, u32::from(arguments.trains)];
     let mut launch = launch("batch_norm", write_forward, numbers, operands)?;
     launch.scalars = smallvec![word(arguments.epsilon)];
@@ -216,10 +212,10 @@ fn write_forward(kernel: &Generated) -> String {
         }
     }
     operand(&mut text, "out", "y", &all);
+    operand(&mut text, "out", "mean", &channels);
+    operand(&mut text, "out", "rstd", &channels);
     let mut scalars = vec!["epsilon"];
     if trains {
-        operand(&mut text, "out", "mean", &channels);
-        operand(&mut text, "out", "rstd", &channels);
         scalars.push("count");
         scalars.extend(["momentum", "unbiased"].iter().filter(|_| has(2)));
     }
@@ -229,17 +225,16 @@ fn write_forward(kernel: &Generated) -> String {
         text.line(format_args!("d = x - m"));
         text.line(format_args!("v = sum<{over}>(d * d) / count"));
     } else {
-        text.line(format_args!("d = x - means"));
+        text.line(format_args!("m = means"));
+        text.line(format_args!("d = x - m"));
         text.line(format_args!("v = variances"));
     }
     text.line(format_args!("r = rsqrt(v + epsilon)"));
     let weight = if has(0) { "r * w" } else { "r" };
     let bias = if has(1) { " + b" } else { "" };
     text.line(format_args!("y = d * ({weight}){bias}"));
-    if trains {
-        text.line(format_args!("mean = m * 1"));
-        text.line(format_args!("rstd = r * 1"));
-    }
+    text.line(format_args!("mean = m * 1"));
+    text.line(format_args!("rstd = r * 1"));
     if trains && has(2) {
         text.line(format_args!("means = means * (1 - momentum) + m * momentum"));
         text.line(format_args!("variances = variances * (1 - momentum) + v * unbiased * momentum"));

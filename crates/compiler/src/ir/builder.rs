@@ -103,6 +103,13 @@ impl KernelBuilder {
         Ok(())
     }
 
+    /// Keeps a name for the caller: no value gets it.
+    pub(crate) fn reserve(&mut self, name: &str) -> Result<(), Refusal> {
+        self.check_name(name)?;
+        self.take_name(name);
+        Ok(())
+    }
+
     /// Adds a constant: one number everywhere.
     pub fn constant(&mut self, lane: Lane, value: Constant) -> Result<ValueId, Refusal> {
         if !value.fits(lane) {
@@ -204,9 +211,12 @@ impl KernelBuilder {
         Ok(self.add(Expression::Select(condition, yes, no), lane, asked | span))
     }
 
-    /// Converts a value to another lane.
+    /// Converts a value to a lane. One that is of this lane is its own result.
     pub fn convert(&mut self, lane: Lane, source: ValueId) -> Result<ValueId, Refusal> {
-        let span = self.value(source)?.span;
+        let &Value { lane: known, span, .. } = self.value(source)?;
+        if known == lane {
+            return Ok(source);
+        }
         Ok(self.add(Expression::Convert(lane, source), lane, span))
     }
 

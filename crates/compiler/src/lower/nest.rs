@@ -220,7 +220,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Computes, one after the other, all reductions that goals need and that differ along open dims only.
-    fn reduce_ready(
+    pub(super) fn reduce_ready(
         &mut self,
         code: &mut ProgramBuilder,
         goals: &[Goal<'a>],

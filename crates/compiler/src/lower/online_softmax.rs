@@ -14,6 +14,7 @@ use spyre_artifact::{
     UnaryOp,
 };
 
+use super::mask_bounds::MaskBounds;
 use super::nest::{Blocked, Goal, Nest};
 use super::product::Product;
 use super::tile_order::TileOrder;
@@ -141,12 +142,61 @@ impl<'a> Nest<'a> {
         sums: &[Register],
     ) -> Result<(), Blocked> {
         let Some(mask) = self.mask(online.scores) else {
-            return self.add_tile(code, online, largest, sums);
+            return self.add_tile(code, online, largest, sums, None);
         };
-        let mask = self.value(code, mask)?;
+        let bounds = self.mask_bounds(code, mask)?;
+        let is_some = match bounds {
+            Some(bounds) => bounds.is_some,
+            None => self.value(code, mask)?,
+        };
         let mut result = Ok(());
-        code.when_any(mask, |code| result = self.add_tile(code, online, largest, sums));
+        code.when_any(is_some, |code| {
+            result = self.add_tile(code, online, largest, sums, bounds);
+        });
         result
+    }
+
+    /// Computes the scores of a tile, and puts their mask over them only where the tile is not all inside of it.
+    fn mask_scores(
+        &mut self,
+        code: &mut ProgramBuilder,
+        goal: Goal<'a>,
+        scores: ValueId,
+        bounds: MaskBounds,
+    ) -> Result<(), Blocked> {
+        let Expression::Select(mask, inside, least) = *self.expression(scores) else {
+            return Ok(());
+        };
+        if !self.is_for_one(inside, scores) {
+            return Ok(());
+        }
+        self.reduce_ready(code, &[goal])?;
+        let target = self.value(code, inside)?;
+        let mut result = Ok(());
+        code.when_any(bounds.is_partial, |code| {
+            self.scopes.enter(DimSet::NONE, DimSet::NONE);
+            let sides = [self.value(code, mask), self.value(code, least)];
+            self.scopes.leave();
+            result = match sides {
+                [Ok(condition), Ok(no)] => {
+                    code.emit(Instruction::Select { target, condition, yes: target, no });
+                    Ok(())
+                }
+                [Err(blocked), _] | [_, Err(blocked)] => Err(blocked),
+            };
+        });
+        self.scopes.keep(scores, target);
+        result
+    }
+
+    /// Returns true if a value is computed for one other only, which may take its register.
+    fn is_for_one(&self, value: ValueId, user: ValueId) -> bool {
+        let [own, other] = [value, user].map(|value| self.kernel.value(value));
+        let is_computed = matches!(own.expression, Expression::Binary(..) | Expression::Unary(..));
+        let users = self.kernel.values().iter();
+        let users = users.filter(|known| known.expression.sources().contains(&value));
+        let is_stored = self.kernel.stores().iter().any(|store| store.value == value);
+        is_computed && own.span == other.span && users.count() == 1 && !is_stored
     }
 
     /// Returns the mask outside of which scores are -inf, if it is known before they are computed.
@@ -167,11 +217,16 @@ impl<'a> Nest<'a> {
         online: &Online,
         largest: Register,
         sums: &[Register],
+        bounds: Option<MaskBounds>,
     ) -> Result<(), Blocked> {
         let Online { scores, lane, .. } = *online;
         let span = self.program_span(self.kernel.value(online.largest).span);
         let found = code.constant(lane, span, f64::NEG_INFINITY);
-        self.reach(code, &[Goal::Reduce { op: ReduceOp::Max, into: found, source: scores }])?;
+        let goal = Goal::Reduce { op: ReduceOp::Max, into: found, source: scores };
+        if let Some(bounds) = bounds {
+            self.mask_scores(code, goal, scores, bounds)?;
+        }
+        self.reach(code, &[goal])?;
         let found = code.binary(BinaryOp::Max, largest, found);
         let least = code.constant(lane, Span::NONE, f64::NEG_INFINITY);
         let zero = code.constant(lane, Span::NONE, 0.0);
@@ -259,7 +314,7 @@ impl<'a> Nest<'a> {
         [first].into_iter().chain(of_sums).collect()
     }
 
-    fn expression(&self, value: ValueId) -> &'a Expression {
+    pub(super) fn expression(&self, value: ValueId) -> &'a Expression {
         &self.kernel.value(value).expression
     }
 

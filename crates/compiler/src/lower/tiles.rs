@@ -58,7 +58,7 @@ pub(super) fn tile(
 ) -> Tile {
     let elements = match purpose {
         Purpose::Elements => elements(dim, opened | open | rest),
-        Purpose::Products(roles) => product_tile(dim, roles),
+        Purpose::Products(roles) => product_tile(dim, opened, roles),
         Purpose::Rows(whole) if whole.contains(dim) => return Tile::All,
         Purpose::Rows(whole) => {
             let last = (opened | open | rest).minus(whole).iter().last();
@@ -69,15 +69,15 @@ pub(super) fn tile(
     elements.into()
 }
 
-fn product_tile(dim: DimId, roles: Roles) -> u32 {
+fn product_tile(dim: DimId, opened: DimSet, roles: Roles) -> u32 {
     if roles.over.contains(dim) {
         depth(dim, roles.over)
     } else if roles.columns.contains(dim) {
-        side(dim, roles.columns, PRODUCT_COLUMNS)
+        side(dim, roles.columns & opened, PRODUCT_COLUMNS)
     } else if roles.rows.contains(dim) && roles.are_many {
-        side(dim, roles.rows, FEWER_ROWS)
+        side(dim, roles.rows & opened, FEWER_ROWS)
     } else if roles.rows.contains(dim) {
-        side(dim, roles.rows, PRODUCT_ROWS)
+        side(dim, roles.rows & opened, PRODUCT_ROWS)
     } else {
         1
     }

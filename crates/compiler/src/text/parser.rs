@@ -171,12 +171,19 @@ impl<'a> Parser<'a> {
             return self.store(place, operand);
         }
         self.sign("=")?;
+        let first = self.at;
         let side = self.expression(0)?;
+        let is_plain_name = self.at == first + 1;
         let value = self.settle(side)?;
-        // A plain name would otherwise have two.
-        let named = self.builder.value(value).is_ok_and(|value| value.name.is_some());
-        if named {
+        // A conversion to the lane that a value has is the value.
+        let has_name = self.builder.value(value).is_ok_and(|value| value.name.is_some());
+        if has_name && is_plain_name {
             return Err(ParseError::at(place, "this is another name for the same value"));
+        }
+        if has_name {
+            self.builder.reserve(name).map_err(|refusal| refused(place, &refusal))?;
+            self.names.insert(name, Named::Value(value));
+            return Ok(());
         }
         self.builder.name(value, name).map_err(|refusal| refused(place, &refusal))?;
         self.names.insert(name, Named::Value(value));

@@ -2,6 +2,7 @@
 
 use spyre_artifact::{BinaryOp, CompareOp, Lane, OrderOp, ReduceOp, ScanOp, UnaryOp};
 
+use super::composed::composed;
 use crate::Seek;
 use crate::ir::sort_name;
 
@@ -23,6 +24,11 @@ pub(crate) fn is_name(word: &str) -> bool {
     letters.next().is_some_and(is_letter)
         && letters.all(|letter| is_letter(letter) || letter.is_ascii_digit())
         && !is_reserved(word)
+}
+
+/// Returns true if kernels have a function of values with this name.
+pub fn is_function(word: &str) -> bool {
+    unary(word).is_some() || binary(word).is_some() || composed(word).is_some()
 }
 
 /// Returns true if it is a word of the language.

@@ -1,12 +1,15 @@
 //! Calls of functions, with values between parentheses and dims between angle brackets.
 
-use spyre_artifact::Lane;
+use std::collections::HashMap;
+
+use spyre_artifact::{BinaryOp, CompareOp, Constant, Lane, ReduceOp, UnaryOp};
 use spyre_numerics::DType;
 
 use super::sides::Side;
-use super::{ParseError, Parser, refused};
+use super::{Named, ParseError, Parser, refused};
+use crate::text::composed::{ComposedFunction, composed};
 use crate::text::{Position, words};
-use crate::{DimSet, Refusal, ValueId};
+use crate::{DimId, DimSet, Refusal, Seek, Value, ValueId};
 
 impl<'a> Parser<'a> {
     pub(super) fn call(&mut self, place: Position, word: &'a str) -> Result<Side, ParseError> {
@@ -28,6 +31,9 @@ impl<'a> Parser<'a> {
         while !self.takes(")") {
             sides.push(self.expression(0)?);
             self.separator(")")?;
+        }
+        if let Some(function) = composed(word) {
+            return self.call_composed(place, word, function, &sides);
         }
         let made = match sides[..] {
             [source] => {
@@ -69,6 +75,61 @@ impl<'a> Parser<'a> {
         made.map(Side::Value).map_err(|refusal| refused(place, &refusal))
     }
 
+    /// The expression that a function stands for.
+    fn call_composed(
+        &mut self,
+        place: Position,
+        word: &str,
+        function: &'static ComposedFunction,
+        sides: &[Side],
+    ) -> Result<Side, ParseError> {
+        let takes = function.parameters.len();
+        let given = sides.len();
+        if takes != given {
+            return Err(ParseError::at(place, format!("`{word}` takes {takes}, not {given}")));
+        }
+        let mut names = HashMap::new();
+        for (&parameter, &side) in function.parameters.iter().zip(sides) {
+            names.insert(parameter, Named::Value(self.settle(side)?));
+        }
+        let outer = (self.spots, self.at, std::mem::replace(&mut self.names, names));
+        self.spots = &function.body;
+        self.at = 0;
+        let made = self.expression(0);
+        (self.spots, self.at, self.names) = outer;
+        made.map_err(|error| ParseError::at(place, format!("`{word}`: {}", error.why)))
+    }
+
+    /// The first place of an extreme among several dims, counted through all of them.
+    fn seek_among(
+        &mut self,
+        seek: Seek,
+        dims: &[DimId],
+        source: ValueId,
+    ) -> Result<ValueId, Refusal> {
+        let &Value { lane, span, .. } = self.builder.value(source)?;
+        let all: DimSet = dims.iter().copied().collect();
+        let op = if seek == Seek::ArgMax { ReduceOp::Max } else { ReduceOp::Min };
+        let extreme = self.builder.reduce(op, all.minus(all.minus(span)), source)?;
+        let mut is_there = self.builder.compare(CompareOp::Equal, source, extreme)?;
+        if lane.is_float() {
+            let [one, other] = [source, extreme].map(|of| self.builder.unary(UnaryOp::IsNan, of));
+            let both = self.builder.binary(BinaryOp::And, one?, other?)?;
+            is_there = self.builder.binary(BinaryOp::Or, is_there, both)?;
+        }
+        let mut place = self.builder.constant(Lane::I64, Constant::Int(0))?;
+        let mut count = self.builder.constant(Lane::I64, Constant::Int(1))?;
+        for &dim in dims {
+            let size = self.builder.size(dim)?;
+            let index = self.builder.index(dim)?;
+            let before = self.builder.binary(BinaryOp::Mul, place, size)?;
+            place = self.builder.binary(BinaryOp::Add, before, index)?;
+            count = self.builder.binary(BinaryOp::Mul, count, size)?;
+        }
+        let candidate = self.builder.select(is_there, place, count)?;
+        self.builder.reduce(ReduceOp::Min, all, candidate)
+    }
+
     /// An operation over dims, or a rounding to a dtype.
     fn call_along(&mut self, place: Position, word: &'a str) -> Result<Side, ParseError> {
         self.sign("<")?;
@@ -95,6 +156,8 @@ impl<'a> Parser<'a> {
             self.builder.scan(op, *dim, source)
         } else if let ([dim], Some(seek)) = (&dims[..], words::seek(word)) {
             self.builder.seek(seek, *dim, source)
+        } else if let Some(seek) = words::seek(word).filter(|seek| seek.is_reduction()) {
+            self.seek_among(seek, &dims, source)
         } else if let ([dim], Some(op)) = (&dims[..], words::sort(word)) {
             self.builder.sort(op, *dim, source)
         } else {
