@@ -44,6 +44,10 @@ mod kernels {}
 mod life_of_a_launch {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/many-cards.md")]
+mod many_cards {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/launch-sequence.md")]
 mod launch_sequence {}
 

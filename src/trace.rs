@@ -149,6 +149,9 @@ impl TracedBlock {
     pub fn add_to(&self, cost: &mut CostBreakdown) {
         match self.modelled_nanoseconds {
             Some(nanoseconds) if self.is_kernel() => cost.add_kernel(nanoseconds),
+            Some(nanoseconds) if self.kind == BlockKind::External => {
+                cost.add_collective(nanoseconds);
+            }
             Some(nanoseconds) => cost.add_copy(nanoseconds),
             None => {}
         }

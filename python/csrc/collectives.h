@@ -1,78 +1,108 @@
-// Groups of processes: what the library of the distributed backend, `_dist`, asks of the extension `_C`.
-//
-// The two are loaded apart, so that the functions are handed over as a table. Its other side is
-// python/src/collectives.rs: keep the two alike.
 #pragma once
 
+// Written by tools/abi-header from python/src: do not edit it.
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <ostream>
+#include <new>
 #include "spyre_abi.h"
 
-namespace at {
-class Tensor;
-}
+/// A group of processes.
+struct CollectiveGroup;
 
-namespace spyre {
+/// A receiver of bytes.
+using Take = void(*)(void *sink, const uint8_t *bytes, uintptr_t count);
 
-// A group: the Rust side's own.
-struct Group;
-
-// Keys and values that the ranks of a group meet by. `get` gives the value, or if it fails the reason, to `take`.
-struct GroupStore {
-  void* context;
-  bool (*set)(void* context, const char* key, const uint8_t* bytes, size_t count);
-  bool (*get)(void* context, const char* key, int64_t milliseconds, void* sink,
-              void (*take)(void* sink, const uint8_t* bytes, size_t count));
+/// PyTorch's store, as the other side calls it.
+struct TorchStore {
+  void *context;
+  bool (*set)(void*, const char*, const uint8_t*, uintptr_t);
+  bool (*get)(void*, const char*, int64_t, void*, Take);
 };
 
+/// Gloo, as the other side calls it.
+struct TorchRemote {
+  void *context;
+  /// Sends bytes, or receives them.
+  bool (*transfer)(void *context,
+                   bool is_send,
+                   int32_t peer,
+                   uint32_t tag,
+                   uint8_t *bytes,
+                   uintptr_t count,
+                   int64_t milliseconds,
+                   void *sink,
+                   Take take);
+  void (*abort)(void *context);
+};
+
+/// Ranks of a group and how they meet.
 struct GroupSettings {
-  const char* name;
-  const uint64_t* global_ranks;
-  size_t global_count;
+  const char *name;
+  const uint64_t *global_ranks;
+  uintptr_t global_count;
   int64_t rank;
   int64_t size;
   int64_t milliseconds;
-  GroupStore store;
+  TorchStore store;
+  TorchRemote remote;
 };
 
-// A collective of tensors that lie in one row each.
+/// A collective of tensors that lie in one row each.
 struct GroupCall {
-  int32_t collective;
+  /// PyTorch's number of the operation, its `OpType`.
+  int32_t operation;
   int32_t dtype;
   int32_t reduction;
   int32_t root;
   uint32_t tag;
   double factor;
-  const SpyreView* inputs;
-  size_t input_count;
-  const SpyreView* outputs;
-  size_t output_count;
+  const SpyreView *inputs;
+  uintptr_t input_count;
+  const SpyreView *outputs;
+  uintptr_t output_count;
   int64_t milliseconds;
-  const char* description;
+  const char *description;
 };
 
-// How a call ended: `why` is null if all went well.
-using CallEnded = void (*)(void* context, const char* why, int32_t source_rank);
-using TakeText = void (*)(void* sink, const uint8_t* bytes, size_t count);
+/// Callback about the end of calls: `why` is null if all went well.
+using CallEnded = void(*)(void*, const char *why, int32_t source_rank);
 
+/// The functions of this part.
 struct GroupTable {
-  // Message of the calling thread's last failure.
-  const char* (*message)();
-  SpyreView (*view_of)(const at::Tensor& tensor);
-  SpyreStatus (*connect)(const GroupSettings* settings, Group** group);
-  // Says if all elements of a tensor lie in one row, in the bits that ranks exchange.
-  SpyreStatus (*is_in_a_row)(const SpyreView* view, bool* is);
-  // Gives calls one place in the order, and has the stream carry them out in its turn. `ended` is called once, on
-  // another thread, unless the status is an error. Without a device they begin at once.
-  SpyreStatus (*start)(const Group* group, const GroupCall* calls, size_t count, int32_t device, int64_t stream,
-                       CallEnded ended, void* context);
-  void (*abort)(const Group* group, const char* reason);
-  void (*set_timeout)(const Group* group, int64_t milliseconds);
-  uint64_t (*sequence)(const Group* group);
-  void (*history)(const Group* group, void* sink, TakeText take);
-  // Waits for calls that are under way, and drops the group.
-  void (*close)(Group* group);
+  /// Message of the calling thread's last failure.
+  const char *(*message)();
+  /// The view of a tensor of PyTorch's, which is given by its address.
+  SpyreView (*view_of)(const void *tensor);
+  /// Meets the other ranks of a group.
+  SpyreStatus (*connect)(const GroupSettings *settings, Option<Box<CollectiveGroup>> *group);
+  /// Says if all elements of a tensor lie in one row, in the bits that ranks exchange.
+  SpyreStatus (*is_in_a_row)(const SpyreView *view, bool *is);
+  /// Gives calls one place in the group's order, and has a stream carry them out in its turn; without a device they
+  /// begin at once. `ended` is called once, also when the status is an error.
+  SpyreStatus (*start)(const CollectiveGroup *group,
+                       const GroupCall *calls,
+                       uintptr_t count,
+                       int32_t device,
+                       int64_t stream,
+                       CallEnded ended,
+                       void *context);
+  /// Ends a group now.
+  void (*abort)(const CollectiveGroup *group, const char *reason);
+  /// Says if a group has failed.
+  bool (*has_failed)(const CollectiveGroup *group);
+  /// Sets the time of later calls.
+  void (*set_timeout)(const CollectiveGroup *group, int64_t milliseconds);
+  /// The flight record.
+  void (*history)(const CollectiveGroup *group, void *sink, Take take);
+  /// Waits for calls that are under way, and drops the group.
+  void (*close)(Box<CollectiveGroup> group);
 };
 
-} // namespace spyre
+extern "C" {
 
-// The table; it lives as long as the process.
-extern "C" const spyre::GroupTable* spyre_group_table() noexcept;
+extern SpyreView spyre_view_of_tensor(const void *tensor);
+
+}  // extern "C"

@@ -418,6 +418,9 @@ void copy_memory(const Tensor& self, const Tensor& source, bool non_blocking) {
     if (is_cast && (copy_by_parts(self, source) || cast(self, source))) {
       return;
     }
+    if (is_cast && spyre_is_card_profile()) {
+      check(spyre_fallback("aten::copy_"));
+    }
     const Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
     const SpyreView between = host_view(host, true);
     check(spyre_copy(&from, &between, false));
@@ -474,7 +477,7 @@ void copy_with_bits(const Tensor& self, const Tensor& source) {
   copy_memory(without_bits(self), without_bits(bits), false);
 }
 
-// What the card converts on the way to its memory; the rest is the host's to convert first.
+// What the card converts on the way to its memory; the rest is the host's to convert first, or a kernel's.
 bool card_converts(c10::ScalarType from, c10::ScalarType to) {
   using c10::ScalarType;
   switch (from) {
@@ -492,14 +495,12 @@ bool card_converts(c10::ScalarType from, c10::ScalarType to) {
   }
 }
 
-// What the card cannot convert on its way there is refused; what is there already is the host's to convert.
+// What the card cannot convert on its way there is refused; what is there already is a kernel's to convert.
 void check_card_converts(const Tensor& self, const Tensor& source) {
-  if (self.device().type() != kSpyre || card_converts(source.scalar_type(), self.scalar_type())) {
-    return;
-  }
-  TORCH_CHECK(source.device().type() == kSpyre, "Spyre backend does not support dtype conversion from ",
-              source.scalar_type(), " to ", self.scalar_type(), ": convert it on the CPU");
-  check(spyre_fallback("aten::copy_"));
+  const bool is_brought = self.device().type() == kSpyre && source.device().type() != kSpyre;
+  TORCH_CHECK(!is_brought || card_converts(source.scalar_type(), self.scalar_type()),
+              "Spyre backend does not support dtype conversion from ", source.scalar_type(), " to ",
+              self.scalar_type(), ": convert it on the CPU");
 }
 
 bool is_copyable(const Tensor& tensor) {

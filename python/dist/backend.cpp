@@ -1,7 +1,6 @@
 #include "backend.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace spyreccl {
 
@@ -14,29 +13,14 @@ bool is_on_host(const Tensors& tensors) {
   return !tensors.empty() && tensors[0].device().is_cpu();
 }
 
-// Refuses what elements of a dtype cannot do: found here, it is no end of the group.
-void check_reduction(const Call& call) {
-  const bool is_reduction = call.operation == OpType::ALLREDUCE || call.operation == OpType::REDUCE ||
-                            call.operation == OpType::REDUCE_SCATTER;
-  if (!is_reduction) {
-    return;
-  }
+// Complex numbers are reduced as pairs of numbers: found here, what those cannot do is no end of the group.
+void check_complex(const Call& call) {
   using c10d::ReduceOp;
   const auto op = call.reduction.op_;
-  const auto type = call.inputs[0].scalar_type();
-  const bool is_mean = op == ReduceOp::AVG || op == ReduceOp::PREMUL_SUM;
-  TORCH_CHECK(!is_mean || type != at::kBool, "spyreccl: bool has no average and no product with a number: use SUM (any), ",
-              "PRODUCT (all) or another dtype");
-  TORCH_CHECK(op == ReduceOp::SUM || is_mean || !at::isComplexType(type), "spyreccl: complex numbers have no order and no ",
-              "bits: they are reduced by SUM, AVG and PREMUL_SUM only");
-  const bool is_bitwise = op == ReduceOp::BAND || op == ReduceOp::BOR || op == ReduceOp::BXOR;
-  TORCH_CHECK(!is_bitwise || !at::isFloatingType(type), "spyreccl: ", type, " has no bitwise reductions: use an integer ",
-              "dtype, such as tensor.view(torch.int32)");
+  const bool is_sum = op == ReduceOp::SUM || op == ReduceOp::AVG || op == ReduceOp::PREMUL_SUM;
+  TORCH_CHECK_VALUE(is_sum || call.inputs.empty() || !call.inputs[0].is_complex(), "spyreccl: complex numbers have no "
+                    "order and no bits: they are reduced by SUM, AVG and PREMUL_SUM only");
 }
-
-} // namespace
-
-namespace {
 
 std::mutex live_mutex;
 std::vector<Backend*> live;
@@ -44,16 +28,16 @@ std::vector<Backend*> live;
 } // namespace
 
 Backend::Backend(Ref<c10d::Store> store, int rank, int size, Ref<spyreccl::Options> options, GlooFactory make_gloo,
-                 const spyre::GroupTable* table)
+                 const GroupTable* table)
     : c10d::Backend(rank, size),
       store_(std::move(store)),
       options_(std::move(options)),
       make_gloo_(std::move(make_gloo)),
       gloo_(make_gloo_(c10::make_intrusive<c10d::PrefixStore>("gloo", store_), rank, size, options_->timeout)),
       table_(table),
-      queue_(gloo_) {
+      keys_("engine", store_),
+      engine_(*table_, keys_, gloo_, *options_, rank, size) {
   init();
-  connect();
   std::lock_guard<std::mutex> lock(live_mutex);
   live.push_back(this);
 }
@@ -66,36 +50,11 @@ Backend::~Backend() {
   shutdown();
 }
 
-// Ranks agree on the way that they take: all of them meet in memory, or none does.
-void Backend::connect() {
-  const char* asked = std::getenv("SPYRE_CCL_TRANSPORT");
-  auto met = at::zeros({1}, at::kInt);
-  if (asked == nullptr || std::string(asked) != "gloo") {
-    try {
-      c10d::PrefixStore keys("engine", store_);
-      engine_ = std::make_unique<EngineGroup>(*table_, keys, *options_, rank_, size_);
-      met.fill_(1);
-    } catch (const c10::DistBackendError& error) {
-      LOG(INFO) << "ranks do not meet in memory, and go by way of Gloo: " << error.what_without_backtrace();
-    }
-  }
-  Tensors all{met};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MIN;
-  options.timeout = options_->timeout;
-  gloo_->allreduce(all, options)->wait();
-  if (all[0].item<int>() == 0) {
-    engine_.reset();
-  }
-}
-
 std::vector<std::string> Backend::histories() {
   std::lock_guard<std::mutex> lock(live_mutex);
   std::vector<std::string> texts;
   for (const auto* backend : live) {
-    if (backend->engine_) {
-      texts.push_back(backend->engine_->history());
-    }
+    texts.push_back(backend->engine_.history());
   }
   return texts;
 }
@@ -103,9 +62,7 @@ std::vector<std::string> Backend::histories() {
 void Backend::setTimeout(Milliseconds timeout) {
   options_->timeout = timeout;
   gloo_->setTimeout(timeout);
-  if (engine_) {
-    engine_->set_timeout(timeout);
-  }
+  engine_.set_timeout(timeout);
 }
 
 void Backend::startCoalescing() {
@@ -157,7 +114,7 @@ Job Backend::job_of(OpType type, Milliseconds timeout, Tensors results) {
 WorkRef Backend::push(Job job) {
   const c10::impl::VirtualGuardImpl guard(kSpyre);
   for (const auto& call : job.calls) {
-    check_reduction(call);
+    check_complex(call);
     for (const auto* list : {&call.inputs, &call.outputs}) {
       if (!list->empty() && !job.device) {
         job.device = list->front().device();
@@ -169,11 +126,7 @@ WorkRef Backend::push(Job job) {
     job.ready.back().record(guard.getStream(*job.device));
   }
   WorkRef work = job.work;
-  if (engine_) {
-    engine_->start(std::move(job));
-  } else {
-    queue_.push(std::move(job));
-  }
+  engine_.start(std::move(job));
   if (coalesced_) {
     coalesced_->push_back(work);
   }
@@ -480,28 +433,16 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_fo
   gloo_->monitoredBarrier(options, wait_for_all);
 }
 
-c10d::ErrorType Backend::getError() {
-  return queue_.failure() ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
-}
-
 void Backend::abort() {
-  const auto why = "spyreccl: group " + options_->group_name + " was aborted";
-  queue_.fail(std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, __LINE__}, why)));
-  if (engine_) {
-    engine_->abort(why);
-  }
+  engine_.abort("spyreccl: group " + options_->group_name + " was aborted");
   gloo_->abort();
-}
-
-void Backend::shutdown() {
-  queue_.stop();
-  if (engine_) {
-    engine_->close();
-  }
 }
 
 Ref<c10d::Backend> Backend::split(const Ref<c10d::Store>& store, const std::vector<int>& ranks,
                                   const Ref<c10d::Backend::Options>& options) {
+  // The store is the parent's, and a group that serves two kinds of devices is split once for each of them: a number
+  // makes the child's keys its own. All ranks count, those without a child, too.
+  const int number = ++splits_;
   const auto place = std::find(ranks.begin(), ranks.end(), rank_);
   if (place == ranks.end()) {
     return nullptr;
@@ -512,8 +453,8 @@ Ref<c10d::Backend> Backend::split(const Ref<c10d::Store>& store, const std::vect
     const auto& known = options_->global_ranks_in_group;
     own->global_ranks_in_group.push_back(known.empty() ? rank : known.at(rank));
   }
-  // The store is the parent's: the child's keys are its own by its name.
-  auto keys = c10::make_intrusive<c10d::PrefixStore>("split/" + own->group_name, store);
+  const auto prefix = c10::str("split", number, "/", own->group_name);
+  auto keys = c10::make_intrusive<c10d::PrefixStore>(prefix, store);
   return c10::make_intrusive<spyreccl::Backend>(std::move(keys), static_cast<int>(place - ranks.begin()),
                                                 static_cast<int>(ranks.size()), std::move(own), make_gloo_, table_);
 }
@@ -526,8 +467,7 @@ Ref<c10d::Backend> Backend::shrink(const std::vector<int64_t>& excluded, int,
       ranks.push_back(rank);
     }
   }
-  const auto prefix = c10::str("shrunk", ++shrunk_);
-  return split(c10::make_intrusive<c10d::PrefixStore>(prefix, store_), ranks, options);
+  return split(store_, ranks, options);
 }
 
 } // namespace spyreccl

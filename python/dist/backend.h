@@ -1,7 +1,12 @@
 // The backend "spyreccl": what torch.distributed asks of a group, as calls in the group's queue.
 #pragma once
 
-#include "engine_route.h"
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <atomic>
+#include <functional>
+
+#include "engine_group.h"
 
 namespace spyreccl {
 
@@ -15,7 +20,7 @@ using GlooFactory = std::function<Ref<c10d::Backend>(const Ref<c10d::Store>&, in
 class Backend final : public c10d::Backend {
  public:
   Backend(Ref<c10d::Store> store, int rank, int size, Ref<spyreccl::Options> options, GlooFactory make_gloo,
-          const spyre::GroupTable* table);
+          const GroupTable* table);
   ~Backend() override;
 
   using WorkRef = Ref<c10d::Work>;
@@ -59,19 +64,22 @@ class Backend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
   void enableCollectivesTiming() override {}
-  c10d::ErrorType getError() override;
+  c10d::ErrorType getError() override {
+    return engine_.has_failed() ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
+  }
   void abort() override;
-  void shutdown() override;
+  void shutdown() override {
+    engine_.close();
+  }
   Ref<c10d::Backend> split(const Ref<c10d::Store>& store, const std::vector<int>& ranks,
                            const Ref<c10d::Backend::Options>& options) override;
   Ref<c10d::Backend> shrink(const std::vector<int64_t>& excluded, int flags,
                             const Ref<c10d::Backend::Options>& options) override;
 
-  // Flight records of the groups of this process that the engine serves, as JSON.
+  // Flight records of the groups of this process, as JSON.
   static std::vector<std::string> histories();
 
  private:
-  void connect();
   // Tensors of one direction as one piece each: those of outputs are copied back at the end.
   at::Tensor whole_input(const at::Tensor& tensor);
   at::Tensor whole_output(Job& job, const at::Tensor& tensor);
@@ -87,12 +95,11 @@ class Backend final : public c10d::Backend {
   const GlooFactory make_gloo_;
   const Ref<c10d::Backend> gloo_;
   std::atomic<uint64_t> sequence_{0};
-  std::atomic<int> shrunk_{0};
+  std::atomic<int> splits_{0};
   std::optional<std::vector<WorkRef>> coalesced_;
-  const spyre::GroupTable* const table_;
-  // Ranks of one machine; without it, by way of the host.
-  std::unique_ptr<EngineGroup> engine_;
-  Queue queue_;
+  const GroupTable* const table_;
+  c10d::PrefixStore keys_;
+  EngineGroup engine_;
 };
 
 } // namespace spyreccl

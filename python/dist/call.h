@@ -1,4 +1,4 @@
-// Collectives as both routes know them: what is read, what is written, and how.
+// Collectives as the backend asks for them: what is read, what is written, and how.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -43,16 +43,15 @@ inline at::Tensor flat(const at::Tensor& tensor) {
   return tensor.reshape({-1});
 }
 
-// Bytes of a host tensor.
-inline at::Tensor bytes(const at::Tensor& tensor) {
-  return flat(tensor).view(at::kByte);
-}
-
 // Number that every element is multiplied by before it is summed.
-inline at::Tensor factor_of(const c10d::ReduceOp& reduction) {
+inline double factor_of(const c10d::ReduceOp& reduction) {
+  if (reduction != c10d::ReduceOp::PREMUL_SUM) {
+    return 1;
+  }
   const auto* supplement = reinterpret_cast<const c10d::PreMulSumSupplement*>(reduction.supplement_.get());
   TORCH_CHECK(supplement != nullptr, "PREMUL_SUM has no factor: make it by torch.distributed._make_nccl_premul_sum");
-  return supplement->tensor_factor.defined() ? supplement->tensor_factor : at::scalar_tensor(supplement->double_factor);
+  const auto& tensor = supplement->tensor_factor;
+  return tensor.defined() ? tensor.item<double>() : supplement->double_factor;
 }
 
 } // namespace spyreccl

@@ -15,7 +15,7 @@ namespace {
 
 Ref<Backend> make_backend(const Ref<c10d::Store>& store, int rank, int size, const Ref<Options>& options,
                           py::object make_gloo, const py::capsule& functions) {
-  const auto* table = functions.get_pointer<const spyre::GroupTable>();
+  const auto* table = functions.get_pointer<const GroupTable>();
   // It outlives calls of other threads: they take the interpreter's lock for it.
   auto shared = std::shared_ptr<py::object>(new py::object(std::move(make_gloo)), [](py::object* held) {
     const py::gil_scoped_acquire lock;
@@ -44,4 +44,5 @@ PYBIND11_MODULE(_dist, names) {
       .def("sequence_number", &Backend::getSequenceNumberForGroup)
       .def_static("histories", &Backend::histories)
       .def("perform_nocolor_split", [](Backend&, const py::object&) {}, py::arg("device"));
+  py::module_::import("atexit").attr("register")(py::cpp_function(&EngineGroup::keep_works_at_exit));
 }

@@ -1,15 +1,16 @@
 //! Groups of processes: the engine of collectives, as the library of the distributed backend calls it.
 //!
 //! That library, `_dist`, is compiled for one version of Python and this one for all, so that it gets the functions
-//! as a table. Types are those of `csrc/collectives.h`: keep the two alike. What crosses the border lives until the
-//! call returns, as in [`crate::abi`].
-#![allow(unsafe_code, reason = "names that the linker sees, and texts and lists of C")]
+//! as a table. What crosses the border lives until the call returns, as in [`crate::abi`].
+#![allow(unsafe_code, reason = "texts and lists of C, and a capsule of Python")]
 
 mod calls;
+mod remotes;
 mod rows;
 mod stores;
 
 use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +19,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use spyre::collectives::{Error, GroupOptions, ProcessGroup};
 
-use crate::abi::{SpyreView, guarded};
+use crate::abi::{SpyreView, guarded, spyre_message};
 use crate::failure::{Failure, SpyreStatus};
-use calls::{Ended, GroupCall};
+use crate::variables;
+use calls::{CallEnded, Ended, GroupCall};
+use remotes::TorchRemote;
 use rows::TensorRow;
 use stores::TorchStore;
 
@@ -39,13 +42,68 @@ pub struct GroupSettings {
     size: i64,
     milliseconds: i64,
     store: TorchStore,
+    remote: TorchRemote,
 }
 
 /// A receiver of bytes.
-pub(crate) type Take = extern "C" fn(sink: *mut c_void, bytes: *const u8, count: usize);
+pub type Take = extern "C" fn(sink: *mut c_void, bytes: *const u8, count: usize);
 
+/// The functions of this part.
+#[repr(C)]
+pub struct GroupTable {
+    /// Message of the calling thread's last failure.
+    message: extern "C" fn() -> *const c_char,
+    /// The view of a tensor of PyTorch's, which is given by its address.
+    view_of: unsafe extern "C" fn(tensor: *const c_void) -> SpyreView<'static>,
+    /// Meets the other ranks of a group.
+    connect: extern "C" fn(
+        settings: &GroupSettings,
+        group: &mut Option<Box<CollectiveGroup>>,
+    ) -> SpyreStatus,
+    /// Says if all elements of a tensor lie in one row, in the bits that ranks exchange.
+    is_in_a_row: extern "C" fn(view: &SpyreView<'_>, is: &mut bool) -> SpyreStatus,
+    /// Gives calls one place in the group's order, and has a stream carry them out in its turn; without a device they
+    /// begin at once. `ended` is called once, also when the status is an error.
+    start: extern "C" fn(
+        group: &CollectiveGroup,
+        calls: *const GroupCall<'_>,
+        count: usize,
+        device: i32,
+        stream: i64,
+        ended: CallEnded,
+        context: *mut c_void,
+    ) -> SpyreStatus,
+    /// Ends a group now.
+    abort: extern "C" fn(group: &CollectiveGroup, reason: *const c_char),
+    /// Says if a group has failed.
+    has_failed: extern "C" fn(group: &CollectiveGroup) -> bool,
+    /// Sets the time of later calls.
+    set_timeout: extern "C" fn(group: &CollectiveGroup, milliseconds: i64),
+    /// The flight record.
+    history: extern "C" fn(group: &CollectiveGroup, sink: *mut c_void, take: Take),
+    /// Waits for calls that are under way, and drops the group.
+    close: extern "C" fn(group: Box<CollectiveGroup>),
+}
+
+static TABLE: GroupTable = GroupTable {
+    message: spyre_message,
+    view_of: spyre_view_of_tensor,
+    connect,
+    is_in_a_row,
+    start,
+    abort,
+    has_failed,
+    set_timeout,
+    history,
+    close,
+};
+
+#[expect(
+    improper_ctypes,
+    reason = "the layout in a view is a pointer that only this side looks into"
+)]
 unsafe extern "C" {
-    fn spyre_group_table() -> *const c_void;
+    fn spyre_view_of_tensor(tensor: *const c_void) -> SpyreView<'static>;
 }
 
 impl From<Error> for Failure {
@@ -78,9 +136,7 @@ fn duration(milliseconds: i64) -> Duration {
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
 }
 
-/// Meets the other ranks of a group.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_connect(
+extern "C" fn connect(
     settings: &GroupSettings,
     group: &mut Option<Box<CollectiveGroup>>,
 ) -> SpyreStatus {
@@ -97,64 +153,54 @@ extern "C" fn spyre_group_connect(
         let global = list(settings.global_ranks, settings.global_count);
         options.global_ranks = global.iter().map(|&rank| rank as usize).collect();
         options.timeout = duration(settings.milliseconds);
+        options.remote = Some(Box::new(settings.remote));
+        options.latency = variables::collective_latency()?;
+        if variables::is_over_gloo()? {
+            options.machine = format!("rank {rank}");
+        }
         *group = Some(Box::new(CollectiveGroup { engine: ProcessGroup::connect(options)? }));
         Ok(())
     })
 }
 
-/// Says if all elements of a tensor lie in one row, in the bits that ranks exchange.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_is_in_a_row(view: &SpyreView<'_>, is: &mut bool) -> SpyreStatus {
+extern "C" fn is_in_a_row(view: &SpyreView<'_>, is: &mut bool) -> SpyreStatus {
     guarded(|| {
         *is = TensorRow::of(view)?.is_some();
         Ok(())
     })
 }
 
-/// Gives calls one place in the group's order, and has a stream carry them out in its turn. `ended` is called once, also
-/// when the status is an error.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_start(
+extern "C" fn start(
     group: &CollectiveGroup,
     calls: *const GroupCall<'_>,
     count: usize,
     device: i32,
     stream: i64,
-    ended: calls::CallEnded,
+    ended: CallEnded,
     context: *mut c_void,
 ) -> SpyreStatus {
     let ended = Ended::new(ended, context);
     guarded(|| calls::start(&group.engine, list(calls, count), (device, stream), ended))
 }
 
-/// Ends a group now.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_abort(group: &CollectiveGroup, reason: *const c_char) {
+extern "C" fn abort(group: &CollectiveGroup, reason: *const c_char) {
     group.engine.abort(&text(reason));
 }
 
-/// Sets the time of later calls.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_set_timeout(group: &CollectiveGroup, milliseconds: i64) {
+extern "C" fn has_failed(group: &CollectiveGroup) -> bool {
+    group.engine.last_error().is_some()
+}
+
+extern "C" fn set_timeout(group: &CollectiveGroup, milliseconds: i64) {
     group.engine.set_timeout(duration(milliseconds));
 }
 
-/// Number of collectives that were queued.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_sequence(group: &CollectiveGroup) -> u64 {
-    group.engine.sequence()
-}
-
-/// The flight record.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_history(group: &CollectiveGroup, sink: *mut c_void, take: Take) {
+extern "C" fn history(group: &CollectiveGroup, sink: *mut c_void, take: Take) {
     let record = group.engine.history_json();
     take(sink, record.as_ptr(), record.len());
 }
 
-/// Waits for calls that are under way, and drops the group.
-#[unsafe(no_mangle)]
-extern "C" fn spyre_group_close(group: Box<CollectiveGroup>) {
+extern "C" fn close(group: Box<CollectiveGroup>) {
     group.engine.shutdown();
 }
 
@@ -163,8 +209,8 @@ extern "C" fn spyre_group_close(group: Box<CollectiveGroup>) {
 fn _group_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the table and the name live as long as the process; the capsule owns neither.
     unsafe {
-        let capsule =
-            ffi::PyCapsule_New(spyre_group_table().cast_mut(), c"spyre_group_table".as_ptr(), None);
+        let table = ptr::from_ref(&TABLE).cast_mut().cast();
+        let capsule = ffi::PyCapsule_New(table, c"spyre_group_table".as_ptr(), None);
         Bound::from_owned_ptr_or_err(py, capsule)
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use prepared_plan::{PreparedPlan, find, of_folder};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CompiledKernel>()?;
     module.add_function(wrap_pyfunction!(compiled_kernel::_compile_kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(compiled_kernel::_is_kernel_function, module)?)?;
     module.add_class::<graph_launch::GraphLaunch>()?;
     module.add_class::<graph_segment::GraphSegment>()?;
     module.add_class::<job_plan::JobPlan>()?;

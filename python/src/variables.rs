@@ -3,6 +3,8 @@
 //! A value that means nothing is an error that names the values that do, when a device is opened; it is
 //! never taken for the variable's default.
 
+use std::time::Duration;
+
 use crate::failure::{Failure, SpyreStatus};
 
 /// The value of a variable, if it says something. What is no text is shown as well as it can be.
@@ -16,20 +18,16 @@ pub(crate) fn check() -> Result<(), Failure> {
     is_eager()?;
     local_rank()?;
     warns_of_downcasts()?;
+    is_over_gloo()?;
+    collective_latency()?;
+    check_blocking_wait()?;
     crate::fallbacks::check()
 }
 
 /// Returns true if ops are carried out on the card at all: not with `EAGER_MODE=0`.
 pub(crate) fn is_eager() -> Result<bool, Failure> {
-    match value("EAGER_MODE").as_deref() {
-        None | Some("1") => Ok(true),
-        Some("0") => Ok(false),
-        Some(other) => Err(wrong(
-            "EAGER_MODE",
-            other,
-            "give 1 for the device's own kernels, 0 for the CPU's, or unset it for 1",
-        )),
-    }
+    let remedy = "give 1 for the device's own kernels, 0 for the CPU's, or unset it for 1";
+    Ok(choice("EAGER_MODE", ["1", "0"], remedy)? == 0)
 }
 
 /// The card that this process begins on, if a launcher says so. Launchers say -1 where there are no
@@ -54,6 +52,33 @@ pub(crate) fn has_launcher() -> bool {
         .is_some_and(|count: i64| count > 0)
 }
 
+/// Returns true if the ranks of groups exchange all their bytes over Gloo, as ranks of several machines do.
+pub(crate) fn is_over_gloo() -> Result<bool, Failure> {
+    let remedy = "give memory for the memory that ranks of a machine share, gloo for messages between all ranks, or \
+                  unset it for memory";
+    Ok(choice("SPYRE_CCL_TRANSPORT", ["memory", "gloo"], remedy)? == 1)
+}
+
+/// Refuses a value of the variable by which the host waits for collectives, which the C++ side reads.
+fn check_blocking_wait() -> Result<(), Failure> {
+    let remedy =
+        "give 1 to have the host wait for collectives, 0 to have streams wait, or unset it for 0";
+    choice("SPYRE_CCL_BLOCKING_WAIT", ["0", "1"], remedy).map(drop)
+}
+
+/// Time that each collective takes longer, as over a slower link.
+pub(crate) fn collective_latency() -> Result<Duration, Failure> {
+    let Some(value) = value("SPYRE_CCL_LATENCY_US") else { return Ok(Duration::ZERO) };
+    match value.parse() {
+        Ok(microseconds) if microseconds <= 1_000_000 => Ok(Duration::from_micros(microseconds)),
+        _ => Err(wrong(
+            "SPYRE_CCL_LATENCY_US",
+            &value,
+            "give the microseconds that each collective is to take longer, at most 1000000, or unset it for none",
+        )),
+    }
+}
+
 /// Returns true if int64 that is narrowed comes with a warning.
 pub(crate) fn warns_of_downcasts() -> Result<bool, Failure> {
     let value = value("TORCH_SPYRE_DOWNCAST_WARN").unwrap_or_default();
@@ -66,6 +91,12 @@ pub(crate) fn warns_of_downcasts() -> Result<bool, Failure> {
             "give 1, true or on for a warning, 0, false or off for none, or unset it for 1",
         )),
     }
+}
+
+/// Place of a variable's value among those that it may have; the first one if it is unset.
+fn choice(name: &str, known: [&str; 2], remedy: &str) -> Result<usize, Failure> {
+    let Some(value) = value(name) else { return Ok(0) };
+    known.iter().position(|word| *word == value).ok_or_else(|| wrong(name, &value, remedy))
 }
 
 fn wrong(name: &str, value: &str, remedy: &str) -> Failure {

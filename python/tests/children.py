@@ -6,16 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
 
 
-def start(arguments: list[str], **settings: str) -> subprocess.Popen:
-    """Starts `python arguments...` from the tests' folder, with `settings` in its environment."""
+def start(arguments: list[str], wrapper: Sequence[str] = (), **settings: str) -> subprocess.Popen:
+    """Starts `python arguments...` from the tests' folder, with `settings` in its environment.
+
+    ``wrapper`` is a command that runs it.
+    """
     environment = {**os.environ, **settings}
     return subprocess.Popen(
-        [sys.executable, *arguments],
+        [*wrapper, sys.executable, *arguments],
         cwd=HERE,
         env=environment,
         stdin=subprocess.DEVNULL,

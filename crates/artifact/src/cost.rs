@@ -3,7 +3,7 @@
 //! Kernels follow a model that was fitted to measured ones; it says how far off it is for each kind of
 //! kernel. Time is that of the products or of device memory, whichever is longer, and that of the ring
 //! between the cores. Where a front end would choose, such as how rows are divided among cores, the
-//! model takes its usual choice. Transfers and launches are an assumption: no one has published them. A
+//! model takes its usual choice. Transfers, collectives and launches are an assumption: no one has published them. A
 //! [`CostBreakdown`] keeps the two kinds apart.
 //!
 //! ```
@@ -18,12 +18,14 @@
 //! ```
 
 mod breakdown;
+mod collectives;
 mod error_band;
 mod pattern;
 mod transfers;
 mod work;
 
 pub use breakdown::CostBreakdown;
+pub use collectives::{Exchange, collective};
 pub use error_band::ErrorBand;
 pub use pattern::{Batch, Pattern};
 pub use transfers::{ASSUMPTIONS, copy, fill, launch, transfer};

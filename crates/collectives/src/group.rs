@@ -8,7 +8,10 @@ mod group_state;
 mod handshake;
 mod local_call;
 mod local_ranks;
+mod messenger;
 mod posted_call;
+mod running_calls;
+mod shared_worker;
 mod transfers;
 mod worker;
 
@@ -21,29 +24,43 @@ use parking_lot::Mutex;
 
 use crate::{CallRecord, Collective, CollectiveCall, Error, GroupOptions};
 use far_ranks::FarRanks;
-use group_state::{CallQueue, GroupState, NumberedCall, QueuedCall};
-use handshake::Meeting;
+use group_state::{CallQueue, GroupState};
+use handshake::{LocalRank, Meeting};
 use local_ranks::LocalRanks;
+use messenger::Messenger;
+use running_calls::RunningCalls;
+use shared_worker::SharedWorker;
 use worker::Worker;
 
 pub use group_state::Done;
 
+/// Time after which a thread that sleeps looks at deadlines, and if the other ranks live.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Sleep of a thread that has nothing to do; a ring ends it.
+const IDLE_SLICE: Duration = Duration::from_secs(60);
+
 /// Ranks that carry out collectives together, as one of them.
 ///
 /// # Contract
-/// - Every rank calls the same collectives in the same order. Sends and receives have an order of their own.
+/// - Every rank calls the same collectives in the same order. Sends and receives have an order of their own: they go on
+///   while a collective waits, and the other way round.
 /// - A call has its place in that order from [`ProcessGroup::enqueue`] on, and begins when it is ready and the calls
-///   before it are over. No method waits for other ranks, but [`ProcessGroup::connect`] and
-///   [`ProcessGroup::shutdown`].
-/// - `done` is called exactly once for each call that was queued, by the group's thread, with no lock held. It must
-///   not wait for the group. Memory of the call is not used any more then, except that after a failure other ranks
-///   may still read it, whose results are thrown away.
+///   before it are over. No method waits for other ranks, but [`ProcessGroup::connect`],
+///   [`ProcessGroup::shutdown`], and [`PendingCall::ready_within`] up to its patience.
+/// - `done` is called exactly once for each call that was queued, by a thread of the group or by one that makes a call
+///   ready or asks something of the group. It must not wait for the group. Memory of the call is not used any more
+///   then, except that after a failure other ranks may still read it, whose results are thrown away.
 /// - The first failure is the last thing that a group does: all ranks of the machine hear of it at once, and
 ///   every call after it returns its cause. Other groups go on.
 pub struct ProcessGroup {
+    driver: Arc<SharedWorker>,
     state: Arc<GroupState>,
+    /// Ranks of this machine.
+    local: Arc<[LocalRank]>,
+    reads_peers: bool,
     far: Option<Arc<FarRanks>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl ProcessGroup {
@@ -68,17 +85,19 @@ impl ProcessGroup {
             timeout: Mutex::new(options.timeout),
             history: crate::history::CallHistory::default(),
             queue: Mutex::new(CallQueue::default()),
+            running: RunningCalls::default(),
             own,
         });
-        let ranks = LocalRanks::new(Arc::clone(&state), meeting.local, meeting.reads_peers);
+        let local: Arc<[LocalRank]> = meeting.local.into();
+        let reads_peers = meeting.reads_peers;
+        let ranks = LocalRanks::new(Arc::clone(&state), Arc::clone(&local), reads_peers);
         let far = remote.map(|remote| Arc::new(FarRanks::new(Arc::clone(&state), remote)));
-        let worker = Worker::new(Arc::clone(&state), ranks, far.clone());
-        let thread = thread::Builder::new().name(format!("spyreccl {}", state.name));
-        let thread = thread.spawn(move || worker.run()).map_err(|error| Error::System {
-            what: "start of a group's thread".into(),
-            reason: error.to_string(),
-        })?;
-        Ok(Arc::new(Self { state, far, thread: Mutex::new(Some(thread)) }))
+        let worker = Worker::new(Arc::clone(&state), ranks, far.clone(), options.latency);
+        let driver = Arc::new(SharedWorker::new(Arc::clone(&state), worker));
+        let driven = Arc::clone(&driver);
+        let threads = vec![start_thread(&state.name, move || driven.run())?];
+        let threads = Mutex::new(threads);
+        Ok(Arc::new(Self { driver, state, local, reads_peers, far, threads }))
     }
 
     /// Gives a call its place in the group's order.
@@ -105,6 +124,9 @@ impl ProcessGroup {
                 return Err(Error::Options { group: state.name.clone(), reason });
             }
         }
+        if calls.iter().any(|call| call.collective.is_point_to_point()) {
+            self.start_messenger()?;
+        }
         let default_timeout = *state.timeout.lock();
         let mut queue = state.queue.lock();
         if let Some(cause) = &queue.cause {
@@ -114,25 +136,32 @@ impl ProcessGroup {
             let reason = "this rank is shutting it down".into();
             return Err(Error::Closed { group: state.name.clone(), reason });
         }
-        let id = queue.next_id;
-        queue.next_id += 1;
-        let parts = calls.into_iter().map(|call| {
-            let count = if call.collective.is_point_to_point() {
-                &mut queue.transfers
-            } else {
-                &mut queue.collectives
-            };
-            *count += 1;
-            let sequence = *count;
-            let record = queue.next_record;
-            queue.next_record += 1;
-            let timeout = call.timeout.unwrap_or(default_timeout);
-            state.history.add(record, sequence, &call, timeout);
-            NumberedCall { record, sequence, timeout, call }
-        });
-        let parts = parts.collect();
-        queue.calls.push_back(QueuedCall { id, parts, done, is_ready: false });
-        Ok(PendingCall { id, state: Some(Arc::downgrade(state)) })
+        let parts = calls.len();
+        let id = queue.push(calls, default_timeout, &state.history);
+        state.running.add(id, parts, done);
+        Ok(PendingCall { id, driver: Some(Arc::downgrade(&self.driver)) })
+    }
+
+    /// Starts the thread for sends and receives, unless it is there or the group ends.
+    fn start_messenger(&self) -> Result<(), Error> {
+        let mut threads = self.threads.lock();
+        let mut queue = self.state.queue.lock();
+        if queue.has_messenger || queue.is_closing || queue.cause.is_some() {
+            return Ok(());
+        }
+        let ranks =
+            LocalRanks::new(Arc::clone(&self.state), Arc::clone(&self.local), self.reads_peers);
+        let messenger = Messenger::new(Arc::clone(&self.state), ranks, self.far.clone());
+        let name = format!("{} messages", self.state.name);
+        threads.push(start_thread(&name, move || messenger.run())?);
+        queue.has_messenger = true;
+        Ok(())
+    }
+
+    /// Carries calls out for a caller that waits for one of them, at most so long, so that no other thread has to be
+    /// woken for that. It may return at any time before.
+    pub fn help(&self, time: Duration) {
+        self.driver.help(time);
     }
 
     /// Ends the group now: calls that are not over fail with this reason, here and on the other ranks.
@@ -142,7 +171,7 @@ impl ProcessGroup {
             queue.abort = Some(reason.to_owned());
         }
         drop(queue);
-        self.state.own.control().doorbell.ring();
+        self.state.own.control().ring();
         if let Some(far) = &self.far {
             far.abort();
         }
@@ -152,12 +181,13 @@ impl ProcessGroup {
     /// callback of this group calls it.
     pub fn shutdown(&self) {
         self.state.queue.lock().is_closing = true;
-        self.state.own.control().doorbell.ring();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
-        {
-            // A panic of the thread was printed where it happened.
-            let _ = thread.join();
+        self.state.own.control().ring();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.thread().id() != thread::current().id() {
+                // A panic of the thread was printed where it happened.
+                let _ = thread.join();
+            }
         }
     }
 
@@ -178,7 +208,7 @@ impl ProcessGroup {
 
     /// Number of collectives that were queued; sends and receives do not count.
     pub fn sequence(&self) -> u64 {
-        self.state.queue.lock().collectives
+        self.state.queue.lock().collectives.count
     }
 
     /// Cause of the group's failure, or that it was closed.
@@ -241,37 +271,61 @@ impl fmt::Debug for ProcessGroup {
 /// Place of a call in the order of its group, until its stream has reached it.
 ///
 /// Dropping it instead fails the group: other ranks would wait for this call.
-#[derive(Debug)]
 #[must_use = "a call begins when it is ready; dropping it fails the group"]
 pub struct PendingCall {
     id: u64,
-    state: Option<Weak<GroupState>>,
+    driver: Option<Weak<SharedWorker>>,
 }
 
 impl PendingCall {
-    /// Lets the call begin. It does not wait, and may be called from any thread, and after the group's failure.
-    pub fn ready(mut self) {
-        let Some(state) = self.state.take().and_then(|state| state.upgrade()) else { return };
-        let mut queue = state.queue.lock();
-        let at = queue.calls.binary_search_by_key(&self.id, |call| call.id);
-        if let Some(call) = at.ok().and_then(|at| queue.calls.get_mut(at)) {
-            call.is_ready = true;
-        }
+    /// Lets the call begin. It may be called from any thread, and after the group's failure. It does not wait, but
+    /// begins the call here if it is next, and ends it if its bytes are few and all other ranks have come.
+    pub fn ready(self) {
+        self.ready_within(Duration::ZERO);
+    }
+
+    /// Like [`ready`](Self::ready), but waits at most so long for the other ranks, if the call is over soon then and
+    /// each rank has a core.
+    pub fn ready_within(mut self, patience: Duration) {
+        let Some(driver) = self.driver.take().and_then(|driver| driver.upgrade()) else { return };
+        let mut queue = driver.state.queue.lock();
+        let has_messages = queue.messages.make_ready(self.id);
+        let has_collectives = queue.collectives.make_ready(self.id);
         drop(queue);
-        state.own.control().doorbell.ring();
+        if has_messages {
+            driver.state.own.control().messages.ring();
+        }
+        if has_collectives {
+            driver.drive(patience);
+        }
+    }
+}
+
+impl fmt::Debug for PendingCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PendingCall({})", self.id)
     }
 }
 
 impl Drop for PendingCall {
     fn drop(&mut self) {
-        let Some(state) = self.state.take().and_then(|state| state.upgrade()) else { return };
-        let mut queue = state.queue.lock();
-        if queue.calls.iter().any(|call| call.id == self.id) && queue.abort.is_none() {
+        let Some(driver) = self.driver.take().and_then(|driver| driver.upgrade()) else { return };
+        let mut queue = driver.state.queue.lock();
+        let is_waiting = queue.collectives.has(self.id) || queue.messages.has(self.id);
+        if is_waiting && queue.abort.is_none() {
             queue.abort = Some("a call was given up before its stream had reached it".into());
         }
         drop(queue);
-        state.own.control().doorbell.ring();
+        driver.state.own.control().ring();
     }
+}
+
+fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let thread = thread::Builder::new().name(format!("spyreccl {name}")).spawn(body);
+    thread.map_err(|error| Error::System {
+        what: "start of a group's thread".into(),
+        reason: error.to_string(),
+    })
 }
 
 fn no_way(options: &GroupOptions, meeting: &Meeting) -> Error {

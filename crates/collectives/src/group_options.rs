@@ -23,6 +23,8 @@ pub struct GroupOptions {
     pub machine: String,
     /// Permission to read memory of peers in place; without it, all bytes go through shared slots.
     pub reads_peers: bool,
+    /// Time that each collective takes longer once all ranks are there, as over a slower link. At most a second.
+    pub latency: Duration,
 }
 
 impl GroupOptions {
@@ -38,6 +40,7 @@ impl GroupOptions {
             remote: None,
             machine: String::new(),
             reads_peers: true,
+            latency: Duration::ZERO,
         }
     }
 
@@ -51,6 +54,8 @@ impl GroupOptions {
             format!("{size} ranks are more than {MAX_RANKS}; use several groups")
         } else if global != 0 && global != size {
             format!("{global} global ranks are given for {size} ranks")
+        } else if self.latency > Duration::from_secs(1) {
+            format!("a latency of {:?} is longer than a second", self.latency)
         } else {
             return Ok(());
         };

@@ -298,10 +298,7 @@ fn a_rank_that_is_killed_is_named_within_a_second() {
         assert!(text.contains("rank 1 (pid "), "{text}");
         assert!(text.contains("was killed (SIGKILL) during all_reduce #"), "{text}");
     }
-    assert!(
-        elapsed < Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 }),
-        "{elapsed:?}"
-    );
+    assert!(elapsed < Duration::from_secs(1), "{elapsed:?}");
 }
 
 #[test]

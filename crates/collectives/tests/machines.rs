@@ -9,7 +9,7 @@ use std::time::Instant;
 use spyre_collectives::{Collective, CollectiveCall, GroupOptions, Remote};
 use spyre_numerics::DataFormat;
 
-use support::{call, checks, on_ranks, run};
+use support::{begins_while_a_collective_waits, call, checks, on_ranks, run};
 
 /// Messages under way, by sender, receiver and tag.
 type Messages = HashMap<(usize, usize, u32), VecDeque<Vec<u8>>>;
@@ -129,6 +129,13 @@ fn ranks_that_alternate_between_machines_get_the_oracles_bits() {
 #[test]
 fn machines_without_reads_of_peers_get_the_oracles_bits() {
     check(&[0, 0, 1, 1], false);
+}
+
+#[test]
+fn a_send_begins_while_a_collective_waits_for_another_machine() {
+    for machines in [&[0, 1][..], &[0, 0, 1], &[0, 1, 0]] {
+        on_ranks(machines.len(), spread(machines, true), begins_while_a_collective_waits);
+    }
 }
 
 #[test]

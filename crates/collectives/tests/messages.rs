@@ -5,17 +5,11 @@ mod support;
 use spyre_collectives::{CallState, Collective, CollectiveCall, GroupOptions, ProcessGroup};
 use spyre_numerics::DataFormat;
 
-use support::{call, on_ranks, run, run_all, start};
+use support::{
+    begins_while_a_collective_waits, call, on_ranks, receive, run, run_all, send, start,
+};
 
 const BYTES: DataFormat = DataFormat::UInt8;
-
-fn send(bytes: &mut [Vec<u8>], to: usize, tag: u32) -> CollectiveCall {
-    CollectiveCall { root: to, tag, ..call(Collective::Send, BYTES, bytes, &mut []) }
-}
-
-fn receive(bytes: &mut [Vec<u8>], from: usize, tag: u32) -> CollectiveCall {
-    CollectiveCall { root: from, tag, ..call(Collective::Receive, BYTES, &mut [], bytes) }
-}
 
 fn barrier(group: &ProcessGroup) {
     run(group, CollectiveCall::new(Collective::Barrier, BYTES)).expect("barrier");
@@ -72,6 +66,27 @@ fn a_send_does_not_hold_up_collectives() {
                 run(group, send(&mut bytes, 0, 0)).expect("sent");
                 assert_eq!(bytes[0], [7; 1000]);
             }
+        },
+    );
+}
+
+#[test]
+fn a_send_begins_while_a_collective_waits_for_its_receiver() {
+    on_ranks(2, |options| options, begins_while_a_collective_waits);
+}
+
+#[test]
+fn a_message_is_one_call_with_a_collective() {
+    on_ranks(
+        2,
+        |options| options,
+        |group| {
+            let mut bytes = [vec![group.rank() as u8; 300]];
+            let barrier = CollectiveCall::new(Collective::Barrier, BYTES);
+            let message =
+                if group.rank() == 0 { send(&mut bytes, 1, 4) } else { receive(&mut bytes, 0, 4) };
+            run_all(group, vec![barrier.clone(), message, barrier]).expect("all three");
+            assert_eq!(bytes[0], [0; 300]);
         },
     );
 }

@@ -107,6 +107,8 @@ pub struct Scheduler {
     watchdog: Bell,
     /// The block that was waited for when the user last interrupted a wait.
     interrupted: Mutex<Option<StreamPoint>>,
+    /// Calls that carry on work outside the card which has not ended.
+    helps: Mutex<Vec<(StreamPoint, external::Help)>>,
     /// Itself, while work is under way that no caller waits for any more.
     lingering: Mutex<Option<Arc<Self>>>,
 }
@@ -157,6 +159,7 @@ impl Scheduler {
             resetting: Mutex::default(),
             watchdog: Bell::default(),
             interrupted: Mutex::default(),
+            helps: Mutex::default(),
             lingering: Mutex::default(),
         });
         scheduler.hardware.connect(Arc::new(Sink(Weak::clone(&scheduler.me))));

@@ -216,11 +216,25 @@ impl FlexStream {
     /// memory that it uses is checked and kept as what blocks name is: what it writes cannot be read if
     /// it fails.
     pub fn external(&self, work: ExternalWork, uses: &[MemoryUse]) -> Result<StreamPoint, Error> {
-        let is_next = self.is_idle();
-        let point = self.submit_waiting(ControlBlock::External(Box::new(work)), uses)?;
-        if is_next {
-            // It is begun here, so that no worker has to be woken for that.
-            self.handle.scheduler.help(&self.lane, point.sequence);
+        let block = ControlBlock::External(Box::new(work));
+        if self.is_idle() {
+            // It is begun here.
+            return self.handle.scheduler.queue_next(&self.lane, block, uses);
+        }
+        self.submit_waiting(block, uses)
+    }
+
+    /// Like [`external`](Self::external), for work that threads can carry on which wait for it: they call `help` before
+    /// they sleep. It may do nothing, and returns soon.
+    pub fn external_with_help(
+        &self,
+        work: ExternalWork,
+        uses: &[MemoryUse],
+        help: impl Fn() + Send + Sync + 'static,
+    ) -> Result<StreamPoint, Error> {
+        let point = self.external(work, uses)?;
+        if !self.lane.is_done(point.sequence) {
+            self.handle.scheduler.add_help(&self.lane, point, Arc::new(help));
         }
         Ok(point)
     }
@@ -264,26 +278,16 @@ impl FlexStream {
     ///
     /// The event may be another card's; the host waits for neither.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
-        self.wait_using(event, &[])
-    }
-
-    /// Like [`wait`](Self::wait), for an event after which memory of this card is no longer used by others:
-    /// until then it is kept, and if that fails, it cannot be read.
-    pub fn wait_using(&self, event: &Event, uses: &[MemoryUse]) -> Result<(), Error> {
         let scheduler = &self.handle.scheduler;
         scheduler.check_process()?;
         let Some(point) = event.recorded() else { return Ok(()) };
         if !event.is_of(scheduler) {
-            return self.wait_across(event, uses);
+            return self.wait_across(event);
         }
         if scheduler.is_settled(point) {
             return Ok(());
         }
-        let wait = ControlBlock::WaitEvent(point);
-        // The common case takes nothing from the heap.
-        let queued =
-            if uses.is_empty() { self.submit([wait]) } else { self.submit_waiting(wait, uses) };
-        queued.map(drop)
+        self.submit([ControlBlock::WaitEvent(point)]).map(drop)
     }
 
     /// Queues a block, waits until it has ended, and reports its fault. If the device is free, the

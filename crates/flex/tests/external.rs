@@ -307,33 +307,3 @@ fn the_card_stays_open_until_its_work_has_ended() -> Result<(), Error> {
     until("it is closed", || Arc::strong_count(&hardware) == 1);
     Ok(())
 }
-
-#[test]
-fn what_another_card_fails_to_write_cannot_be_read() -> Result<(), Error> {
-    let [here, there] = two_cards();
-    let [source, target] = [here.stream(), there.stream()];
-    let from = whole(source.allocate(64)?, 64);
-    let to = whole(target.allocate(64)?, 64);
-    let copied = |byte| {
-        source.fill(from, byte)?;
-        source.copy_to_peer(from, &there.context, to)?;
-        let is_done = Event::new();
-        source.record(&is_done)?;
-        let uses = [MemoryUse { range: to, access: MemoryAccess::WriteAll }];
-        target.wait_using(&is_done, &uses)
-    };
-    copied(4)?;
-    assert_eq!(read(&target, to)?, [4; 64]);
-
-    let failed = Fault::CopyFailed { why: "the link is down".into() };
-    let (gate, begins, _cancels) = work();
-    source.external(gate, &[])?;
-    here.scripted().script(Trigger::Next(BlockKind::CopyPeer), spyre_hal::Behaviour::Fault(failed));
-    copied(5)?;
-    next(&begins).complete(Ok(()));
-    let cause = fault(target.synchronize());
-    assert!(cause.to_string().contains("the link is down"), "{cause}");
-    assert!(matches!(read(&target, to), Err(Error::Poisoned { .. })));
-    fault(source.synchronize());
-    Ok(())
-}

@@ -11,7 +11,7 @@ use crate::{Fault, Label, Outcome};
 /// - `begin` is called once, on a thread of the runtime that holds no lock, and returns soon: it waits
 ///   for nothing. Work that is cancelled before its turn is dropped and never begun.
 /// - `cancel` is called when the work is to end early: the device is reset, or the user has interrupted
-///   a wait twice. It may be called at any time after `begin`, also when the work has just ended. The
+///   a wait twice. It may be called at any time from just before `begin` on, also when the work has ended. The
 ///   stream still waits for the completion: until then the work may use its memory.
 pub struct ExternalWork {
     label: Label,

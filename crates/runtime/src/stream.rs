@@ -1,11 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use spyre_flex::{Event, FlexStream, MemoryAccess, MemoryUse, Priority, Ticket};
-use spyre_hal::{ExternalWork, StreamPoint};
+use spyre_flex::{Event, FlexStream, Priority, Ticket};
+use spyre_hal::StreamPoint;
 
 use crate::device::CaptureSlot;
-use crate::{Device, Error, GraphMemory, StreamId, TensorMemory};
+use crate::{Device, Error, GraphMemory, StreamId};
 
 /// A queue of Operations for a device: the one way for all of its work.
 ///
@@ -67,21 +67,6 @@ impl SpyreStream {
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
         self.refuse_in_capture("to wait for an event")?;
         Ok(self.flex.wait(event)?)
-    }
-
-    /// Queues work outside the card, which begins when everything before it has ended; see
-    /// [`ExternalWork`]. The memory that it uses is the caller's to keep until it has ended.
-    pub fn external(
-        &self,
-        work: ExternalWork,
-        uses: &[(&TensorMemory, MemoryAccess)],
-    ) -> Result<(), Error> {
-        self.refuse_in_capture("to queue work outside the card")?;
-        let used =
-            |&(memory, access): &(&TensorMemory, _)| MemoryUse { range: memory.range(), access };
-        let uses: Vec<MemoryUse> = uses.iter().map(used).collect();
-        self.flex.external(work, &uses)?;
-        Ok(())
     }
 
     /// Lets the stream go on after a structural fault. What was queued behind it is cancelled.

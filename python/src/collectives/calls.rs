@@ -1,8 +1,10 @@
 use std::ffi::{CString, c_char, c_void};
-use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
+use std::{ptr, thread};
 
 use parking_lot::Mutex;
+use spyre::artifact::cost::{self, Exchange};
 use spyre::collectives::{
     CallOutcome, Collective, CollectiveCall, DeviceBuffer, Error, ProcessGroup, ReduceOp,
 };
@@ -16,10 +18,17 @@ use crate::abi::{SpyreView, dtype_of};
 use crate::cards;
 use crate::failure::{Failure, SpyreStatus};
 
+/// Time for which a caller waits for the other ranks of a call that is over soon then.
+const PATIENCE: Duration = Duration::from_micros(30);
+
+/// Time for which a thread that waits for a collective waits for the other ranks itself: then it looks for signals.
+const HELP: Duration = Duration::from_millis(20);
+
 /// A collective of tensors that lie in one row each.
 #[repr(C)]
 pub struct GroupCall<'a> {
-    collective: i32,
+    /// PyTorch's number of the operation, its `OpType`.
+    operation: i32,
     dtype: i32,
     reduction: i32,
     root: i32,
@@ -34,7 +43,7 @@ pub struct GroupCall<'a> {
 }
 
 /// Callback about the end of calls: `why` is null if all went well.
-pub(crate) type CallEnded = extern "C" fn(*mut c_void, why: *const c_char, source_rank: i32);
+pub type CallEnded = extern "C" fn(*mut c_void, why: *const c_char, source_rank: i32);
 
 /// Duty to report the end of calls, once.
 pub(crate) struct Ended {
@@ -91,8 +100,10 @@ pub(crate) fn start(
     ended: Ended,
 ) -> Result<(), Failure> {
     let mut uses = Vec::new();
+    let rank = group.rank();
     let calls: Vec<CollectiveCall> =
-        calls.iter().map(|call| call.engine_call(&mut uses)).collect::<Result<_, _>>()?;
+        calls.iter().map(|call| call.engine_call(rank, &mut uses)).collect::<Result<_, _>>()?;
+    let modelled = calls.iter().map(|call| modelled_nanoseconds(call, group.size())).sum();
     let label = calls.first().map_or("barrier", |call| call.collective.name());
     let turn = Arc::new(Mutex::new(StreamTurn::default()));
     let waiting = Arc::clone(&turn);
@@ -108,7 +119,7 @@ pub(crate) fn start(
         completion.complete(result);
     };
     if device < 0 {
-        group.enqueue_all(calls, Box::new(done))?.ready();
+        group.enqueue_all(calls, Box::new(done))?.ready_within(PATIENCE);
         return Ok(());
     }
     let stream = cards::card(device)?.stream(stream)?;
@@ -119,6 +130,7 @@ pub(crate) fn start(
         ));
     }
     let pending = group.enqueue_all(calls, Box::new(done))?;
+    let caller = thread::current().id();
     let begin = move |completion: Completion| {
         let mut turn = turn.lock();
         if let Some(outcome) = turn.outcome.take() {
@@ -127,7 +139,9 @@ pub(crate) fn start(
         }
         turn.completion = Some(completion);
         drop(turn);
-        pending.ready();
+        // Threads of the card have other streams to see to.
+        let is_caller = thread::current().id() == caller;
+        pending.ready_within(if is_caller { PATIENCE } else { Duration::ZERO });
     };
     let engine = Arc::downgrade(group);
     let cancel = move || {
@@ -135,14 +149,24 @@ pub(crate) fn start(
             engine.abort("the device was reset, or the wait was interrupted");
         }
     };
-    let work = ExternalWork::new(Label::named(label), begin, cancel);
-    stream.flex().external(work, &uses)?;
+    let work = ExternalWork::new(Label::named(label), begin, cancel).modelled(modelled);
+    let engine = Arc::downgrade(group);
+    let help = move || {
+        if let Some(engine) = engine.upgrade() {
+            engine.help(HELP);
+        }
+    };
+    stream.flex().external_with_help(work, &uses, help)?;
     Ok(())
 }
 
 impl GroupCall<'_> {
-    fn engine_call(&self, uses: &mut Vec<MemoryUse>) -> Result<CollectiveCall, Failure> {
-        let collective = collective_of(self.collective)?;
+    fn engine_call(
+        &self,
+        rank: usize,
+        uses: &mut Vec<MemoryUse>,
+    ) -> Result<CollectiveCall, Failure> {
+        let collective = collective_of(self.operation)?;
         let format = match collective {
             Collective::Barrier => DataFormat::UInt8,
             _ => format_of(dtype_of(self.dtype)?)?,
@@ -153,18 +177,37 @@ impl GroupCall<'_> {
         call.tag = self.tag;
         call.timeout = (self.milliseconds > 0).then(|| duration(self.milliseconds));
         call.description = text(self.description);
-        for view in list(self.inputs, self.input_count) {
+        // A broadcast names its tensor twice: it is read on the root and written elsewhere.
+        let is_broadcast = collective == Collective::Broadcast;
+        let is_root = call.root == rank;
+        let input_count = if is_broadcast && !is_root { 0 } else { self.input_count };
+        let output_count = if is_broadcast && is_root { 0 } else { self.output_count };
+        for view in list(self.inputs, input_count) {
             let row = row(view)?;
             uses.extend(row.as_ref().map(TensorRow::read));
             call.inputs.push(buffer(row.as_ref()));
         }
-        for view in list(self.outputs, self.output_count) {
+        for view in list(self.outputs, output_count) {
             let row = row(view)?;
             uses.extend(row.as_ref().map(TensorRow::written));
             call.outputs.push(buffer(row.as_ref()));
         }
         Ok(call)
     }
+}
+
+/// Time that a call would take among as many real cards, which is assumed.
+fn modelled_nanoseconds(call: &CollectiveCall, ranks: usize) -> u64 {
+    let exchange = match call.collective {
+        Collective::AllReduce => Exchange::AllReduce,
+        Collective::Broadcast | Collective::Reduce => Exchange::Chain,
+        Collective::Send | Collective::Receive | Collective::ReceiveAny => Exchange::Message,
+        Collective::Barrier => Exchange::Barrier,
+        _ => Exchange::Shares,
+    };
+    let bytes = |buffers: &[DeviceBuffer]| buffers.iter().map(DeviceBuffer::bytes).sum::<usize>();
+    let bytes = bytes(&call.inputs).max(bytes(&call.outputs));
+    cost::collective(exchange, bytes as u64, ranks as u64)
 }
 
 fn buffer(row: Option<&TensorRow>) -> DeviceBuffer {
@@ -180,27 +223,26 @@ fn row(view: &SpyreView<'_>) -> Result<Option<TensorRow>, Failure> {
     Ok(Some(TensorRow::of(view)?.ok_or_else(missing)?))
 }
 
-/// The operation of a number of the other side.
+/// The collective of PyTorch's number of an operation, its `OpType`.
 fn collective_of(number: i32) -> Result<Collective, Failure> {
-    const ALL: [Collective; 12] = [
-        Collective::AllReduce,
-        Collective::Reduce,
-        Collective::Broadcast,
-        Collective::AllGather,
-        Collective::Gather,
-        Collective::Scatter,
-        Collective::ReduceScatter,
-        Collective::AllToAll,
-        Collective::Send,
-        Collective::Receive,
-        Collective::ReceiveAny,
-        Collective::Barrier,
-    ];
-    let known = ALL.into_iter().find(|&collective| collective as i32 == number);
-    known.ok_or_else(|| Failure::runtime(format!("there is no collective {number}")))
+    Ok(match number {
+        0 => Collective::Broadcast,
+        1 => Collective::AllReduce,
+        3 => Collective::Reduce,
+        4 => Collective::AllGather,
+        7 => Collective::Gather,
+        8 => Collective::Scatter,
+        9 => Collective::ReduceScatter,
+        11 => Collective::AllToAll,
+        12 => Collective::Send,
+        13 => Collective::Receive,
+        14 => Collective::ReceiveAny,
+        15 => Collective::Barrier,
+        _ => return Err(Failure::runtime(format!("there is no collective {number}"))),
+    })
 }
 
-/// PyTorch's number of a reduction; a negative one is none.
+/// The reduction of PyTorch's number; others leave it alone.
 fn reduction_of(number: i32, factor: f64) -> Option<ReduceOp> {
     const ALL: [ReduceOp; 8] = [
         ReduceOp::Sum,

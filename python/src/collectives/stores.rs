@@ -41,7 +41,7 @@ impl KeyValueStore for TorchStore {
 }
 
 /// Keeps bytes that the other side hands over.
-extern "C" fn take(sink: *mut c_void, bytes: *const u8, count: usize) {
+pub(super) extern "C" fn take(sink: *mut c_void, bytes: *const u8, count: usize) {
     // SAFETY: the sink is the vector of the call that is under way, which nothing else uses meanwhile.
     let value = unsafe { &mut *sink.cast::<Vec<u8>>() };
     value.extend_from_slice(list(bytes, count));

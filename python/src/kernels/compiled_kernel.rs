@@ -142,6 +142,12 @@ pub(super) fn _compile_kernel(
     })
 }
 
+/// Returns true if kernels have a function of values with this name.
+#[pyfunction]
+pub(super) fn _is_kernel_function(name: &str) -> bool {
+    compiler::is_function(name)
+}
+
 /// Error in a text, with the line that it is in and a mark below the place.
 fn unreadable(text: &str, why: &ParseError) -> Failure {
     let place = why.place;

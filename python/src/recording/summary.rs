@@ -122,6 +122,7 @@ fn summary<'py>(py: Python<'py>, recording: &Recording) -> PyResult<Bound<'py, P
     summary.set_item("modelled_nanoseconds", cost.total())?;
     summary.set_item("modelled_kernels_nanoseconds", cost.kernels)?;
     summary.set_item("modelled_copies_nanoseconds", cost.copies)?;
+    summary.set_item("modelled_collectives_nanoseconds", cost.collectives)?;
     summary.set_item("modelled_launches_nanoseconds", cost.launches)?;
     summary.set_item("modelled_text", cost.to_string())?;
     Ok(summary)

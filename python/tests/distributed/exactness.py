@@ -2,7 +2,8 @@
 
     python -m distributed.exactness --ranks 2 3 --sizes 1 63 64 65
 
-starts the ranks; each of them knows what all others give, and computes what it is to get.
+starts the ranks; each of them knows what all others give, and computes what it is to get. With `--write` the table of
+what was compared goes into docs/distributed.md.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +30,8 @@ DTYPES = tuple(
     """.split()
 )
 DEVICE = "spyre"
+PAGE = Path(__file__).parents[3] / "docs" / "distributed.md"
+MARKERS = ("<!-- exactness: begin -->\n", "<!-- exactness: end -->\n")
 Op = dist.ReduceOp
 Case = tuple[torch.dtype, int]
 
@@ -184,12 +189,11 @@ class Cases:
 NAMES = [name for name in vars(Cases) if name not in ("all", "own", "empty") and not name.startswith("_")]
 
 
-def differences(names: list[str], dtypes: list[torch.dtype], sizes: list[int]) -> tuple[int, list[str]]:
-    """Number of results that were compared on this rank, and those that differ."""
-    cases = Cases(dist.get_rank(), dist.get_world_size())
+def differences(name: str, dtypes: list[torch.dtype], sizes: list[int]) -> tuple[int, list[str]]:
+    """Number of results of a collective that were compared on this rank, and those that differ."""
+    check: Callable[[Case], Pairs] = getattr(Cases(dist.get_rank(), dist.get_world_size()), name)
     count, wrong = 0, []
-    for name, dtype, elements in itertools.product(names, dtypes, sizes):
-        check: Callable[[Case], Pairs] = getattr(cases, name)
+    for dtype, elements in itertools.product(dtypes, sizes):
         for detail, got, want in check((dtype, elements)):
             count += 1
             host = got.cpu()
@@ -205,11 +209,30 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 def _rank(arguments: argparse.Namespace) -> None:
     ranks.join(seconds=120)
     dtypes = [getattr(torch, name) for name in arguments.dtypes]
-    count, wrong = differences(arguments.collectives, dtypes, arguments.sizes)
-    print(f"{count} results, {len(wrong)} differences")
+    total, wrong = 0, []
+    for name in arguments.collectives:
+        count, different = differences(name, dtypes, arguments.sizes)
+        print(f"{name}: {count}, {len(different)}")
+        total += count
+        wrong += different
+    print(f"{total} results, {len(wrong)} differences")
     print(*wrong[:20], sep="\n")
     dist.destroy_process_group()
     sys.exit(1 if wrong else 0)
+
+
+def table(arguments: argparse.Namespace, outputs: dict[int, str]) -> str:
+    """The table of what was compared, by collective and number of ranks."""
+    heads = [f"{size} rank{'s' if size > 1 else ''}" for size in outputs]
+    lines = [f"| collective | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    for name in [*arguments.collectives, "all"]:
+        cells = []
+        for output in outputs.values():
+            found = re.search(r"^(\d+) results, (\d+)" if name == "all" else rf"^{name}: (\d+), (\d+)", output, re.M)
+            cells.append(found[1] if found[2] == "0" else f"{found[1]}, {found[2]} differ")
+        lines.append(f"| {name if name == 'all' else f'`{name}`'} | {' | '.join(cells)} |")
+    dtypes, sizes = (", ".join(map(str, values)) for values in (arguments.dtypes, arguments.sizes))
+    return "\n".join([f"Dtypes: {dtypes}. Elements of a tensor, or of each piece: {sizes}.", "", *lines, ""])
 
 
 def main() -> None:
@@ -219,12 +242,20 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 63, 64, 65, 10**6 + 1])
     parser.add_argument("--dtypes", nargs="+", default=names, choices=names)
     parser.add_argument("--collectives", nargs="+", default=NAMES, choices=NAMES)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/distributed.md")
     arguments = parser.parse_args()
     if "RANK" in os.environ:
         _rank(arguments)
+    outputs = {}
     for size in arguments.ranks:
-        outputs = ranks.run("exactness", size, *sys.argv[1:], seconds=3600)
-        print(f"{size} ranks: {outputs[0].strip()}", flush=True)
+        outputs[size] = ranks.run("exactness", size, *sys.argv[1:], seconds=3600)[0]
+        print(f"{size} ranks: {outputs[size].strip().splitlines()[-1]}", flush=True)
+    text = table(arguments, outputs)
+    print(text)
+    if arguments.write:
+        page = PAGE.read_text()
+        start, end = (page.index(marker) for marker in MARKERS)
+        PAGE.write_text(page[: start + len(MARKERS[0])] + text + page[end:])
 
 
 if __name__ == "__main__":

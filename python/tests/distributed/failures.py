@@ -70,11 +70,20 @@ def late() -> None:
     new_group_of_one()
 
 
+def left() -> None:
+    """Ends the program in the middle of things: without destroy_process_group, with work that was not waited for."""
+    works = [dist.all_reduce(torch.ones(size, device="spyre"), async_op=True) for size in (3, 1_000_000)]
+    if dist.get_rank() == 1:
+        works.append(dist.irecv(torch.ones(3, device="spyre"), 0))  # which no rank sends
+    print("passed", flush=True)
+    sys.exit(0)
+
+
 def main() -> None:
     ranks.join("cpu:gloo,spyre:spyreccl", seconds=30)
     dist.all_reduce(torch.ones(3, device="spyre"))
     dist.barrier()
-    {"killed": killed, "late": late}[sys.argv[1]]()
+    {"killed": killed, "late": late, "left": left}[sys.argv[1]]()
     print("passed", flush=True)
     os._exit(0)  # the group's other rank is not there to say goodbye to
 

@@ -13,8 +13,11 @@ from datetime import timedelta
 import children
 
 
-def start(module: str, size: int, *arguments: str, **settings: str) -> list:
-    """Starts `python -m distributed.module arguments...` once per rank, as torchrun would."""
+def start(module: str, size: int, *arguments: str, wrappers: list[list[str]] | None = None, **settings: str) -> list:
+    """Starts `python -m distributed.module arguments...` once per rank, as torchrun would.
+
+    ``wrappers`` are commands that run each rank's Python for it.
+    """
     shared = {
         "WORLD_SIZE": str(size),
         "LOCAL_WORLD_SIZE": str(size),
@@ -25,7 +28,9 @@ def start(module: str, size: int, *arguments: str, **settings: str) -> list:
         **settings,
     }
     ranks = [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
-    return [children.start(["-m", f"distributed.{module}", *arguments], **own) for own in ranks]
+    command = ["-m", f"distributed.{module}", *arguments]
+    wrappers = wrappers or [[]] * size
+    return [children.start(command, wrapper=wrapper, **own) for wrapper, own in zip(wrappers, ranks)]
 
 
 def run(module: str, size: int, *arguments: str, seconds: float = 150, **settings: str) -> list[str]:

@@ -187,6 +187,17 @@ def functional_collectives() -> None:
     equal(funcol.broadcast(ones(2) * RANK, 0, group), torch.zeros(2))
 
 
+def modelled_times() -> None:
+    """A ring over links of 25 GB/s, of which each step has 10 us before its first byte."""
+    tensor = ones(1_000_000)
+    with torch.spyre.trace() as trace:
+        dist.all_reduce(tensor)
+        torch.spyre.synchronize()
+    step = 10e-6 + 4e6 / SIZE / 25e9
+    assert abs(trace.modelled_collective_seconds - 2 * (SIZE - 1) * step) < 1e-8, trace
+    assert SIZE == 1 or "collectives" in repr(trace), trace
+
+
 def host_tensors() -> None:
     both = dist.new_group(backend="spyreccl")
     host, device = torch.ones(3), ones(3)
@@ -196,10 +207,51 @@ def host_tensors() -> None:
     equal(device, torch.full((3,), float(SIZE)))
 
 
+def serving_engines() -> None:
+    """Calls of vLLM's workers: a group of the device and one of the CPU for each dimension, and these calls of them."""
+    everyone = list(range(SIZE))
+    device_group = dist.new_group(everyone, backend="cpu:gloo,spyre:spyreccl")
+    cpu_group = dist.new_group(everyone, backend="gloo")
+    hidden = torch.full((2, 3, 65), RANK + 1.0, device=DEVICE)
+    dist.all_reduce(hidden, group=device_group)
+    equal(hidden, torch.full((2, 3, 65), float(sum(range(1, SIZE + 1)))))
+
+    logits = torch.arange(2 * 65.0, device=DEVICE).reshape(2, 65) + 1000 * RANK
+    whole = torch.empty((2 * SIZE, 65), device=DEVICE)
+    dist.all_gather_into_tensor(whole, logits, group=device_group)
+    along_last = whole.reshape(SIZE, 2, 65).movedim(0, 1).reshape(2, SIZE * 65)
+    parts = [torch.arange(2 * 65.0).reshape(2, 65) + 1000 * rank for rank in everyone]
+    equal(along_last, torch.cat(parts, -1))
+    share = torch.empty((2, 65), device=DEVICE)
+    dist.reduce_scatter_tensor(share, whole, group=device_group)
+    equal(share, parts[RANK] * SIZE)
+    gathered = [torch.empty_like(logits) for _ in everyone] if RANK == 0 else None
+    dist.gather(logits, gathered, dst=0, group=device_group)
+    for got, want in zip(gathered or [], parts):
+        equal(got, want)
+
+    described = [[("hidden", hidden.dtype, hidden.shape)] if RANK == 0 else None]
+    dist.broadcast_object_list(described, src=0, group=cpu_group)
+    taken = {name: torch.zeros(shape, dtype=dtype, device=DEVICE) for name, dtype, shape in described[0]}
+    if RANK == 0:
+        taken = {"hidden": hidden}
+    works = [dist.broadcast(tensor, src=0, group=device_group, async_op=True) for tensor in taken.values()]
+    for work in works:
+        work.wait()
+    equal(taken["hidden"], torch.full((2, 3, 65), float(sum(range(1, SIZE + 1)))))
+    if RANK == 0:  # from one stage of a pipeline to the next
+        dist.send(logits, dst=1, group=device_group)
+    elif RANK == 1:
+        received = torch.empty_like(logits)
+        dist.recv(received, src=0, group=device_group)
+        equal(received, parts[0])
+    dist.barrier(group=cpu_group)
+
+
 CHECKS = [
     backend_of_the_device, views_and_strides, shapes_of_many_dims, parameters_that_need_gradients, averages_and_factors,
     work_and_futures, works_of_many_at_once, collectives_follow_the_stream, groups, meshes, coalescing,
-    pairs_of_messages, objects, barriers, functional_collectives, host_tensors,
+    pairs_of_messages, objects, barriers, functional_collectives, host_tensors, modelled_times, serving_engines,
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -12,3 +12,8 @@ def test_others_go_on_without_a_rank(case, code):
 
     assert ended[0][0] == 0 and "passed" in ended[0][1], ended[0][1]
     assert ended[1][0] == code, ended[1][1]
+
+
+def test_a_program_may_end_without_leaving_its_group():
+    for code, output in (children.finish(child, 60) for child in ranks.start("failures", 2, "left")):
+        assert code == 0 and "passed" in output, output

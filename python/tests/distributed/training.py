@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import tempfile
 
@@ -11,7 +12,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -98,8 +99,8 @@ def data_parallel_without_sync() -> None:
         torch.testing.assert_close(got.grad.cpu(), want.grad, rtol=1e-4, atol=1e-6)
 
 
-def sharded(**options) -> nn.Module:
-    mesh = init_device_mesh("spyre", (SIZE,))
+def sharded(mesh: DeviceMesh | None = None, **options) -> nn.Module:
+    mesh = mesh or init_device_mesh("spyre", (SIZE,))
     model = net().to(DEVICE)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, **options)
@@ -110,6 +111,14 @@ def fully_sharded() -> None:
     model = sharded()
     train(model, share, clip=0.1)
     close(model, alone(clip=0.1), rtol=1e-4, atol=1e-5)
+
+
+def sharded_and_replicated() -> None:
+    mesh = init_device_mesh("spyre", (SIZE // 2, 2), mesh_dim_names=("replicate", "shard"))
+    model, reference = sharded(mesh), net()
+    train(model, share, torch.optim.SGD(model.parameters(), lr=0.1), clip=0.1)
+    train(reference, lambda batch: batch, torch.optim.SGD(reference.parameters(), lr=0.1), clip=0.1)
+    close(model, reference, rtol=1e-4, atol=1e-5)
 
 
 def fully_sharded_in_mixed_precision() -> None:
@@ -157,6 +166,28 @@ def distributed_tensors() -> None:
         assert torch.equal(other.full_tensor().cpu(), whole)
         assert torch.equal((tensor + tensor.redistribute(mesh, [Replicate()])).full_tensor().cpu(), 2 * whole)
         torch.testing.assert_close(tensor.sum().full_tensor().cpu(), whole.sum())
+
+
+def sharded_attention() -> None:
+    """Attention of sharded tensors, by heads and by batches, with and without a mask that has a gradient."""
+    mesh = init_device_mesh("spyre", (SIZE,))
+    generator = torch.Generator().manual_seed(4)
+    sizes = [(2 * SIZE, 2 * SIZE, 5, 16)] * 3
+    masks = [None, (5, 5), (2 * SIZE, 5, 5), (2 * SIZE, 1, 5, 5), (2 * SIZE, 2 * SIZE, 5, 5)]
+    for mask_size, placement in itertools.product(masks, [Shard(0), Shard(1), Replicate()]):
+        drawn = [torch.randn(size, generator=generator) for size in [*sizes, mask_size] if size is not None]
+        whole = [tensor.clone().requires_grad_() for tensor in drawn]
+        placements = [placement] * 3 + [Replicate()]
+        shards = [
+            distribute_tensor(tensor.to(DEVICE), mesh, [of]).detach().requires_grad_()
+            for tensor, of in zip(drawn, placements)
+        ]
+        for tensors in (whole, shards):
+            mask = tensors[3] if len(tensors) > 3 else None
+            made = nn.functional.scaled_dot_product_attention(*tensors[:3], attn_mask=mask)
+            (made * made).sum().backward()
+        for got, want in zip(shards, whole, strict=True):
+            torch.testing.assert_close(got.grad.full_tensor().cpu(), want.grad, rtol=1e-3, atol=1e-4)
 
 
 def tensor_parallel() -> None:
@@ -225,8 +256,8 @@ def llama_in_tensor_parallel() -> None:
 
 
 CHECKS = [
-    data_parallel, data_parallel_without_sync, fully_sharded, fully_sharded_in_mixed_precision, checkpoints,
-    distributed_tensors, tensor_parallel, pipeline, compiled_collectives, llama_in_tensor_parallel,
+    data_parallel, data_parallel_without_sync, fully_sharded, sharded_and_replicated, fully_sharded_in_mixed_precision,
+    checkpoints, distributed_tensors, sharded_attention, tensor_parallel, pipeline, compiled_collectives, llama_in_tensor_parallel,
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ __all__ = ["dump"]
 def dump() -> list[dict]:
     """The last collectives of each group of this process, with the keys of PyTorch's flight recorder.
 
-    Groups whose ranks are on several machines go by way of Gloo, and keep no record.
-
     >>> torch.spyre.distributed.dump()[0]["entries"][-1]["profiling_name"]  # doctest: +SKIP
     'spyreccl:all_reduce'
     """

@@ -43,6 +43,7 @@ _CHANGES = {
     "torch._inductor.lowering": "inductor.change_lowering",
     "torch._subclasses.fake_tensor": "fake_tensors.change",
     "torch.distributed.distributed_c10d": "distributed.change",
+    "torch.distributed.tensor._ops._matrix_ops": "dtensor.change",
     "torch.nn.attention.flex_attention": "flex_attention.change_checks",
     "transformers.distributed.utils": "transformers.change_distributed",
     "transformers.trainer": "transformers.change_trainer",

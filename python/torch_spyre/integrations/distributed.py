@@ -25,18 +25,29 @@ def _create(options: Any, backend_options: Any) -> Any:
 
 
 def _change_default(module: ModuleType) -> None:
-    """A group's default backend, which DDP asks for: PyTorch takes it to be Gloo if no backend is named."""
+    """A group's default backend, which DDP asks for: PyTorch takes it to be Gloo if no backend is named.
+
+    A group of another backend alone has nothing of the card that the default group is bound to.
+    """
     known = module._new_process_group_helper
 
     @functools.wraps(known)
-    def new_process_group_helper(*args: Any, **kwargs: Any) -> Any:
-        made = known(*args, **kwargs)
+    def new_process_group_helper(
+        size: int, rank: int, ranks: Any, backend: Any, *others: Any, device_id: Any = None, **named: Any
+    ) -> Any:
+        if device_id is not None and device_id.type == DEVICE_NAME and not _serves(module, backend):
+            device_id = None
+        made = known(size, rank, ranks, backend, *others, device_id=device_id, **named)
         group = made[0]
         if isinstance(group, module.ProcessGroup) and _is_ours(group):
             group._set_default_backend(module.ProcessGroup.BackendType.CUSTOM)
         return made
 
     module._new_process_group_helper = new_process_group_helper
+
+
+def _serves(module: ModuleType, backend: Any) -> bool:
+    return DEVICE_NAME in module.BackendConfig(module.Backend(str(backend))).get_device_backend_map()
 
 
 def _is_ours(group: Any) -> bool:

@@ -3,10 +3,10 @@ use std::ops::AddAssign;
 
 use super::launch;
 
-/// Time of work on a real card, in nanoseconds, divided into kernels, copies and launches.
+/// Time of work on a real card, in nanoseconds, divided into kernels, copies, collectives and launches.
 ///
-/// Kernels follow the model that was fitted to measured ones. Copies between host and card, fills and
-/// launches are [assumed](super::ASSUMPTIONS).
+/// Kernels follow the model that was fitted to measured ones. Copies between host and card, fills,
+/// collectives and launches are [assumed](super::ASSUMPTIONS).
 ///
 /// ```
 /// use spyre_artifact::cost::{CostBreakdown, transfer};
@@ -23,6 +23,8 @@ pub struct CostBreakdown {
     pub kernels: u64,
     /// Time of copies and fills.
     pub copies: u64,
+    /// Time of collectives among cards.
+    pub collectives: u64,
     /// Time before kernels run: each launch takes the same.
     pub launches: u64,
 }
@@ -39,9 +41,15 @@ impl CostBreakdown {
         self.copies = self.copies.saturating_add(nanoseconds);
     }
 
+    /// Counts a collective.
+    pub fn add_collective(&mut self, nanoseconds: u64) {
+        self.collectives = self.collectives.saturating_add(nanoseconds);
+    }
+
     /// All of it, one after the other.
     pub fn total(self) -> u64 {
-        self.kernels.saturating_add(self.copies).saturating_add(self.launches)
+        let parts = [self.kernels, self.copies, self.collectives, self.launches];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -49,6 +57,7 @@ impl AddAssign for CostBreakdown {
     fn add_assign(&mut self, other: Self) {
         self.kernels = self.kernels.saturating_add(other.kernels);
         self.copies = self.copies.saturating_add(other.copies);
+        self.collectives = self.collectives.saturating_add(other.collectives);
         self.launches = self.launches.saturating_add(other.launches);
     }
 }
@@ -57,10 +66,11 @@ impl fmt::Display for CostBreakdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [total, kernels, copies, launches] =
             [self.total(), self.kernels, self.copies, self.launches].map(Nanoseconds);
-        write!(
-            f,
-            "{total}: kernels {kernels}, copies {copies} (assumed), launches {launches} (assumed)"
-        )
+        write!(f, "{total}: kernels {kernels}, copies {copies} (assumed), ")?;
+        if self.collectives > 0 {
+            write!(f, "collectives {} (assumed), ", Nanoseconds(self.collectives))?;
+        }
+        write!(f, "launches {launches} (assumed)")
     }
 }
 
@@ -88,8 +98,18 @@ mod tests {
         let mut cost = CostBreakdown::default();
         cost.add_kernel(5);
         cost.add_kernel(7);
-        assert_eq!(cost, CostBreakdown { kernels: 12, copies: 0, launches: 2 * launch() });
+        assert_eq!(cost, CostBreakdown { kernels: 12, launches: 2 * launch(), ..cost });
         cost += cost;
         assert_eq!(cost.total(), 24 + 4 * launch());
+    }
+
+    #[test]
+    fn collectives_are_named_where_there_are_some() {
+        let mut cost = CostBreakdown::default();
+        cost.add_copy(1000);
+        assert!(!cost.to_string().contains("collectives"));
+        cost.add_collective(2000);
+        assert_eq!(cost.total(), 3000);
+        assert!(cost.to_string().contains("collectives 2.0 us (assumed)"), "{cost}");
     }
 }

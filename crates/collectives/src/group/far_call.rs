@@ -27,7 +27,6 @@ struct ReductionChain<'a> {
 impl LocalCall<'_, '_> {
     /// Carries the call out with ranks on other machines.
     pub(super) fn run_across(&mut self, far: &FarRanks) -> Result<(), Error> {
-        self.arrive()?;
         self.check_sizes(&self.local_posted())?;
         self.meet_machines(far)?;
         self.ranks.hand_over(self.waiter)?;
@@ -55,7 +54,8 @@ impl LocalCall<'_, '_> {
         let size = self.ranks.state.size;
         let own: Vec<u8> = self.posted.iter().flat_map(|posted| posted.to_bytes(size)).collect();
         let text = (self.waiter.text)();
-        let message = |peer| FarMessage { peer, deadline: self.waiter.deadline, text: &text };
+        let deadline = self.waiter.deadline;
+        let message = |peer| FarMessage { peer, deadline, text: &text };
         let others = || (0..leaders.len()).filter(|&machine| machine != own_machine);
         let mut all: Vec<(usize, PostedCall)> = Vec::new();
         thread::scope(|scope| {
@@ -88,7 +88,8 @@ impl LocalCall<'_, '_> {
         let own = self.ranks.state.rank;
         let size = self.ranks.state.size;
         let text = (self.waiter.text)();
-        let message = |peer| FarMessage { peer, deadline: self.waiter.deadline, text: &text };
+        let deadline = self.waiter.deadline;
+        let message = |peer| FarMessage { peer, deadline, text: &text };
         let send_all = || {
             for to in (1..size).map(|step| (own + step) % size).filter(|&to| far.is_far(to)) {
                 let Some(piece) = piece_for(call, own, to) else { continue };
@@ -262,7 +263,8 @@ impl LocalCall<'_, '_> {
         block: Range<usize>,
     ) -> Result<(), Error> {
         let text = (self.waiter.text)();
-        let message = |peer| FarMessage { peer, deadline: self.waiter.deadline, text: &text };
+        let deadline = self.waiter.deadline;
+        let message = |peer| FarMessage { peer, deadline, text: &text };
         let own = self.ranks.state.rank;
         let own_machine = far.machine_of(own);
         let runs = far.runs();

@@ -14,8 +14,8 @@ use crate::{Collective, Error};
 /// Sends and receives that have begun.
 pub(super) struct FarTransfers {
     lanes: Arc<TransferLanes>,
-    /// Records of those that are not over.
-    pub(super) records: Vec<u64>,
+    /// Those that are not over: the number of the queued call of each, and its record.
+    active: Vec<(u64, u64)>,
 }
 
 /// Transfers that wait for those before them. A lane has a thread while it is in the map.
@@ -52,12 +52,12 @@ impl FarTransfers {
             finished: Mutex::default(),
             end_of_lane: Condvar::new(),
         };
-        Self { lanes: Arc::new(lanes), records: Vec::new() }
+        Self { lanes: Arc::new(lanes), active: Vec::new() }
     }
 
     /// Begins a send or a receive after those with the same peer and tag.
     pub(super) fn start(&mut self, queued: u64, part: NumberedCall) -> Result<(), Error> {
-        self.records.push(part.record);
+        self.active.push((queued, part.record));
         let key = (part.call.root, part.call.collective, part.call.tag);
         let deadline = Instant::now() + part.timeout;
         let transfer = FarTransfer { queued, part, deadline };
@@ -77,8 +77,13 @@ impl FarTransfers {
         })
     }
 
-    /// Waits until no thread uses memory of a call any more; the transport is aborted before.
-    pub(super) fn stop(&mut self) {
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Waits until no thread uses memory of a call any more, and takes those that are not over; the transport is
+    /// aborted before.
+    pub(super) fn stop(&mut self) -> Vec<(u64, u64)> {
         let mut waiting = self.lanes.waiting.lock();
         for lane in waiting.values_mut() {
             lane.clear();
@@ -86,15 +91,16 @@ impl FarTransfers {
         while !waiting.is_empty() {
             self.lanes.end_of_lane.wait(&mut waiting);
         }
+        std::mem::take(&mut self.active)
     }
 
     /// Takes what is over.
     pub(super) fn take_finished(&mut self) -> Vec<FinishedFarTransfer> {
-        if self.records.is_empty() {
+        if self.active.is_empty() {
             return Vec::new();
         }
         let finished = std::mem::take(&mut *self.lanes.finished.lock());
-        self.records.retain(|record| finished.iter().all(|one| one.record != *record));
+        self.active.retain(|(_, record)| finished.iter().all(|one| one.record != *record));
         finished
     }
 }
@@ -114,7 +120,7 @@ impl TransferLanes {
             let record = transfer.part.record;
             let queued = transfer.queued;
             self.finished.lock().push(FinishedFarTransfer { queued, record, result });
-            self.far.state.own.control().doorbell.ring();
+            self.far.state.own.control().messages.ring();
         }
     }
 }

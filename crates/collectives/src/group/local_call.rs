@@ -28,7 +28,7 @@ pub(super) struct BlockScratch {
 pub(super) struct LocalCall<'a, 'w> {
     pub(super) ranks: &'a LocalRanks,
     pub(super) part: &'a NumberedCall,
-    pub(super) waiter: &'a mut CallWaiter<'w>,
+    pub(super) waiter: &'a CallWaiter<'w>,
     pub(super) scratch: &'a mut BlockScratch,
     /// Round in which all arrived, in whose slots small contributions lie.
     pub(super) arrival: u64,
@@ -47,15 +47,15 @@ impl<'a, 'w> LocalCall<'a, 'w> {
     pub(super) fn new(
         ranks: &'a LocalRanks,
         part: &'a NumberedCall,
-        waiter: &'a mut CallWaiter<'w>,
+        waiter: &'a CallWaiter<'w>,
         scratch: &'a mut BlockScratch,
+        arrival: u64,
     ) -> Self {
-        Self { ranks, part, waiter, scratch, arrival: 0, posted: Vec::new() }
+        Self { ranks, part, waiter, scratch, arrival, posted: Vec::new() }
     }
 
-    /// Carries the call out, where all ranks of the group are on this machine.
+    /// Carries the call out after all ranks have posted theirs, where all of them are on this machine.
     pub(super) fn run(&mut self) -> Result<(), Error> {
-        self.arrive()?;
         self.check_sizes(&self.local_posted())?;
         let collective = self.call().collective;
         if collective == Collective::Barrier {
@@ -91,24 +91,26 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         &self.part.call
     }
 
-    /// Posts the description of the call and where its inputs lie, and compares those of all ranks.
-    pub(super) fn arrive(&mut self) -> Result<(), Error> {
-        let call = self.call();
-        self.arrival = self.ranks.next_round();
-        let is_in_slot = contributed_bytes(call) <= SLOT_CALL_BYTES;
-        let descriptor = Descriptor::new(call, self.part.sequence, is_in_slot);
-        let parity = (self.arrival % 2) as usize;
-        let page = self.ranks.page();
-        descriptor.store(&page.descriptors[parity]);
-        self.write_pieces(parity);
-        if is_in_slot {
-            self.write_slot(self.arrival, 0..SLOT_CALL_BYTES);
+    /// Posts the description of the call and where its inputs lie. Returns the round in which all ranks do.
+    pub(super) fn post(ranks: &LocalRanks, part: &NumberedCall) -> u64 {
+        let arrival = ranks.next_round();
+        let parity = (arrival % 2) as usize;
+        descriptor_of(part).store(&ranks.page().descriptors[parity]);
+        write_pieces(ranks, &part.call, parity);
+        if is_small(&part.call) {
+            write_slot(ranks, &part.call, arrival, 0..SLOT_CALL_BYTES);
         }
-        self.ranks.hand_over(self.waiter)?;
+        ranks.reach_next()
+    }
+
+    /// Reads what all ranks posted, and compares it.
+    pub(super) fn meet(&mut self) -> Result<(), Error> {
+        let descriptor = descriptor_of(self.part);
+        let parity = (self.arrival % 2) as usize;
         let size = self.ranks.state.size;
         let pages = (0..self.ranks.ranks.len()).map(|at| self.ranks.page_of(at));
         self.posted = pages.map(|page| PostedCall::read(page, parity, size)).collect();
-        for (posted, peer) in self.posted.iter().zip(&self.ranks.ranks) {
+        for (posted, peer) in self.posted.iter().zip(self.ranks.ranks.iter()) {
             self.compare(&descriptor, peer.rank, &posted.descriptor)?;
         }
         Ok(())
@@ -132,40 +134,6 @@ impl<'a, 'w> LocalCall<'a, 'w> {
             name(rank),
             other.describe()
         )))
-    }
-
-    fn write_pieces(&self, parity: usize) {
-        let call = self.call();
-        let pieces = &self.ranks.page().pieces[parity];
-        for (words, input) in pieces.iter().zip(&call.inputs) {
-            words.address.store(input.address() as u64, SeqCst);
-            words.bytes.store(input.bytes() as u64, SeqCst);
-        }
-        if call.collective == Collective::AllReduce {
-            // Results are read where they are made.
-            pieces[RESULT].address.store(call.outputs[0].address() as u64, SeqCst);
-        } else if matches!(call.collective, Collective::Scatter | Collective::Broadcast) {
-            let expected = call.outputs.first().map_or(0, DeviceBuffer::bytes);
-            pieces[call.root].expected_bytes.store(expected as u64, SeqCst);
-        } else {
-            for (words, output) in pieces.iter().zip(&call.outputs) {
-                words.expected_bytes.store(output.bytes() as u64, SeqCst);
-            }
-        }
-    }
-
-    /// Writes the part `window` of the own contribution into the slot of a round.
-    fn write_slot(&self, round: u64, window: Range<usize>) {
-        let own = &self.ranks.ranks[self.ranks.own].segment;
-        let mut start = 0;
-        for input in &self.call().inputs {
-            let piece = start..start + input.bytes();
-            if let Some(common) = overlap(&piece, &window) {
-                let part = input.part(common.start - start, common.len());
-                own.write_slot(round, common.start - window.start, part.read());
-            }
-            start = piece.end.next_multiple_of(ALIGNMENT);
-        }
     }
 
     pub(super) fn is_in_slots(&self) -> bool {
@@ -371,7 +339,7 @@ impl<'a, 'w> LocalCall<'a, 'w> {
         while start < bytes {
             let window = start..start + SLOT_BYTES;
             let round = self.ranks.next_round();
-            self.write_slot(round, window.clone());
+            write_slot(self.ranks, self.call(), round, window.clone());
             self.ranks.hand_over(self.waiter)?;
             start = window.end;
             take(self, round, window)?;
@@ -391,6 +359,49 @@ impl BlockScratch {
                 part.resize(bytes, 0);
             }
         }
+    }
+}
+
+/// Returns true if the contribution of this rank goes through a slot.
+pub(super) fn is_small(call: &CollectiveCall) -> bool {
+    contributed_bytes(call) <= SLOT_CALL_BYTES
+}
+
+fn descriptor_of(part: &NumberedCall) -> Descriptor {
+    Descriptor::new(&part.call, part.sequence, is_small(&part.call))
+}
+
+/// Posts where the inputs of a call lie, and what it expects.
+fn write_pieces(ranks: &LocalRanks, call: &CollectiveCall, parity: usize) {
+    let pieces = &ranks.page().pieces[parity];
+    for (words, input) in pieces.iter().zip(&call.inputs) {
+        words.address.store(input.address() as u64, SeqCst);
+        words.bytes.store(input.bytes() as u64, SeqCst);
+    }
+    if call.collective == Collective::AllReduce {
+        // Results are read where they are made.
+        pieces[RESULT].address.store(call.outputs[0].address() as u64, SeqCst);
+    } else if matches!(call.collective, Collective::Scatter | Collective::Broadcast) {
+        let expected = call.outputs.first().map_or(0, DeviceBuffer::bytes);
+        pieces[call.root].expected_bytes.store(expected as u64, SeqCst);
+    } else {
+        for (words, output) in pieces.iter().zip(&call.outputs) {
+            words.expected_bytes.store(output.bytes() as u64, SeqCst);
+        }
+    }
+}
+
+/// Writes the part `window` of the own contribution into the slot of a round.
+fn write_slot(ranks: &LocalRanks, call: &CollectiveCall, round: u64, window: Range<usize>) {
+    let own = &ranks.ranks[ranks.own].segment;
+    let mut start = 0;
+    for input in &call.inputs {
+        let piece = start..start + input.bytes();
+        if let Some(common) = overlap(&piece, &window) {
+            let part = input.part(common.start - start, common.len());
+            own.write_slot(round, common.start - window.start, part.read());
+        }
+        start = piece.end.next_multiple_of(ALIGNMENT);
     }
 }
 

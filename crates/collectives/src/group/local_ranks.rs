@@ -6,20 +6,22 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::SLICE;
+use super::descriptor::Descriptor;
 use super::group_state::{GroupState, NumberedCall};
 use super::handshake::LocalRank;
 use crate::shared_memory::{ControlPage, RankState};
 use crate::{Collective, Error};
 
-/// Time after which a sleeper looks if the others live.
-const SLICE: Duration = Duration::from_millis(100);
-/// Time for which a rank looks at a word before it sleeps, if every rank has a core.
+/// Time for which a rank looks for the others before it sleeps, if every rank has a core.
 const SPIN: Duration = Duration::from_micros(20);
+/// Time for which it looks where the others are known to be about to come, or the thread has nothing else to do.
+pub(super) const LONG_SPIN: Duration = Duration::from_micros(200);
 
 /// Ranks of this machine as one of them sees them.
 pub(super) struct LocalRanks {
     pub(super) state: Arc<GroupState>,
-    pub(super) ranks: Vec<LocalRank>,
+    pub(super) ranks: Arc<[LocalRank]>,
     /// This rank's place among them.
     pub(super) own: usize,
     pub(super) reads_peers: bool,
@@ -29,7 +31,7 @@ pub(super) struct LocalRanks {
 }
 
 impl LocalRanks {
-    pub(super) fn new(state: Arc<GroupState>, ranks: Vec<LocalRank>, reads_peers: bool) -> Self {
+    pub(super) fn new(state: Arc<GroupState>, ranks: Arc<[LocalRank]>, reads_peers: bool) -> Self {
         let own = ranks.iter().position(|peer| peer.rank == state.rank).unwrap_or(0);
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let spin = if ranks.len() <= cores { SPIN } else { Duration::ZERO };
@@ -66,13 +68,57 @@ impl LocalRanks {
     /// Posts the next round and waits until all ranks have.
     ///
     /// All that this rank wrote before is seen by the others after it, and the other way round.
-    pub(super) fn hand_over(&self, waiter: &mut CallWaiter<'_>) -> Result<(), Error> {
+    pub(super) fn hand_over(&self, waiter: &CallWaiter<'_>) -> Result<(), Error> {
+        let round = self.reach_next();
+        if self.spin_for(round, LONG_SPIN) { Ok(()) } else { self.wait(round, waiter) }
+    }
+
+    /// Posts the next round, the first half of a hand-over.
+    pub(super) fn reach_next(&self) -> u64 {
         let round = self.next_round();
         self.round.set(round);
         let others = self.ranks.iter().enumerate().filter(|(at, _)| *at != self.own);
-        let bells = others.map(|(_, peer)| &peer.segment.control().doorbell);
+        let bells = others.flat_map(|(_, peer)| {
+            let page = peer.segment.control();
+            [&page.caller, &page.doorbell]
+        });
         self.page().doorbell.reach(round, bells, || self.slowest_round());
-        self.wait(round, waiter)
+        round
+    }
+
+    /// Looks for so long if all ranks have posted a round; only once, if there are more ranks than cores.
+    pub(super) fn spin_for(&self, round: u64, patience: Duration) -> bool {
+        let end = Instant::now() + if self.spin.is_zero() { Duration::ZERO } else { patience };
+        loop {
+            if self.slowest_round() >= round {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps in a caller's stead until all ranks have posted a round, at most for `timeout`. The group's thread
+    /// sleeps on.
+    pub(super) fn sleep_as_caller(&self, round: u64, timeout: Duration) {
+        let page = self.page();
+        page.doorbell.await_round(0, || 0);
+        let rings = page.caller.rings();
+        page.caller.sleep_for_round(rings, round, || self.slowest_round(), timeout);
+    }
+
+    /// Returns true if the contributions of all ranks that have posted a call for a round lie in slots.
+    pub(super) fn all_are_small(&self, round: u64) -> bool {
+        let parity = (round % 2) as usize;
+        let mut pages = (0..self.ranks.len()).map(|at| self.page_of(at));
+        pages.all(|page| Descriptor::load(&page.descriptors[parity]).is_in_slot())
+    }
+
+    /// Has the group's thread wake once all ranks have posted a round. Returns false if they have.
+    pub(super) fn wake_at(&self, round: u64) -> bool {
+        self.page().doorbell.await_round(round, || self.slowest_round())
     }
 
     fn slowest_round(&self) -> u64 {
@@ -80,7 +126,8 @@ impl LocalRanks {
         rounds.min().unwrap_or(0)
     }
 
-    fn wait(&self, round: u64, waiter: &mut CallWaiter<'_>) -> Result<(), Error> {
+    /// Waits until all ranks have posted a round, the second half of a hand-over.
+    pub(super) fn wait(&self, round: u64, waiter: &CallWaiter<'_>) -> Result<(), Error> {
         let is_late = |at: usize| self.page_of(at).doorbell.round() < round;
         let spin_end = Instant::now() + self.spin;
         loop {
@@ -88,7 +135,6 @@ impl LocalRanks {
             if self.slowest_round() >= round {
                 return Ok(());
             }
-            (waiter.meanwhile)()?;
             if Instant::now() < spin_end {
                 std::hint::spin_loop();
                 continue;
@@ -110,9 +156,7 @@ impl LocalRanks {
         is_awaited: impl Fn(usize) -> bool,
     ) -> Result<(), Error> {
         let group = || self.state.name.clone();
-        if let Some(reason) = self.state.queue.lock().abort.clone() {
-            return Err(Error::Aborted { group: group(), reason });
-        }
+        self.state.check_end()?;
         let looks = self.last_look.get().elapsed() >= SLICE / 2;
         if looks {
             self.last_look.set(Instant::now());
@@ -188,7 +232,7 @@ impl LocalRanks {
     }
 
     /// Writes an error into the own page, and wakes all ranks.
-    pub(super) fn report(&self, error: &Error) {
+    fn report(&self, error: &Error) {
         let own = self.state.rank;
         match error {
             Error::Closed { .. } => self.page().close(),
@@ -201,9 +245,25 @@ impl LocalRanks {
         self.ring_all();
     }
 
-    pub(super) fn ring_all(&self) {
-        for peer in &self.ranks {
-            peer.segment.control().doorbell.ring();
+    /// Ends the group with an error, unless it has failed already. Returns the first cause.
+    pub(super) fn fail(&self, error: &Error) -> Error {
+        let (cause, is_first) = self.state.fail(error);
+        if is_first {
+            self.report(&cause);
+        }
+        cause
+    }
+
+    /// The error of a panic, which was printed where it happened: no caller waits for ever.
+    pub(super) fn panicked(&self) -> Error {
+        let what = format!("group {}", self.state.name);
+        let reason = "a thread that carried its calls out panicked; this is a defect of the engine";
+        Error::System { what, reason: reason.into() }
+    }
+
+    fn ring_all(&self) {
+        for peer in self.ranks.iter() {
+            peer.segment.control().ring();
         }
     }
 
@@ -228,12 +288,11 @@ const DIED: u32 = 2;
 const TIMEOUT: u32 = 3;
 const OTHER: u32 = 4;
 
-/// Call that waits: its text and its time, and work that goes on meanwhile.
+/// Call that waits: its text and its time.
 pub(super) struct CallWaiter<'a> {
     pub(super) text: &'a dyn Fn() -> String,
     pub(super) timeout: Duration,
     pub(super) deadline: Instant,
-    pub(super) meanwhile: &'a mut dyn FnMut() -> Result<(), Error>,
 }
 
 fn now_nanoseconds() -> u64 {

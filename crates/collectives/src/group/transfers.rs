@@ -1,4 +1,4 @@
-//! Sends and receives between ranks of one machine: they go on beside the group's collectives.
+//! Sends and receives between ranks of one machine.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
@@ -69,9 +69,9 @@ impl Transfers {
         std::mem::take(&mut self.finished)
     }
 
-    /// Records of those that are not over.
-    pub(super) fn records(&self) -> Vec<u64> {
-        self.active.iter().map(|transfer| transfer.part.record).collect()
+    /// Takes those that are not over: the number of the queued call of each, and its record.
+    pub(super) fn take_active(&mut self) -> Vec<(u64, u64)> {
+        self.active.drain(..).map(|transfer| (transfer.queued, transfer.part.record)).collect()
     }
 
     /// Moves on all that can move.
@@ -145,7 +145,7 @@ impl Transfers {
             entry.bytes.store(part.bytes() as u64, SeqCst);
             entry.address.store(address, SeqCst);
             ranks.page().sent_count[peer].store(number + 1, SeqCst);
-            ranks.page_of(peer).doorbell.ring();
+            ranks.page_of(peer).messages.ring();
             transfer.bytes += part.bytes();
             transfer.posted = Some(number);
             transfer.has_begun = true;
@@ -207,7 +207,7 @@ impl Transfer {
                 .map_err(|error| unreadable(ranks, place, &self.text(ranks), &error))?;
         }
         ranks.page().taken[place][number as usize % SENT_ENTRIES].store(number + 1, SeqCst);
-        peer.segment.control().doorbell.ring();
+        peer.segment.control().messages.ring();
         self.bytes += part.bytes();
         self.peer = Some(place);
         self.has_begun = true;
@@ -251,9 +251,7 @@ impl Transfer {
             return Ok(());
         }
         let timeout = self.part.timeout;
-        let mut meanwhile = || Ok(());
-        let waiter =
-            CallWaiter { text: &text, timeout, deadline: self.deadline, meanwhile: &mut meanwhile };
+        let waiter = CallWaiter { text: &text, timeout, deadline: self.deadline };
         Err(ranks.timeout(&waiter, |place| self.peer.is_none_or(|peer| peer == place)))
     }
 }

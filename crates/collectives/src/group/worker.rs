@@ -1,44 +1,57 @@
-//! Thread of a group: it carries calls out in their order.
+//! Collectives of a group, as the thread that carries them out sees them.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::far_ranks::FarRanks;
-use super::far_transfers::FarTransfers;
-use super::group_state::{Done, GroupState, NumberedCall, QueuedCall};
-use super::local_call::{BlockScratch, LocalCall};
-use super::local_ranks::{CallWaiter, LocalRanks};
-use super::transfers::Transfers;
-use crate::{CallOutcome, Collective, Error};
+use super::group_state::{GroupState, NumberedCall, QueuedCall};
+use super::local_call::{BlockScratch, LocalCall, is_small};
+use super::local_ranks::{CallWaiter, LONG_SPIN, LocalRanks};
+use super::running_calls::EndedCall;
+use crate::Error;
 
-/// Sleep of a thread that waits for sends and receives: it looks at their deadlines and peers in between.
-const TRANSFER_SLICE: Duration = Duration::from_millis(100);
-/// Sleep of a thread that has nothing to do; a ring ends it.
-const IDLE_SLICE: Duration = Duration::from_secs(60);
-
+/// Collectives of a group, carried out in their order by the thread that holds this.
 pub(super) struct Worker {
     state: Arc<GroupState>,
     ranks: LocalRanks,
-    /// Ranks on other machines, if there are any, and messages with them.
-    far: Option<(Arc<FarRanks>, FarTransfers)>,
-    transfers: Transfers,
-    running: RunningCalls,
+    /// Ranks on other machines, if there are any.
+    far: Option<Arc<FarRanks>>,
+    /// Time that each collective takes longer.
+    latency: Duration,
     scratch: BlockScratch,
+    /// Collectives that have begun, or that were queued with one.
+    current: VecDeque<CurrentCall>,
+    /// Number of the queued call that ended the group.
+    failed: Option<u64>,
+    /// True once the group is closed or has failed.
+    pub(super) is_over: bool,
 }
 
-/// Queued calls that have begun, by their number.
-#[derive(Default)]
-struct RunningCalls {
-    calls: HashMap<u64, RunningCall>,
+/// Collective whose turn has come, as a part of a queued call.
+struct CurrentCall {
+    queued: u64,
+    part: NumberedCall,
+    arrival: Option<Arrival>,
 }
 
-/// Queued call that has begun: the number of its parts that are not over.
-struct RunningCall {
-    parts: usize,
-    outcome: CallOutcome,
-    done: Done,
+/// Round in which all ranks post a call, once this one has.
+#[derive(Clone, Copy)]
+struct Arrival {
+    round: u64,
+    deadline: Instant,
+}
+
+/// Point to which a caller came.
+pub(super) enum Advance {
+    /// A call is over.
+    Ended(EndedCall),
+    /// The next call waits for other ranks to reach a round.
+    Round(u64),
+    /// The next call is to be carried out by the group's thread.
+    Work,
+    Nothing,
 }
 
 impl Worker {
@@ -46,188 +59,204 @@ impl Worker {
         state: Arc<GroupState>,
         ranks: LocalRanks,
         far: Option<Arc<FarRanks>>,
+        latency: Duration,
     ) -> Self {
         Self {
             state,
             ranks,
-            far: far.map(|far| (Arc::clone(&far), FarTransfers::new(far))),
-            transfers: Transfers::default(),
-            running: RunningCalls::default(),
+            far,
+            latency,
             scratch: BlockScratch::default(),
+            current: VecDeque::new(),
+            failed: None,
+            is_over: false,
         }
     }
 
-    /// Works until the group is closed or has failed.
-    pub(super) fn run(mut self) {
-        let result = catch_unwind(AssertUnwindSafe(|| self.work()));
-        let error = result.map_or_else(|_| Some(self.panicked()), Result::err);
-        if let Some(error) = error {
-            self.fail(&error);
+    /// Runs `work`. An error or a panic is the end of the group: then it returns the calls that fail with it.
+    pub(super) fn guarded<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+        otherwise: T,
+    ) -> (T, Vec<EndedCall>) {
+        if self.is_over {
+            return (otherwise, Vec::new());
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| work(self)));
+        match result.unwrap_or_else(|_| Err(self.ranks.panicked())) {
+            Ok(value) => (value, Vec::new()),
+            Err(error) => (otherwise, self.fail(&error)),
         }
     }
 
-    fn work(&mut self) -> Result<(), Error> {
+    /// Carries calls out until there is nothing left to do. It waits for other ranks.
+    pub(super) fn work(&mut self) -> Result<(), Error> {
         loop {
-            let rings = self.ranks.page().doorbell.rings();
-            self.progress()?;
-            let (next, is_closing) = {
+            self.state.check_end()?;
+            if let Some(current) = self.current.pop_front() {
+                self.carry_out(current)?;
+                continue;
+            }
+            let (next, is_closed) = {
                 let mut queue = self.state.queue.lock();
-                if let Some(reason) = queue.abort.clone() {
-                    return Err(Error::Aborted { group: self.state.name.clone(), reason });
-                }
-                (queue.take_next(), queue.is_closing)
+                (queue.collectives.take_next(), queue.is_closing && !queue.has_messenger)
             };
             if let Some(call) = next {
-                self.carry_out(call)?;
-            } else if is_closing && self.has_no_transfers() {
+                if let Some(ended) = self.begin(call) {
+                    ended.report();
+                }
+            } else if is_closed {
                 let group = self.state.name.clone();
                 let reason = "this rank has shut it down".into();
                 return Err(Error::Closed { group, reason });
             } else {
-                self.rest(rings);
+                return Ok(());
             }
         }
     }
 
-    /// The error of a panic, which was printed where it happened: no caller waits for ever.
-    fn panicked(&self) -> Error {
-        let what = format!("group {}", self.state.name);
-        Error::System { what, reason: "its thread panicked; this is a defect of the engine".into() }
-    }
-
-    fn has_no_transfers(&self) -> bool {
-        let far = self.far.as_ref().is_none_or(|(_, far)| far.records.is_empty());
-        far && self.transfers.is_empty()
-    }
-
-    fn rest(&self, rings: u32) {
-        let slice = if self.transfers.is_empty() { IDLE_SLICE } else { TRANSFER_SLICE };
-        self.ranks.page().doorbell.sleep(rings, slice);
-    }
-
-    fn progress(&mut self) -> Result<(), Error> {
-        self.transfers.progress(&self.ranks)?;
-        self.running.finish_transfers(&mut self.transfers, &self.state);
-        let Some((_, transfers)) = &mut self.far else { return Ok(()) };
-        for transfer in transfers.take_finished() {
-            self.state.history.end(transfer.record, transfer.result.as_ref().err());
-            self.running.finish(transfer.queued, transfer.result?);
+    /// Carries the next collective out, as far as that takes no time. It waits for other ranks for `patience`, and only
+    /// if the call is over soon then.
+    pub(super) fn advance(&mut self, patience: Duration) -> Result<Advance, Error> {
+        self.state.check_end()?;
+        if self.far.is_some() || !self.latency.is_zero() {
+            let is_next =
+                !self.current.is_empty() || self.state.queue.lock().collectives.has_ready();
+            return Ok(if is_next { Advance::Work } else { Advance::Nothing });
         }
-        Ok(())
+        if self.current.is_empty() {
+            let next = self.state.queue.lock().collectives.take_next();
+            let Some(call) = next else { return Ok(Advance::Nothing) };
+            if let Some(ended) = self.begin(call) {
+                return Ok(Advance::Ended(ended));
+            }
+        }
+        while let Some(mut current) = self.current.pop_front() {
+            let arrival = self.arrive(&mut current);
+            let patience = if is_small(&current.part.call) { patience } else { Duration::ZERO };
+            if !self.ranks.spin_for(arrival.round, patience) {
+                self.current.push_front(current);
+                return Ok(Advance::Round(arrival.round));
+            }
+            if !self.ranks.all_are_small(arrival.round) {
+                self.current.push_front(current);
+                return Ok(Advance::Work);
+            }
+            if let Some(ended) = self.finish(&current, arrival)? {
+                return Ok(Advance::Ended(ended));
+            }
+        }
+        Ok(Advance::Nothing)
     }
 
-    fn carry_out(&mut self, queued: QueuedCall) -> Result<(), Error> {
-        let QueuedCall { id, parts, done, .. } = queued;
+    /// Carries the next collective out as [`advance`](Self::advance) does, but sleeps until other ranks come, at most
+    /// until `end`.
+    pub(super) fn advance_or_sleep(&mut self, end: Instant) -> Result<Advance, Error> {
+        let left = end.saturating_duration_since(Instant::now());
+        let step = self.advance(left.min(LONG_SPIN))?;
+        let Advance::Round(round) = step else { return Ok(step) };
+        let is_small = self.current.front().is_some_and(|current| is_small(&current.part.call));
+        let left = end.saturating_duration_since(Instant::now());
+        if is_small && !left.is_zero() {
+            self.ranks.sleep_as_caller(round, left);
+            return self.advance(Duration::ZERO);
+        }
+        Ok(step)
+    }
+
+    /// Has the group's thread wake once all ranks have reached a round. Returns false if they have.
+    pub(super) fn wakes_at(&self, round: u64) -> bool {
+        self.ranks.wake_at(round)
+    }
+
+    /// Begins a queued call. One without parts is over.
+    fn begin(&mut self, queued: QueuedCall) -> Option<EndedCall> {
+        let QueuedCall { id, parts, .. } = queued;
         if parts.is_empty() {
-            run_callback(done, Ok(CallOutcome::default()));
-            return Ok(());
+            return self.state.running.finish(id, Ok(None));
         }
-        let running = RunningCall { parts: parts.len(), outcome: CallOutcome::default(), done };
-        self.running.calls.insert(id, running);
-        let (transfers, collectives): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| part.call.collective.is_point_to_point());
-        for part in transfers {
-            self.state.history.start(part.record);
-            let is_any = part.call.collective == Collective::ReceiveAny;
-            let peer = self.ranks.place_of(part.call.root).filter(|_| !is_any);
-            match &mut self.far {
-                Some((_, far)) if peer.is_none() => far.start(id, part)?,
-                _ => self.transfers.start(id, part, peer),
-            }
+        let parts = parts.into_iter();
+        self.current.extend(parts.map(|part| CurrentCall { queued: id, part, arrival: None }));
+        None
+    }
+
+    /// Posts a call, unless that was done.
+    fn arrive(&self, current: &mut CurrentCall) -> Arrival {
+        if let Some(arrival) = current.arrival {
+            return arrival;
         }
-        self.progress()?;
-        for part in collectives {
-            self.state.history.start(part.record);
-            self.ranks.note(&part);
-            let result = self.collective(&part);
-            self.state.history.end(part.record, result.as_ref().err());
-            result?;
-            self.running.finish(id, None);
+        let part = &current.part;
+        self.state.history.start(part.record);
+        self.ranks.note(part);
+        let deadline = Instant::now() + part.timeout;
+        let arrival = Arrival { round: LocalCall::post(&self.ranks, part), deadline };
+        current.arrival = Some(arrival);
+        arrival
+    }
+
+    /// Carries a collective out, on the group's thread.
+    fn carry_out(&mut self, mut current: CurrentCall) -> Result<(), Error> {
+        let arrival = self.arrive(&mut current);
+        if let Some(ended) = self.finish(&current, arrival)? {
+            ended.report();
         }
         Ok(())
     }
 
-    fn collective(&mut self, part: &NumberedCall) -> Result<(), Error> {
-        let Self { state, ranks, far, transfers, running, scratch } = self;
+    /// Ends a collective that was posted; it waits for the other ranks.
+    fn finish(
+        &mut self,
+        current: &CurrentCall,
+        arrival: Arrival,
+    ) -> Result<Option<EndedCall>, Error> {
+        let CurrentCall { queued, part, .. } = current;
+        let result = self.collective(part, arrival);
+        self.state.history.end(part.record, result.as_ref().err());
+        if result.is_err() {
+            self.failed = Some(*queued);
+        }
+        result?;
+        Ok(self.state.running.finish(*queued, Ok(None)))
+    }
+
+    fn collective(&mut self, part: &NumberedCall, arrival: Arrival) -> Result<(), Error> {
+        let Self { ranks, far, latency, scratch, .. } = self;
         let text = || {
             let call = &part.call;
             let description = &call.description;
             let separator = if description.is_empty() { "" } else { " " };
             format!("{} #{}{separator}{description}", call.collective, part.sequence)
         };
-        let mut meanwhile = || {
-            if !transfers.is_empty() {
-                transfers.progress(ranks)?;
-                running.finish_transfers(transfers, state);
-            }
-            Ok(())
-        };
-        let timeout = part.timeout;
-        let deadline = Instant::now() + timeout;
-        let mut waiter = CallWaiter { text: &text, timeout, deadline, meanwhile: &mut meanwhile };
-        let mut call = LocalCall::new(ranks, part, &mut waiter, scratch);
-        if let Some((far, _)) = far { call.run_across(far) } else { call.run() }
+        let Arrival { round, deadline } = arrival;
+        let waiter = CallWaiter { text: &text, timeout: part.timeout, deadline };
+        ranks.wait(round, &waiter)?;
+        let mut call = LocalCall::new(ranks, part, &waiter, scratch, round);
+        call.meet()?;
+        if !latency.is_zero() {
+            std::thread::sleep(*latency);
+        }
+        if let Some(far) = far { call.run_across(far) } else { call.run() }
     }
 
-    /// Ends the group: other ranks hear of it, and calls that are not over fail.
-    fn fail(&mut self, error: &Error) {
-        let mut error = error.clone();
-        let queued = {
-            let mut queue = self.state.queue.lock();
-            if let Some(reason) = queue.abort.clone().filter(|_| error.is_network()) {
-                // Messages failed because they were aborted.
-                error = Error::Aborted { group: self.state.name.clone(), reason };
-            }
-            queue.cause = Some(error.clone());
-            std::mem::take(&mut queue.calls)
-        };
-        let error = &error;
-        self.ranks.report(error);
-        if let Some((far, transfers)) = &mut self.far {
+    /// Ends the group, if it has not failed already: other ranks hear of it. Returns the calls that are over by that.
+    fn fail(&mut self, error: &Error) -> Vec<EndedCall> {
+        self.is_over = true;
+        let cause = self.ranks.fail(error);
+        if let Some(far) = &self.far {
             far.abort();
-            transfers.stop();
-            for record in &transfers.records {
-                self.state.history.end(*record, Some(error));
+        }
+        let mut parts = {
+            let mut queue = self.state.queue.lock();
+            let mut parts = queue.collectives.take_all();
+            if !queue.has_messenger {
+                parts.extend(queue.messages.take_all());
             }
-        }
-        for call in queued {
-            for part in &call.parts {
-                self.state.history.end(part.record, Some(error));
-            }
-            run_callback(call.done, Err(error.clone()));
-        }
-        for record in self.transfers.records() {
-            self.state.history.end(record, Some(error));
-        }
-        for (_, call) in self.running.calls.drain() {
-            run_callback(call.done, Err(error.clone()));
-        }
+            parts
+        };
+        let begun =
+            self.current.drain(..).map(|current| (current.queued, Some(current.part.record)));
+        parts.extend(begun);
+        parts.extend(self.failed.map(|queued| (queued, None)));
+        self.state.fail_parts(parts, &cause)
     }
-}
-
-impl RunningCalls {
-    fn finish_transfers(&mut self, transfers: &mut Transfers, state: &GroupState) {
-        for transfer in transfers.take_finished() {
-            state.history.end(transfer.record, None);
-            self.finish(transfer.queued, transfer.source_rank);
-        }
-    }
-
-    /// One part of a queued call is over.
-    fn finish(&mut self, id: u64, source_rank: Option<usize>) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
-        call.parts -= 1;
-        call.outcome.source_rank = source_rank.or(call.outcome.source_rank);
-        if call.parts > 0 {
-            return;
-        }
-        if let Some(call) = self.calls.remove(&id) {
-            run_callback(call.done, Ok(call.outcome));
-        }
-    }
-}
-
-/// Calls back; a panic there is the callback's own matter.
-fn run_callback(done: Done, result: Result<CallOutcome, Error>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| done(result)));
 }

@@ -15,12 +15,17 @@ const CAUSE_BYTES: usize = 4096;
 /// Words that one rank writes and the others of its machine read.
 ///
 /// Only words that grow, or that are read while their owner is known to wait: a rank that ends at any
-/// instruction leaves no lock behind. The rings of `doorbell` alone are written by all.
+/// instruction leaves no lock behind. The rings of the bells alone are written by all.
 #[repr(C, align(64))]
 pub(crate) struct ControlPage {
     /// Number that the owner drew, by which others know that they opened the right memory.
     pub(crate) nonce: AtomicU64,
+    /// Bell of the group's thread.
     pub(crate) doorbell: Doorbell,
+    /// Bell of the thread for sends and receives; the round here stays 0.
+    pub(crate) messages: Doorbell,
+    /// Bell of a caller that waits in its stead; the round here stays 0.
+    pub(crate) caller: Doorbell,
     state: AtomicU32,
     culprit: AtomicU32,
     cause_kind: AtomicU32,
@@ -75,6 +80,13 @@ pub(crate) enum RankState {
 }
 
 impl ControlPage {
+    /// Wakes the owner's threads, whatever they wait for.
+    pub(crate) fn ring(&self) {
+        for bell in [&self.doorbell, &self.messages, &self.caller] {
+            bell.ring();
+        }
+    }
+
     pub(crate) fn state(&self) -> RankState {
         match self.state.load(SeqCst) {
             0 => RankState::Running,

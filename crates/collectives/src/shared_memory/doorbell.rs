@@ -33,10 +33,22 @@ impl Doorbell {
 
     /// Wakes the owner, whatever it waits for.
     pub(crate) fn ring(&self) {
-        self.rings.fetch_add(1, SeqCst);
+        self.note();
         if self.is_asleep.load(SeqCst) != 0 {
             wake_all(&self.rings);
         }
+    }
+
+    /// Keeps the owner's thread from sleeping, if it does not sleep yet.
+    pub(crate) fn note(&self) {
+        self.rings.fetch_add(1, SeqCst);
+    }
+
+    /// Has the last rank to reach a round wake the owner's thread, which sleeps for something else, or was kept
+    /// from sleeping by a [`note`](Self::note). Returns false if all ranks are there already.
+    pub(crate) fn await_round(&self, round: u64, slowest: impl Fn() -> u64) -> bool {
+        self.awaited_round.store(round, SeqCst);
+        slowest() < round
     }
 
     /// Reaches a round, and wakes those of the others whose last round it was.

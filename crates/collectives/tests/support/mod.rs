@@ -151,3 +151,32 @@ pub(crate) fn spawn_ranks(folder: &Path, size: usize, variables: &[(&str, String
     });
     ranks.collect()
 }
+
+pub(crate) fn send(bytes: &mut [Vec<u8>], to: usize, tag: u32) -> CollectiveCall {
+    CollectiveCall { root: to, tag, ..call(Collective::Send, DataFormat::UInt8, bytes, &mut []) }
+}
+
+pub(crate) fn receive(bytes: &mut [Vec<u8>], from: usize, tag: u32) -> CollectiveCall {
+    CollectiveCall {
+        root: from,
+        tag,
+        ..call(Collective::Receive, DataFormat::UInt8, &mut [], bytes)
+    }
+}
+
+/// The last rank receives before it comes to a barrier; the first one's send is ready when it waits there.
+pub(crate) fn begins_while_a_collective_waits(group: &Arc<ProcessGroup>) {
+    let last = group.size() - 1;
+    let mut bytes = [vec![7 + group.rank() as u8; 1000]];
+    if group.rank() == last {
+        run(group, receive(&mut bytes, 0, 0)).expect("received");
+        assert_eq!(bytes[0], [7; 1000]);
+    }
+    let barrier = CollectiveCall::new(Collective::Barrier, DataFormat::UInt8);
+    let over = start(group, vec![barrier]).expect("queued");
+    if group.rank() == 0 {
+        thread::sleep(Duration::from_millis(50));
+        run(group, send(&mut bytes, last, 0)).expect("sent");
+    }
+    over.recv().expect("called").expect("barrier");
+}

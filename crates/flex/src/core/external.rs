@@ -52,6 +52,22 @@ impl Core {
         self.end_with(point.stream, point.sequence, &note, outcome);
     }
 
+    /// The work outside the card that a stream waits for at the moment, itself or for another stream.
+    pub(crate) fn awaited_external(&self, mut stream: StreamIndex) -> Option<StreamPoint> {
+        // Streams do not wait in circles, but the state of one may be older than that of another.
+        for _ in 0..self.streams.len() {
+            match self.streams[usize::from(stream.0)].phase {
+                Phase::Waiting(point) => stream = point.stream,
+                Phase::Busy => {
+                    let mut points = self.external.iter().map(|running| running.started.point);
+                    return points.find(|point| point.stream == stream);
+                }
+                Phase::Idle | Phase::Callback => return None,
+            }
+        }
+        None
+    }
+
     /// Points of the work that is under way, and the calls that ask it to end early.
     pub(crate) fn external_cancels(&self) -> Vec<(StreamPoint, Cancel)> {
         let external = self.external.iter();

@@ -1,13 +1,27 @@
 //! Work outside the card, as threads see it: begun, reported and cancelled with no lock held.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use spyre_hal::{Cancel, Completion, Outcome, StreamPoint};
+use spyre_hal::{Cancel, Completion, Outcome, StreamIndex, StreamPoint};
 
-use super::Scheduler;
 use super::drive::wake;
+use super::{Drive, Scheduler};
 use crate::core::DueExternal;
 use crate::stream::card_wait::CardWait;
+use crate::stream::table::Lane;
+use crate::sync::Ordering;
+
+/// Call by which a thread that waits for work outside the card carries it on.
+#[derive(Clone)]
+pub(super) struct Help(Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Help {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Help")
+    }
+}
 
 impl Scheduler {
     /// Begins work whose turn has come. Work that panics instead has failed: its completion is dropped.
@@ -31,6 +45,37 @@ impl Scheduler {
         }
     }
 
+    /// Notes how threads that wait for work outside the card can carry it on.
+    pub(crate) fn add_help(
+        &self,
+        lane: &Lane,
+        point: StreamPoint,
+        help: Arc<dyn Fn() + Send + Sync>,
+    ) {
+        self.helps.lock().push((point, Help(help)));
+        // It may have ended before that: then its end does not take the note back.
+        if lane.is_done(point.sequence) {
+            self.remove_help(point);
+        }
+    }
+
+    fn remove_help(&self, point: StreamPoint) {
+        self.helps.lock().retain(|(helped, _)| *helped != point);
+    }
+
+    /// Has this thread carry on the work outside the card that a stream waits for, if that work can be helped.
+    #[cold]
+    pub(super) fn help_external(&self, stream: StreamIndex) {
+        let awaited = self.core.lock().awaited_external(stream);
+        let Some(point) = awaited else { return };
+        let helps = self.helps.lock();
+        let help = helps.iter().find(|(helped, _)| *helped == point).map(|(_, help)| help.clone());
+        drop(helps);
+        if let Some(help) = help {
+            (help.0)();
+        }
+    }
+
     fn finish_external(&self, point: StreamPoint, outcome: Outcome) {
         if !self.process.is_current() {
             return;
@@ -38,9 +83,14 @@ impl Scheduler {
         let mut core = self.core.lock();
         core.finish_external(point, outcome);
         let wakes = core.take_wakes();
+        // A worker that finds nothing would be woken for no reason, at each end.
+        let is_idle = self.drive == Drive::Workers && !core.has_ready();
         drop(core);
+        self.remove_help(point);
         wake(wakes);
-        self.go_on();
+        if !is_idle || self.is_closing.load(Ordering::SeqCst) {
+            self.go_on();
+        }
         self.end_lingering();
     }
 

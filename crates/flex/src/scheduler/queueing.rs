@@ -66,6 +66,24 @@ impl Scheduler {
         Ok(reservation.first)
     }
 
+    /// Queues a block that uses memory which it does not name, and begins it, if it is next and an engine is free: no
+    /// worker is woken for that.
+    pub(crate) fn queue_next(
+        &self,
+        lane: &Lane,
+        block: ControlBlock,
+        others: &[MemoryUse],
+    ) -> Result<StreamPoint, Error> {
+        self.check_block(&block)?;
+        let blocks = slice::from_ref(&block);
+        let reservation = self.reserve(lane, 1, &UsedWith { blocks, others })?;
+        self.publish_one(lane, &reservation, block);
+        fence(Ordering::SeqCst);
+        self.arrivals.list(lane);
+        self.help_on(lane);
+        Ok(StreamPoint { stream: lane.index, sequence: reservation.first })
+    }
+
     /// Queues blocks as one reservation.
     #[inline]
     pub(crate) fn queue_blocks<B>(&self, lane: &Lane, blocks: B) -> Result<StreamPoint, Error>

@@ -35,6 +35,7 @@ impl Scheduler {
                 break;
             }
         }
+        self.help_external(lane.index);
         self.sleep_until(lane, sequence)
     }
 
@@ -64,6 +65,20 @@ impl Scheduler {
         }
         if !lane.is_done(sequence) {
             // The thread that has the engine may not look again.
+            self.workers.ring();
+        }
+    }
+
+    /// Carries on a stream that was listed but that no worker knows of, or wakes a worker for what is left of it.
+    pub(super) fn help_on(&self, lane: &Lane) {
+        if self.drive == Drive::Inline {
+            return self.combine();
+        }
+        let free = self.core.lock().free_engine();
+        if let Some(engine) = free {
+            self.assist_on(engine, lane.index);
+        }
+        if free.is_none() || self.core.lock().has_ready() {
             self.workers.ring();
         }
     }

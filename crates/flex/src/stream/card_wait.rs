@@ -7,12 +7,21 @@ use spyre_hal::{Completion, ExternalWork, Label, StreamPoint};
 
 use super::{Event, FlexStream};
 use crate::core::Progress;
-use crate::{Error, MemoryUse, Scheduler};
+use crate::{Error, Scheduler};
+
+/// Reason that a wait which was asked to end reports.
+const CANCELLED: &str = "it was cancelled";
 
 /// Wait of one card's stream for a point of another card. It ends once: when the point is reached, or
 /// when the waiting card is reset.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CardWait(Arc<Mutex<Option<Completion>>>);
+pub(crate) struct CardWait(Arc<Mutex<WaitState>>);
+
+#[derive(Debug, Default)]
+struct WaitState {
+    completion: Option<Completion>,
+    is_cancelled: bool,
+}
 
 impl CardWait {
     /// Ends the wait as the other card's block did.
@@ -23,12 +32,23 @@ impl CardWait {
         });
     }
 
+    /// Keeps the completion, unless the wait was cancelled on its way here.
     fn begin(&self, completion: Completion) {
-        *self.0.lock() = Some(completion);
+        let mut state = self.0.lock();
+        if state.is_cancelled {
+            drop(state);
+            return completion.complete(Err(CANCELLED.to_owned()));
+        }
+        state.completion = Some(completion);
+    }
+
+    fn cancel(&self) {
+        self.0.lock().is_cancelled = true;
+        self.complete(Err(CANCELLED.to_owned()));
     }
 
     fn complete(&self, result: Result<(), String>) {
-        let completion = self.0.lock().take();
+        let completion = self.0.lock().completion.take();
         if let Some(completion) = completion {
             completion.complete(result);
         }
@@ -37,7 +57,7 @@ impl CardWait {
 
 impl FlexStream {
     /// Has what is queued from now on wait for what an event of another card stands for.
-    pub(super) fn wait_across(&self, event: &Event, uses: &[MemoryUse]) -> Result<(), Error> {
+    pub(super) fn wait_across(&self, event: &Event) -> Result<(), Error> {
         // A card that is gone has ended everything.
         let Some((other, point)) = event.place() else { return Ok(()) };
         if other.is_settled(point) {
@@ -48,9 +68,9 @@ impl FlexStream {
         let work = ExternalWork::new(
             Label::default(),
             move |completion| wait_on(&other, point, card_wait, completion),
-            move || cancelled.complete(Err("it was cancelled".to_owned())),
+            move || cancelled.cancel(),
         );
-        self.external(work, uses).map(drop)
+        self.external(work, &[]).map(drop)
     }
 }
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shuttle::sync::Mutex;
 use shuttle::thread;
 
 use super::super::sync::AtomicU32;
@@ -79,4 +80,74 @@ fn a_ring_ends_a_sleep_whatever_it_is_for() {
         thread.join().expect("a thread");
     };
     shuttle::check_random(model, 3000);
+}
+
+/// Call of a rank, as its thread and its callers see it.
+#[derive(Default)]
+struct Call {
+    is_ready: AtomicU32,
+    /// Held by who carries calls out.
+    is_posted: Mutex<bool>,
+    is_over: AtomicU32,
+}
+
+impl Call {
+    /// Posts the call, if it is ready and was not posted. Returns true if it waits for the other ranks.
+    fn advance(&self, bells: &[Doorbell], is_posted: &mut bool) -> bool {
+        if self.is_ready.load(SeqCst) == 1 && !*is_posted {
+            *is_posted = true;
+            bells[0].reach(1, [&bells[1]].into_iter(), || slowest(bells));
+        }
+        if *is_posted && slowest(bells) >= 1 {
+            self.is_over.store(1, SeqCst);
+        }
+        *is_posted && self.is_over.load(SeqCst) == 0
+    }
+}
+
+#[test]
+fn a_call_that_a_caller_leaves_to_the_sleeping_thread_is_carried_out() {
+    let model = || {
+        let bells: Arc<Vec<Doorbell>> = Arc::new((0..2).map(|_| Doorbell::default()).collect());
+        let call = Arc::new(Call::default());
+        let caller = {
+            let bells = Arc::clone(&bells);
+            let call = Arc::clone(&call);
+            thread::spawn(move || {
+                call.is_ready.store(1, SeqCst);
+                bells[0].note();
+                let Ok(mut is_posted) = call.is_posted.try_lock() else { return };
+                while call.advance(&bells, &mut is_posted) {
+                    if bells[0].await_round(1, || slowest(&bells)) {
+                        return;
+                    }
+                }
+                drop(is_posted);
+                // In the model the thread has to see the end.
+                bells[0].ring();
+            })
+        };
+        let other = {
+            let bells = Arc::clone(&bells);
+            thread::spawn(move || bells[1].reach(1, [&bells[0]].into_iter(), || slowest(&bells)))
+        };
+        loop {
+            let rings = bells[0].rings();
+            let mut is_posted = call.is_posted.lock().expect("not poisoned");
+            let is_left = call.advance(&bells, &mut is_posted);
+            drop(is_posted);
+            if call.is_over.load(SeqCst) == 1 {
+                break;
+            }
+            if is_left {
+                bells[0].sleep_for_round(rings, 1, || slowest(&bells), FOREVER);
+            } else {
+                bells[0].sleep(rings, FOREVER);
+            }
+        }
+        caller.join().expect("a thread");
+        other.join().expect("a thread");
+    };
+    shuttle::check_random(model, 5000);
+    shuttle::check_pct(model, 3000, 4);
 }

@@ -1,7 +1,10 @@
-#include "engine_route.h"
+#include "engine_group.h"
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <deque>
+#include <shared_mutex>
 
 #include "plain_kernels.h"
 
@@ -10,26 +13,11 @@ namespace {
 
 using c10d::OpType;
 
-// The engine's number of an operation.
-int32_t number_of(OpType operation) {
-  switch (operation) {
-    case OpType::ALLREDUCE: return 1;
-    case OpType::REDUCE: return 2;
-    case OpType::BROADCAST: return 3;
-    case OpType::ALLGATHER: return 4;
-    case OpType::GATHER: return 5;
-    case OpType::SCATTER: return 6;
-    case OpType::REDUCE_SCATTER: return 7;
-    case OpType::ALLTOALL: return 8;
-    case OpType::SEND: return 9;
-    case OpType::RECV: return 10;
-    case OpType::RECVANYSOURCE: return 11;
-    default: return 12;
-  }
-}
-
-bool is_reduction(OpType operation) {
-  return operation == OpType::ALLREDUCE || operation == OpType::REDUCE || operation == OpType::REDUCE_SCATTER;
+// Hands over why a call failed.
+void tell(const std::exception& error, void* sink, Take take) {
+  const auto* known = dynamic_cast<const c10::Error*>(&error);
+  const std::string why = known != nullptr ? known->what_without_backtrace() : error.what();
+  take(sink, reinterpret_cast<const uint8_t*>(why.data()), why.size());
 }
 
 bool set_key(void* store, const char* key, const uint8_t* bytes, size_t count) {
@@ -41,7 +29,7 @@ bool set_key(void* store, const char* key, const uint8_t* bytes, size_t count) {
   }
 }
 
-bool get_key(void* store, const char* key, int64_t milliseconds, void* sink, spyre::TakeText take) {
+bool get_key(void* store, const char* key, int64_t milliseconds, void* sink, Take take) {
   try {
     auto* keys = static_cast<c10d::Store*>(store);
     keys->wait({key}, Milliseconds(milliseconds));
@@ -49,23 +37,49 @@ bool get_key(void* store, const char* key, int64_t milliseconds, void* sink, spy
     take(sink, value.data(), value.size());
     return true;
   } catch (const std::exception& error) {
-    const std::string why = error.what();
-    take(sink, reinterpret_cast<const uint8_t*>(why.data()), why.size());
+    tell(error, sink, take);
     return false;
   }
 }
 
+bool transfer(void* wire, bool is_send, int32_t peer, uint32_t tag, uint8_t* bytes, size_t count, int64_t milliseconds,
+              void* sink, Take take) {
+  try {
+    const PlainKernels plain;
+    const Milliseconds timeout(milliseconds);
+    static_cast<GlooWire*>(wire)->transfer(is_send, peer, static_cast<int>(tag), bytes, count, timeout);
+    return true;
+  } catch (const std::exception& error) {
+    tell(error, sink, take);
+    return false;
+  }
+}
+
+void abort_wire(void* wire) {
+  static_cast<GlooWire*>(wire)->abort();
+}
+
+// Held while a thread of the engine ends a work: to drop the last tensor with an object of Python's, it takes the
+// interpreter's lock.
+std::shared_mutex ending_works;
+bool is_exiting = false;
+
 // The work that waits for a call, until the engine has reported its end.
 void end_work(void* context, const char* why, int32_t source) {
-  const std::unique_ptr<Ref<Work>> held(static_cast<Ref<Work>*>(context));
+  const std::shared_lock<std::shared_mutex> lock(ending_works);
+  std::unique_ptr<Ref<Work>> held(static_cast<Ref<Work>*>(context));
   auto& work = **held;
   work.set_source(source);
-  if (why == nullptr) {
-    work.end(nullptr);
-    return;
+  Outcome outcome;
+  if (why != nullptr) {
+    const auto text = "spyreccl: " + work.title() + ": " + why;
+    outcome = std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, __LINE__}, text));
   }
-  const auto text = "spyreccl: " + work.title() + ": " + why;
-  work.end(std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, __LINE__}, text)));
+  work.end(outcome);
+  if (is_exiting) {
+    // An interpreter that ends stops threads that ask for its lock, wherever they are: the tensors are never dropped.
+    (void)held.release();
+  }
 }
 
 } // namespace
@@ -78,14 +92,20 @@ struct EngineGroup::Rows {
   std::vector<std::pair<at::Tensor, at::Tensor>> landings;
 };
 
-EngineGroup::EngineGroup(const spyre::GroupTable& table, c10d::Store& store, const c10d::Backend::Options& options,
-                         int rank, int size)
-    : table_(table), rank_(rank) {
+EngineGroup::EngineGroup(const GroupTable& table, c10d::Store& store, Ref<c10d::Backend> gloo,
+                         const c10d::Backend::Options& options, int rank, int size)
+    : table_(table), wire_(std::move(gloo)) {
   const auto& global = options.global_ranks_in_group;
-  const spyre::GroupSettings settings{options.group_name.c_str(), global.data(), global.size(), rank, size,
-                                      options.timeout.count(), {&store, &set_key, &get_key}};
+  const GroupSettings settings{options.group_name.c_str(), global.data(), global.size(), rank, size,
+                               options.timeout.count(), {&store, &set_key, &get_key}, {&wire_, &transfer, &abort_wire}};
   const auto status = table_.connect(&settings, &group_);
   TORCH_CHECK_WITH(DistBackendError, status == SpyreStatus::Ok, "spyreccl: ", table_.message());
+}
+
+void EngineGroup::keep_works_at_exit() {
+  const Unlocked unlocked;
+  const std::unique_lock<std::shared_mutex> lock(ending_works);
+  is_exiting = true;
 }
 
 void EngineGroup::close() {
@@ -137,7 +157,7 @@ at::Tensor EngineGroup::row_of(const at::Tensor& tensor, Rows& rows, bool is_wri
   if (real.numel() == 0) {
     return real;
   }
-  const auto view = table_.view_of(real);
+  const auto view = table_.view_of(&real);
   bool is_row = false;
   TORCH_CHECK(table_.is_in_a_row(&view, &is_row) == SpyreStatus::Ok, "spyreccl: ", table_.message());
   if (is_row) {
@@ -176,24 +196,22 @@ void EngineGroup::start(Job job) {
   for (auto& point : job.ready) {
     point.block(*stream);
   }
-  std::vector<spyre::GroupCall> calls;
+  std::vector<GroupCall> calls;
   const auto views = [&](const Tensors& tensors, bool is_written) -> const std::vector<SpyreView>& {
     auto& list = rows.lists.emplace_back();
     for (const auto& tensor : tensors) {
-      list.push_back(table_.view_of(rows.held.emplace_back(row_of(tensor, rows, is_written))));
+      list.push_back(table_.view_of(&rows.held.emplace_back(row_of(tensor, rows, is_written))));
     }
     return list;
   };
   for (const auto& given : job.calls) {
-    const bool is_root = given.root == rank_;
-    const bool is_broadcast = given.operation == OpType::BROADCAST;
-    const auto& inputs = views(is_broadcast && !is_root ? Tensors() : given.inputs, false);
-    const auto& outputs = views(is_broadcast && is_root ? Tensors() : given.outputs, true);
-    spyre::GroupCall call{};
-    call.collective = number_of(given.operation);
+    const auto& inputs = views(given.inputs, false);
+    const auto& outputs = views(given.outputs, true);
+    GroupCall call{};
+    call.operation = static_cast<int32_t>(given.operation);
     call.dtype = rows.held.empty() ? 0 : static_cast<int32_t>(rows.held.back().scalar_type());
-    call.reduction = is_reduction(given.operation) ? static_cast<int32_t>(given.reduction.op_) : -1;
-    call.factor = given.reduction == c10d::ReduceOp::PREMUL_SUM ? factor_of(given.reduction).item<double>() : 1;
+    call.reduction = static_cast<int32_t>(given.reduction.op_);
+    call.factor = factor_of(given.reduction);
     call.root = given.root;
     call.tag = static_cast<uint32_t>(given.tag);
     call.inputs = inputs.data();
