@@ -55,6 +55,8 @@ bench-compiled:
 bench-collectives:
 	tools/python-env
 	.venv/bin/python crates/bench/torch/collectives.py --check
+	.venv/bin/python crates/bench/torch/sharded_steps.py --check
+	.venv/bin/python crates/bench/torch/peer_copies.py --check
 
 # 20 million operations on simulated cards with faults, over 2,000 seeds, against an oracle.
 simulate:

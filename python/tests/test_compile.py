@@ -331,9 +331,19 @@ def test_random_programs(first):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["mm", "softmax", "sort", "gather", "cat", "cholesky_solve", "fft.fft2", "max_pool2d"])
+@pytest.mark.parametrize("name", """mm softmax sort gather cat cholesky_solve fft.fft2 fft.hfft2 fft.rfftn max_pool2d
+    max_unpool2d native_batch_norm""".split())
 def test_results_lie_as_fake_tensors_promise(name):
     """`python -m compiled.strides` goes through all operators."""
     named = [op for op in op_db if op.name.removeprefix("nn.functional.") == name]
     assert named
     assert not [line for op in named for line in strides.differences(op)]
+
+
+@pytest.mark.parametrize(("left", "right"), [((1, 64), (64, 96)), ((96, 64), (64, 1))])
+def test_the_dim_of_one_row_or_column_is_the_outermost_loop(no_cache, left, right):
+    from torch._inductor.utils import run_and_get_code
+
+    sides = [torch.ones(size, device="spyre") for size in (left, right)]
+    _, (code,) = run_and_get_code(torch.compile(lambda x, y: x @ y), *sides)
+    assert "(d2, d0, d1) {" in code

@@ -287,6 +287,10 @@ def test_starting_is_quick(python):
     ("variable", "value", "allowed"),
     [
         ("EAGER_MODE", "x", "give 1 for the device's own kernels, 0 for the CPU's"),
+        ("SPYRE_CCL_TRANSPORT", "tcp", "give memory for the memory"),
+        ("SPYRE_CCL_BLOCKING_WAIT", "yes", "give 1 to have the host wait"),
+        ("SPYRE_CCL_LATENCY_US", "5ms", "give the microseconds"),
+        ("SPYRE_CCL_LATENCY_US", "1000001", "give the microseconds"),
         ("LOCAL_RANK", "x", "give the number of this process's card"),
         ("LOCAL_RANK", "-2", "give the number of this process's card"),
         ("LOCAL_RANK", "1.5", "give the number of this process's card"),

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 import torch.nn.functional as F
+from opinfo import judge
 from torch.testing._internal.common_methods_invocations import op_db
 from torch_spyre.ops.fallbacks import set_fallback_mode
 
@@ -227,7 +228,7 @@ def sampled(op, sample, device):
     """Results of an op for a sample, and the gradients of all inputs that require one."""
     arguments = [moved(value, device) for value in (sample.input, *sample.args)]
     keywords = {name: moved(value, device) for name, value in sample.kwargs.items()}
-    results = tensors(op(*arguments, **keywords))
+    results = tensors(judge.call(op, (arguments[0], arguments[1:], keywords)))
     leaves = [leaf for leaf in tensors([arguments, list(keywords.values())]) if leaf.requires_grad]
     slopes = [torch.linspace(-1, 1, result.numel()).reshape(result.shape).to(device) for result in results]
     pairs = [(result, slope) for result, slope in zip(results, slopes) if result.requires_grad]

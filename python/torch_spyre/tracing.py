@@ -55,11 +55,13 @@ class trace:
     lost: int = 0
     """Blocks that there was no room for: 2,097,152 of each card are kept."""
     modelled_seconds: float = 0.0
-    """Time of all of it on a real card: kernels, copies and launches, one after the other."""
+    """Time of all of it on a real card: kernels, copies, collectives and launches, one after the other."""
     modelled_kernel_seconds: float = 0.0
     """Time of kernels there, by a model that was fitted to measured ones."""
     modelled_copy_seconds: float = 0.0
     """Time of copies and fills there. Rates and latencies are assumed: none are published."""
+    modelled_collective_seconds: float = 0.0
+    """Time of collectives there, one card for each rank: rates and latencies are assumed, as those of copies."""
     modelled_launch_seconds: float = 0.0
     """Time of launches there, without their kernels: 20 us each, which is assumed."""
     _modelled: str = ""
@@ -94,6 +96,7 @@ class trace:
         self.modelled_seconds = numbers["modelled_nanoseconds"] / 1e9
         self.modelled_kernel_seconds = numbers["modelled_kernels_nanoseconds"] / 1e9
         self.modelled_copy_seconds = numbers["modelled_copies_nanoseconds"] / 1e9
+        self.modelled_collective_seconds = numbers["modelled_collectives_nanoseconds"] / 1e9
         self.modelled_launch_seconds = numbers["modelled_launches_nanoseconds"] / 1e9
         self._modelled = numbers["modelled_text"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -55,12 +56,15 @@ class Case:
     """One result, computed on the device and, in some ways, on the CPU."""
 
     def __init__(self, own: Callable[..., Tensor], peers: list[Callable[..., Tensor]], tensors: list[Tensor],
-                 bar: float | None = None, there: list | None = None, goal: float | None = None):  # fmt: skip
+                 bar: float | None = None, there: list | None = None, goal: float | None = None,
+                 pairs: int | None = None):  # fmt: skip
         there = [tensor.to("spyre") for tensor in tensors] if there is None else there
         self.own = lambda: own(*there)
         self.peers = [lambda peer=peer: peer(*tensors) for peer in peers]
         self.bar = bar
         self.goal = goal
+        self.pairs = pairs
+        """Pairs of runs, if its calls are too slow for as many as others have."""
 
     def check(self) -> None:
         """Checks the results: a fast wrong one does not count."""
@@ -254,17 +258,19 @@ def turned(x: Tensor) -> Tensor:
     return torch.cat((-high, low), -1)
 
 
-def llama_block(hidden: int, heads: int, tokens: int = 512) -> Case:
-    import copy
-
+def llama_block_parts(hidden: int, heads: int, tokens: int = 512) -> tuple[Block, list[Tensor]]:
+    """A block, its input, and the cosines and sines of its rotary embedding."""
     torch.manual_seed(1)
     block = Block(hidden, heads).eval()
     width = hidden // heads
     angles = torch.arange(tokens)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     angles = torch.cat((angles, angles), -1)
-    tensors = [random(1, tokens, hidden), angles.cos(), angles.sin()]
-    there = copy.deepcopy(block).to("spyre")
-    return Case(there, [block], tensors, 0.55)
+    return block, [random(1, tokens, hidden), angles.cos(), angles.sin()]
+
+
+def llama_block(hidden: int, heads: int) -> Case:
+    block, tensors = llama_block_parts(hidden, heads)
+    return Case(copy.deepcopy(block).to("spyre"), [block], tensors, 0.55)
 
 
 def of_tier(plain: float, amx: float) -> float:

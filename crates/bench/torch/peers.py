@@ -3,8 +3,8 @@
 
 Run it with `python crates/bench/torch/peers.py`.
 
-Each row of the first table is the median of at least 31 ratios of PyTorch's time to ours: 1 is as fast, more is
-faster. A ratio comes from one pair of runs, one after the other in alternating order, with as many threads on
+Each row of the first table is the median of at least 31 ratios of PyTorch's time to ours (9 where a call is slow): 1 is
+as fast, more is faster. A ratio comes from one pair of runs, one after the other in alternating order, with as many threads on
 both sides; results go to tensors that are there, where an operator can do that, and to memory that is there
 where it cannot. Where the CPU has several ways to the same result, the fastest one of them is the peer. The
 second table has what a kernel costs before it runs, as multiples of a tiny `torch.add` of the CPU. `--check`
@@ -38,6 +38,7 @@ os.environ.setdefault("SPYRE_CACHE", "0")  # what is compiled here is compiled, 
 import torch  # noqa: E402
 
 from peer_cases import Case, device_cases  # noqa: E402
+from peer_models import model_cases  # noqa: E402
 from torch_overhead import LEAST_PAIRS, machine, versions  # noqa: E402
 
 BATCH_SECONDS = 0.01
@@ -114,13 +115,13 @@ def batch(call: Callable, repeats: int) -> float:
 def show_cases(options: argparse.Namespace) -> list[str]:
     print(f"{'call':46} {'ratio':>6} {'quartiles':>13} {'spyre':>11} {'cpu':>11} {'bar':>6}")
     missed = []
-    for name, make in device_cases():
+    for name, make in [*device_cases(), *model_cases()]:
         if options.filter not in name:
             continue
         case: Case = make()
         case.check()
         peer = fastest(case.peers, BATCH_SECONDS)
-        median, low, high, own, other = measure(case.own, peer, options.pairs, BATCH_SECONDS)
+        median, low, high, own, other = measure(case.own, peer, case.pairs or options.pairs, BATCH_SECONDS)
         bar = f"{case.bar:.2f}" if case.bar else f"({case.goal:.2f})" if case.goal else "-"
         is_below = case.bar is not None and median < case.bar
         times = f"{own * 1e3:8.3f} ms {other * 1e3:8.3f} ms"

@@ -89,7 +89,7 @@ class Trial:
     def _on_cpu(self, cast: Callable[[Any], Any]) -> Any:
         there = tree_map(cast, tree_map(native_judge.detached, self.arguments))
         torch.manual_seed(SEED)
-        return self.run(self.op.op, self.sample, native_judge.with_gradients(self.arguments, there))
+        return self.run(self.op, self.sample, native_judge.with_gradients(self.arguments, there))
 
     def on_device(self, function: Callable[..., Any]) -> Any:
         """The result of a call with arguments of the device, which are copied for it."""

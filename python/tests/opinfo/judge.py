@@ -34,6 +34,9 @@ DETERMINISTIC = ("addr", "normalize", "_norm", "normal_ppf")
 WHICH_OF_EQUALS = {"topk": 1, "kthvalue": 1, "mode": 0}
 """Operators that may tell the place of any of several equal elements, and where their dim is given."""
 
+WITHOUT_STATISTICS = ("native_batch_norm", "_native_batch_norm_legit")
+"""Operators that leave the means and deviations out without training, on the CPU and nowhere else (pytorch #85960)."""
+
 KEPT_ON_THE_CPU = ("tensor_split",)
 """Operators that take their further tensors from the CPU, on every device."""
 
@@ -139,7 +142,17 @@ def dtypes_of(result) -> list[torch.dtype]:
 
 def call(op, arguments):
     first, rest, named = arguments
-    return op(first, *rest, **named)
+    made = op(first, *rest, **named)
+    return with_statistics(rest, made) if getattr(op, "name", "") in WITHOUT_STATISTICS else made
+
+
+def with_statistics(rest, made):
+    """The results of a norm; running means and deviations are in the place of those that are left out."""
+    normed, *kept = made
+    if all(part.numel() for part in kept):
+        return made
+    _, _, means, variances, _, _, epsilon = rest
+    return normed, *(part.detach().to(left.dtype) for part, left in zip((means, (variances + epsilon).rsqrt()), kept))
 
 
 def moved(leaf, device: torch.device, card: bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import torch
 from torch.utils._sympy import functions
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from .._C import _is_kernel_function
 from .errors import Unsupported
 from .values import literal
 
@@ -93,54 +95,21 @@ class _Speller:
             return literal(int(expression), torch.int64).text
         if isinstance(expression, (sympy.Float, sympy.Rational)):
             return literal(float(expression), torch.float64).text
-        if isinstance(expression, functions.RoundDecimal):
-            value, digits = expression.args
-            scale = literal(10.0 ** int(digits), torch.float64)
-            return f"(round(f64({self(value)}) * {scale}) / {scale})"
-        opaque = type(expression).__name__.partition("OpaqueUnaryFn_")[2]
-        if opaque:
-            return f"{opaque}(f64({self(expression.args[0])}))"
-        for kind, write in _WRITERS:
-            if isinstance(expression, kind):
-                return write(*map(self, expression.args))
         if isinstance(expression, sympy.Pow) and expression.args[1].is_Integer and expression.args[1] > 0:
-            return "(" + " * ".join([self(expression.args[0])] * int(expression.args[1])) + ")"
-        raise Unsupported(f"an index with {type(expression).__name__}: {expression}")
+            return f"({' * '.join([self(expression.args[0])] * int(expression.args[1]))})"
+        first, *rest = map(self, expression.args)
+        function = type(expression).__name__
+        if function in _SIGNS:
+            return f"({f' {_SIGNS[function]} '.join([first, *rest])})"
+        if function.startswith(_OPAQUE):
+            return f"{function.removeprefix(_OPAQUE)}(f64({first}))"
+        if not _is_kernel_function(function):
+            raise Unsupported(f"an index with {function}: {expression}")
+        if function in ("Min", "Max"):
+            return functools.reduce(lambda left, right: f"{function}({left}, {right})", rest, first)
+        return f"{function}({', '.join([first, *rest])})"
 
 
-def _join(sign: str) -> Callable[..., str]:
-    return lambda *parts: "(" + f" {sign} ".join(parts) + ")"
-
-
-def _nest(function: str) -> Callable[..., str]:
-    def write(first: str, *rest: str) -> str:
-        return f"{function}({first}, {write(*rest)})" if rest else first
-
-    return write
-
-
-_RELATIONS = {"Eq": "==", "Ne": "!=", "Lt": "<", "Le": "<=", "Gt": ">", "Ge": ">=", "And": "&", "Or": "|"}
-_WRITERS: list[tuple[type | tuple[type, ...], Callable[..., str]]] = [
-    (sympy.Add, _join("+")),
-    (sympy.Mul, _join("*")),
-    (functions.ModularIndexing, lambda value, divisor, modulus: f"(({value} // {divisor}) % {modulus})"),
-    ((functions.FloorDiv, functions.CleanDiv), _join("//")),
-    (functions.CeilDiv, lambda value, divisor: f"(({value} + {divisor} - 1i64) // {divisor})"),
-    ((functions.Mod, functions.PythonMod), _join("%")),
-    (functions.PowByNatural, lambda base, exponent: f"pow({base}, {exponent})"),
-    ((functions.Min, sympy.Min), _nest("min")),
-    ((functions.Max, sympy.Max), _nest("max")),
-    (functions.Identity, lambda inner: inner),
-    (functions.ToFloat, lambda value: f"f64({value})"),
-    (functions.IntTrueDiv, lambda left, right: f"(f64({left}) / f64({right}))"),
-    (functions.FloatTrueDiv, _join("/")),
-    (functions.TruncToInt, lambda value: f"i64(trunc({value}))"),
-    (functions.FloorToInt, lambda value: f"i64(floor({value}))"),
-    (functions.CeilToInt, lambda value: f"i64(ceil({value}))"),
-    (functions.RoundToInt, lambda value: f"i64(round({value}))"),
-    (functions.Where, lambda condition, yes, no: f"where({condition}, {yes}, {no})"),
-    (sympy.Abs, lambda value: f"abs({value})"),
-    *((getattr(sympy, name), _join(sign)) for name, sign in _RELATIONS.items()),
-    (sympy.Not, lambda value: f"!{value}"),
-]
-"""The first kind that an expression is of, and how its arguments are put together."""
+_SIGNS = {"Add": "+", "Mul": "*", "And": "&", "Or": "|"}
+"""Signs between any number of values. Other kinds of expressions are functions, which the compiler knows by name."""
+_OPAQUE = "OpaqueUnaryFn_"

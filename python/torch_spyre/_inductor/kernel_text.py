@@ -118,8 +118,12 @@ class KernelText:
         return self.operand(buffer, dtype, {dim: sympy.S.Zero}, sympy.S.Zero, "in")
 
     def widen(self, view: View) -> None:
-        """Gives a view a dim of one element, and all that is made: each side of a product has a dim of its own."""
+        """Gives a view a dim of one element, and all that is made: each side of a product has a dim of its own.
+
+        It is the first one, so that a product goes through its other side once.
+        """
         dim = self.add_dim(sympy.S.One)
+        self.extents = {dim: self.extents.pop(dim), **self.extents}
         for operand in self.operands:
             seen = (operand.buffer, dict(zip(operand.dims, operand.strides)), operand.offset)
             if operand.role != "in" or seen == view:

@@ -13,6 +13,7 @@ from torch._inductor.lowering import add, clone, fallback_handler, lowerings, mu
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V, ops
 
+from .dense_attention import DENSE_FORMS, lower_densely
 from .ir_layouts import SpyreFixedLayout
 
 __all__ = ["install"]
@@ -26,6 +27,8 @@ def install() -> None:
         for target in (operator, operator.default):
             _put_in_front(target, lowering)
     _put_in_front(aten.view.dtype, view_dtype)
+    for attention in DENSE_FORMS:
+        _put_in_front(attention, lower_densely)
     for operator, layout in (("_with_sticks", SpyreFixedLayout.with_sticks), ("_in_layout", SpyreFixedLayout.with_parts)):
         overload = getattr(torch.ops.spyre, operator).default
         lowerings[overload] = functools.partial(_copy, overload, layout)
@@ -52,7 +55,7 @@ def _put_in_front(target: Any, lowering: Callable[..., Any]) -> None:
         is_ours = any(tensor.get_device().type == "spyre" for tensor in tensors)
         dtypes = {tensor.get_dtype() for tensor in tensors}
         # Complex numbers, and dtypes that do not go together, are the eager operators' to compute or to refuse.
-        is_plain = len(dtypes) == 1 and not any(dtype.is_complex for dtype in dtypes)
+        is_plain = target in DENSE_FORMS or (len(dtypes) == 1 and not any(dtype.is_complex for dtype in dtypes))
         return (lowering if is_ours and is_plain else inductors)(*args, **named)
 
     lowerings[target] = chosen

@@ -199,30 +199,12 @@ class NodeWriter(Operations):
         return mean, self._reduce("sum", self.mul(distance, distance)), weight
 
     def _seek(self, word: str, value: Value) -> Value:
-        along = [dim for dim in self._reduced if dim in value.dims]
-        if not along:
+        """The first place of an extreme, counted through all reduced dims."""
+        if not value.dims & set(self._reduced):
             return literal(0, torch.int64)
-        if len(self._reduced) == 1:
-            source = value if value.lane != "bool" else self.to_dtype(value, torch.int64)
-            made = self.kernel.value(f"{word}<{along[0]}>({source})", torch.int64, value, is_rounded=True)
-            return Value(made.text, made.dtype, made.dims - set(along), is_rounded=True)
-        return self._seek_flat(word, value)
-
-    def _seek_flat(self, word: str, value: Value) -> Value:
-        """The first place of the extreme among several dims, counted through all of them."""
-        value = self.to_dtype(value, torch.int64) if value.lane == "bool" else value
-        extreme = self._reduce("max" if word == "argmax" else "min", value)
-        is_there = self.eq(value, extreme)
-        if value.dtype.is_floating_point:
-            is_there = self.logical_or(is_there, self.logical_and(self.isnan(value), self.isnan(extreme)))
-        place = "0i64"
-        count = "1i64"
-        for dim in self._reduced:
-            place = f"({place} * {self._extent(dim)} + {dim})"
-            count = f"({count} * {self._extent(dim)})"
-        dims = Value(place, torch.int64, frozenset(self._reduced))
-        candidate = self.kernel.value(f"where({is_there}, {place}, {count})", torch.int64, is_there, dims)
-        return self._reduce("min", candidate)
+        source = value if value.lane != "bool" else self.to_dtype(value, torch.int64)
+        made = self.kernel.value(f"{word}<{', '.join(self._reduced)}>({source})", torch.int64, source, is_rounded=True)
+        return Value(made.text, made.dtype, made.dims - set(self._reduced), is_rounded=True)
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         expr = sympy.sympify(expr)

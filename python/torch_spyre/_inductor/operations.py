@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler, promote_types
 
+from .._C import _is_kernel_function
 from .errors import Unsupported
 from .kernel_text import KernelText
 from .values import Value, is_narrow, lane_of, literal
@@ -17,35 +17,12 @@ from .values import Value, is_narrow, lane_of, literal
 __all__ = ["Operations"]
 
 
-def _pairs(text: str) -> dict[str, str]:
-    """Names and words: a word that is spelled like its name is left out."""
-    return {name: word or name for name, _, word in (pair.partition(":") for pair in text.split())}
-
-
-_CALLS = _pairs("""
-    abs exp exp2 expm1 sqrt rsqrt reciprocal log log2 log10 log1p sin cos tan tanh asin acos atan sinh cosh asinh acosh
-    atanh erf erfc erfinv erfcx lgamma digamma sigmoid relu floor ceil round trunc neg airy_ai ndtri log_ndtr bessel_j0
-    bessel_j1 bessel_y0 bessel_y1 atan2 hypot zeta igamma igammac pow i0:bessel_i0 i0e:bessel_i0e i1:bessel_i1
-    i1e:bessel_i1e modified_bessel_i0:bessel_i0 modified_bessel_i1:bessel_i1 modified_bessel_k0:bessel_k0
-    modified_bessel_k1:bessel_k1 scaled_modified_bessel_k0:bessel_k0e scaled_modified_bessel_k1:bessel_k1e
-    gammainc:igamma gammaincc:igammac minimum:min maximum:max copysign:copy_sign fmod:rem mod:rem
-    chebyshev_polynomial_t:chebyshev_t chebyshev_polynomial_u:chebyshev_u chebyshev_polynomial_v:chebyshev_v
-    chebyshev_polynomial_w:chebyshev_w legendre_polynomial_p:legendre_p hermite_polynomial_h:hermite_h
-    hermite_polynomial_he:hermite_he laguerre_polynomial_l:laguerre_l
-""")
-"""Functions of one or two values, by Inductor's name."""
-_SIGNS = _pairs("""
+_SIGNS = dict(pair.split(":") for pair in """
     add:+ sub:- mul:* mul_rn:* truediv:/ div_rn:/ truncdiv:/ floordiv:// remainder:% bitwise_and:& bitwise_or:|
     bitwise_xor:^ bitwise_left_shift:<< bitwise_right_shift:>> lshift:<< rshift:>> and_:& or_:| xor:^
-""")
-_TEXTS = {
-    "square": "{0} * {0}",
-    "fma": "{0} * {1} + {2}",
-    "ldexp": "{0} * exp2({1})",
-    "ndtr": f"0.5{{lane}} * erfc({{0}} * {-math.sqrt(0.5)!r}{{lane}})",
-    "spherical_bessel_j0": "where({0} == 0.0{lane}, 1.0{lane}, sin({0}) / {0})",
-}
-"""Functions that are written out."""
+""".split())
+"""Operations that are signs between two values. The others are functions, which the compiler knows by Inductor's names."""
+_RANDOM = {"rand": torch.float32, "randn": torch.float32, "randint64": torch.int64}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 _TESTS = {"isnan": "is_nan", "isinf": "is_inf", "signbit": "sign_bit"}
@@ -72,10 +49,9 @@ class Operations:
 
     def _operation(self, name: str, *args: Any) -> Value:
         values = [self._value_of(arg) for arg in args]
-        if name.startswith("shifted_"):
-            x, n = values
-            shifted = self.kernel.value(f"{x} * 2.0{x.lane} - 1.0{x.lane}", x.dtype, x)
-            return self._operation(name.removeprefix("shifted_"), shifted, n)
+        if name in _RANDOM:
+            text = f"{name}({', '.join(value.in_lane('i64') for value in values)})"
+            return self.kernel.value(text, _RANDOM[name], *values, is_rounded=True)
         if name in _COMPARISONS:
             return self._compare(_COMPARISONS[name], *values)
         if name in _LOGIC:
@@ -83,18 +59,13 @@ class Operations:
             return self.kernel.value(f"{left} {_LOGIC[name]} {right}", torch.bool, *values, is_rounded=True)
         if name in _TESTS:
             return self._test(_TESTS[name], *values)
-        if name not in _SIGNS and name not in _CALLS and name not in _TEXTS:
+        if name not in _SIGNS and not _is_kernel_function(name):
             raise Unsupported(f"Inductor's operation {name!r} has no word in kernels")
         dtype = self._result_dtype(name, values)
         if name in _WHOLE_AS_IT_IS and lane_of(dtype) in ("i64", "bool"):
             return values[0]
         sides = [value.in_lane(lane_of(dtype)) for value in values]
-        if name in _TEXTS:
-            text = _TEXTS[name].format(*sides, lane=lane_of(dtype))
-        elif name in _SIGNS:
-            text = f"{sides[0]} {_SIGNS[name]} {sides[1]}"
-        else:
-            text = f"{_CALLS[name]}({', '.join(sides)})"
+        text = f" {_SIGNS[name]} ".join(sides) if name in _SIGNS else f"{name}({', '.join(sides)})"
         made = self._wrapped(name, self.kernel.value(text, dtype, *values))
         return self._round(made) if config.emulate_precision_casts else made
 
@@ -192,39 +163,6 @@ class Operations:
         mantissa = self.kernel.value(f"frexp_mantissa({x})", x.dtype, x)
         exponent = self.kernel.value(f"i64(frexp_exponent({x}))", torch.int32, x, is_rounded=True)
         return mantissa, exponent
-
-    def polygamma(self, n: Value, x: Value) -> Value:
-        """A derivative of digamma, by Hurwitz's zeta function."""
-        dtype = promote_types([n, x])
-        dtype = dtype if dtype.is_floating_point else torch.float32
-        lane = lane_of(dtype)
-        order, at = n.in_lane(lane), x.in_lane(lane)
-        sign = f"where({order} % 2.0{lane} == 0.0{lane}, (-1.0{lane}), 1.0{lane})"
-        further = f"{sign} * exp(lgamma({order} + 1.0{lane})) * zeta({order} + 1.0{lane}, {at})"
-        return self.kernel.value(f"where({order} == 0.0{lane}, digamma({at}), {further})", dtype, n, x)
-
-    def rand(self, seed: Value, offset: Value) -> Value:
-        """A number from 0 on, below 1: 24 bits."""
-        bits = self._random(seed, offset, 0)
-        return self.kernel.value(f"f32({bits} >> 8i64) * {2**-24!r}f32", torch.float32, bits, is_rounded=True)
-
-    def randn(self, seed: Value, offset: Value) -> Value:
-        """A number of the normal distribution, by Box and Muller."""
-        above_zero = self._random(seed, offset, 0)
-        angle = self._random(seed, offset, 1)
-        radius = f"sqrt(-2.0f32 * log(f32(({above_zero} >> 8i64) + 1i64) * {2**-24!r}f32))"
-        turn = f"cos(f32({angle} >> 8i64) * {2 * math.pi * 2**-24!r}f32)"
-        return self.kernel.value(f"{radius} * {turn}", torch.float32, above_zero, angle, is_rounded=True)
-
-    def randint64(self, seed: Value, offset: Value, low: Value, high: Value) -> Value:
-        first = self._random(seed, offset, 0)
-        second = self._random(seed, offset, 1)
-        bits = f"((({first} & 2147483647i64) << 32i64) | {second})"
-        return self.kernel.value(f"{low} + {bits} % ({high} - {low})", torch.int64, first, second, low, high)
-
-    def _random(self, seed: Value, offset: Value, word: int) -> Value:
-        index = offset.in_lane("i64")
-        return self.kernel.value(f"random({seed.in_lane('i64')}, 0i64, {index}, {word})", torch.int64, seed, offset)
 
     def output(self, *args: Any) -> None:
         pass

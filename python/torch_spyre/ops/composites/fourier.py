@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,12 +62,19 @@ def _wide(x: Tensor) -> Tensor:
     return x.double()
 
 
-def _as_promised(made: Tensor, operator: Callable[..., Tensor], x: Tensor, *rest: Any) -> Tensor:
-    """The result with the strides that PyTorch's own function for shapes promises."""
-    promised = operator(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta"), *rest)
-    if promised.stride() == made.stride():
-        return made
-    return torch.empty_strided(made.shape, promised.stride(), dtype=made.dtype, device=made.device).copy_(made)
+def _laid_out(made: Tensor, x: Tensor, *stages: list[int]) -> Tensor:
+    """The result as PyTorch's function for shapes promises it: each stage puts its dims last, in their order, and the
+    others before them as they lie in what the stage reads."""
+    if not torch.backends.mkl.is_available() and made.is_complex() != x.is_complex():
+        return made.contiguous()  # what is promised depends on the CPU's library
+    order = sorted(range(x.ndim), key=x.stride, reverse=True)
+    for dims in stages:
+        order = [*(dim for dim in order if dim not in dims), *dims]
+    return made.permute(order).contiguous().permute([order.index(dim) for dim in range(x.ndim)])
+
+
+def _from_far_to_near(x: Tensor, dims: list[int]) -> list[int]:
+    return sorted(dims, key=x.stride, reverse=True)
 
 
 @composite("_fft_c2c")
@@ -77,7 +82,7 @@ def complex_to_complex(x: Tensor, dim: list[int], normalization: int, forward: b
     scale = _scale(math.prod(x.size(d) for d in dim), normalization)
     real, imaginary = _along(_wide(x.real), _wide(x.imag), dim, -1 if forward else 1)
     made = torch.complex(real * scale, imaginary * scale).to(x.dtype)
-    return _as_promised(made, torch.ops.aten._fft_c2c, x, dim, normalization, forward)
+    return _laid_out(made, x, _from_far_to_near(x, dim))
 
 
 @composite("_fft_r2c")
@@ -89,7 +94,7 @@ def real_to_complex(x: Tensor, dim: list[int], normalization: int, onesided: boo
         half = x.size(dim[-1]) // 2 + 1
         real, imaginary = real.narrow(dim[-1], 0, half), imaginary.narrow(dim[-1], 0, half)
     made = torch.complex(real * scale, imaginary * scale).to(x.dtype.to_complex())
-    return _as_promised(made, torch.ops.aten._fft_r2c, x, dim, normalization, onesided)
+    return _laid_out(made, x, [*_from_far_to_near(x, dim[:-1]), dim[-1]])
 
 
 @composite("_fft_c2r")
@@ -106,4 +111,4 @@ def complex_to_real(x: Tensor, dim: list[int], normalization: int, last_dim_size
         real, imaginary = torch.cat([real, mirrored[0]], last), torch.cat([imaginary, -mirrored[1]], last)
     real, _ = _along(real, imaginary, [last], 1)
     made = (real * _scale(math.prod(sizes), normalization)).to(x.dtype.to_real())
-    return _as_promised(made, torch.ops.aten._fft_c2r, x, dim, normalization, last_dim_size)
+    return _laid_out(made, x, _from_far_to_near(x, dim[:-1]), [last])

@@ -6,15 +6,13 @@ import math
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
 from .table import Declined, composite
 
 
 @composite("max_unpool2d")
 def max_unpool2d(x: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
-    plane = _unpooled(x, indices, output_size, 2)
-    return plane.contiguous(memory_format=suggest_memory_format(x))
+    return _unpooled(x, indices, output_size, 2)
 
 
 @composite("max_unpool3d")
