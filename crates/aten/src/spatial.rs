@@ -3,13 +3,13 @@
 mod avg_pool;
 mod batch_norm;
 mod channels;
-mod columns;
 mod convolution;
 mod depthwise;
 mod folding;
 mod group_norm;
 mod max_pool;
 mod padding;
+mod planes;
 mod pooling;
 mod resampling;
 mod steps;

@@ -16,7 +16,7 @@ fn lists(numbers: [&[i64]; 3], is_transposed: bool, groups: i64) -> [Argument<'_
 }
 
 #[test]
-fn a_convolution_is_a_product_for_each_line_of_its_windows() {
+fn a_convolution_is_one_product_over_taps_and_channels() {
     let x = tensor(Float32, &[2, 40, 9, 8], &[2880, 72, 8, 1]);
     let weight = tensor(Float32, &[6, 40, 3, 3], &[360, 9, 3, 1]);
     let numbers = lists([&[1, 1], &[1, 1], &[1, 1]], false, 1);
@@ -24,8 +24,8 @@ fn a_convolution_is_a_product_for_each_line_of_its_windows() {
     let recipe = compiles("convolution_overrideable", &forward, &[]);
     assert_eq!(recipe.results[0].size[..], [2, 6, 9, 8]);
     let texts: Vec<String> = recipe.launches.iter().map(|launch| launch.kernel.text()).collect();
-    let products = texts.iter().filter(|text| text.contains("sum<k0>(w * x)")).count();
-    assert_eq!(products, 3, "{texts:#?}");
+    let products = texts.iter().filter(|text| text.contains("sum<t0, t1, k0>(w * x)")).count();
+    assert_eq!(products, 1, "{texts:#?}");
     let grad = tensor(Float32, &[2, 6, 9, 8], &[432, 72, 8, 1]);
     let backward = [&[grad, x, weight][..], &numbers, &[MASK]].concat();
     let recipe = compiles("convolution_backward_overrideable", &backward, &[]);
@@ -40,19 +40,19 @@ fn few_channels_have_one_product_with_all_of_a_window() {
     let forward = [&[x, weight, Argument::None][..], &numbers].concat();
     let recipe = compiles("convolution_overrideable", &forward, &[]);
     assert_eq!(recipe.results[0].size[..], [2, 6, 5, 4]);
-    // What is padding is cleared, nine copies, and a product.
-    assert_eq!(recipe.launches.len(), 11);
+    // The kernel's matrix, what is padding, nine copies, a product, and its results.
+    assert_eq!(recipe.launches.len(), 13);
 }
 
 #[test]
-fn a_convolution_of_single_places_is_nothing_but_a_product() {
-    let x = tensor(Float32, &[2, 8, 9, 8], &[576, 72, 8, 1]);
+fn a_convolution_of_single_places_multiplies_images_where_they_lie() {
+    let x = tensor(Float32, &[2, 8, 9, 32], &[2304, 288, 32, 1]);
     let weight = tensor(Float32, &[6, 8, 1, 1], &[8, 1, 1, 1]);
     let bias = tensor(Float32, &[6], &[1]);
     let numbers = lists([&[1, 1], &[0, 0], &[1, 1]], false, 1);
     let forward = [&[x, weight, bias][..], &numbers].concat();
     let recipe = compiles("convolution_overrideable", &forward, &[]);
-    assert_eq!((recipe.results.len(), recipe.launches.len()), (1, 1));
+    assert_eq!((recipe.results.len(), recipe.launches.len()), (2, 2));
 }
 
 #[test]

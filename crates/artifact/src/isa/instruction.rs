@@ -104,7 +104,8 @@ pub enum Instruction {
     Round { target: Register, source: Register, format: DataFormat },
     /// Reduces the dims that `source` spans and `target` does not, combined with what it holds.
     Reduce { op: ReduceOp, target: Register, source: Register },
-    /// Adds the matrix product of two operands' current tiles over `k` to what `target` holds.
+    /// Adds the matrix product of two operands' current tiles to what `target` holds: over `k`, the longest dim
+    /// if a compiler has the choice, and over all other dims of both that the target does not span.
     Dot { target: Register, left: Operand, right: Operand, k: Dim },
     /// Prefix scan along `dim`: for each element, the result of all up to it and of what `carry` held
     /// before them. `carry` then holds the last results.

@@ -54,7 +54,8 @@ use crate::{Error, Expected};
 ///    both over all but the dim. The places of `Order` are `i64` and its values of the source's
 ///    lane, both over all of its span; the loop over the dim is one whole tile.
 /// 10. **Products.** `Dot`: both operands are readable, of formats that the `f32` or `f64` target
-///     [multiplies](Lane::multiplies), and span `k`; the target spans exactly their other dims. `Multiply`: all three registers have
+///     [multiplies](Lane::multiplies), and span `k`; the target spans their other dims, but for those
+///     that are summed over like `k`, which both operands span. `Multiply`: all three registers have
 ///     one lane, `f32`, `f64` or `i64`; the target spans all dims of both sides but at least one
 ///     that is summed over, which both sides span.
 /// 11. **Parallel loops.** Inside one, no register is written that held a value when the loop began,

@@ -332,8 +332,10 @@ fn rule_10_dot() {
     let mut wrong_lane = zeroed(dot(4, 3, 3, D1));
     wrong_lane[2] = I::Constant { target: Register(4), value: Constant::Bool(false) };
     refused(wrong_lane, 4, "r4 has lane bool, expected f32 or f64");
-    let sound = zeroed(dot(0, 3, 3, D1)).into_iter().chain([I::End, I::End]).collect();
-    assert!(draft(sound).verify().is_ok());
+    for sound in [dot(0, 3, 3, D1), dot(2, 3, 3, D1)] {
+        let code = [vec![begin(D0), begin(D1), zero(0), zero(2), sound, I::End, I::End]].concat();
+        assert!(draft(code).verify().is_ok(), "{sound:?}");
+    }
 }
 
 #[test]

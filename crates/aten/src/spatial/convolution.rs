@@ -1,11 +1,11 @@
-//! Convolutions, as products of kernels with columns of what windows see.
+//! Convolutions, as products of kernels with planes of images.
 
 use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use super::channels::{Channels, launch, per_channel};
-use super::columns::{Columns, Tap, Way};
 use super::depthwise;
+use super::planes::{Parts, Planes, Way};
 use super::steps::{Block, Steps, lane_of, rows_of};
 use super::windows::{Windows, each, ints, windows};
 use crate::dtypes::{Category, lane};
@@ -20,14 +20,14 @@ use crate::{Argument, Call, Decline, TensorView};
 pub(super) const OPS: &[(&str, Function)] =
     &[("convolution_overrideable", forward), ("convolution_backward_overrideable", backward)];
 
-/// Columns that are written before they are multiplied: about what the caches of a machine hold.
-const MOST_COLUMNS: usize = 1 << 21;
+/// Elements of planes that are written before they are multiplied: about what the caches of a machine hold.
+const MOST_ELEMENTS: usize = 1 << 21;
 
-/// Rows of a product that are worth one of its own.
-const LEAST_ROWS: usize = 32;
+/// Results that are worth a product of their own; images of fewer share one.
+const LEAST_RESULTS: usize = 24;
 
-/// Places that are worth a product of their own; images of fewer share one.
-const LEAST_PLACES: usize = 64;
+/// Rows of places at least three quarters of whose sticks are filled are multiplied where they lie.
+const STICK: usize = 32;
 
 /// A convolution from an image to a result; a transposed one goes the other way.
 #[derive(Debug)]
@@ -121,17 +121,13 @@ impl Convolution {
         }
     }
 
-    fn columns(&self, way: Way) -> Columns {
+    fn planes(&self, way: Way) -> Planes {
         let [summed, _] = self.channels(way);
         let sizes: [&[usize]; 2] = match way {
             Way::Gather => [&self.places, &self.counts],
             Way::Spread => [&self.counts, &self.places],
         };
-        let inner: usize = self.windows[1..].iter().map(|window| window.size).product();
-        // Sums in several steps are rounded after each: only where that is as good.
-        let is_wide = matches!(self.dtype, DType::Float32 | DType::Float64);
-        let is_whole = !is_wide || self.windows[0].size == 1 || summed * inner < LEAST_ROWS;
-        Columns::new(way, &self.windows, sizes, self.groups * summed, is_whole)
+        Planes::new(way, &self.windows, sizes, [self.groups * summed, summed])
     }
 
     /// Computes the result from an image, or an image from a result.
@@ -145,101 +141,160 @@ impl Convolution {
         if self.is_depthwise() {
             return depthwise::compute(self, steps, way, [source, weight, target], bias);
         }
-        let columns = self.columns(way);
-        let left = self.left(steps, way, &columns, weight)?;
-        let step = self.chunk(&columns);
-        let direct = self.direct(way, source);
-        let matrix = match direct {
-            Some(_) => None,
-            None => Some(steps.make(self.dtype, &columns.size(step))),
-        };
-        if let Some(matrix) = &matrix {
-            columns.clear(steps, matrix)?;
+        let planes = self.planes(way);
+        let left = self.left(steps, way, &planes, weight)?;
+        if self.is_direct([source, target]) {
+            let left = self.left_part(way, &planes, &left, &planes.products()[0]);
+            let [source, target] = [self.by_group(source), self.by_group(target)];
+            steps.push(multiply([&left, &source, &target], bias, false)?);
+            return Ok(());
         }
-        for first in (0..self.images).step_by(step) {
-            let images = step.min(self.images - first);
+        let products = planes.products();
+        if planes.has_gaps(&target.view.size[2..]) {
+            match bias {
+                Some(bias) => depthwise::spread_bias(steps, bias, target)?,
+                None => steps.clear(target)?,
+            }
+        }
+        let images = self.chunk(planes.image());
+        let memory = planes.make(steps, self.dtype, images);
+        planes.clear(steps, &memory)?;
+        let computed = self.channels(way)[1];
+        let cells = products.iter().map(|parts| planes.cells(parts)).max().unwrap_or(1);
+        // Several products are rounded once, at the end.
+        let is_summed = way == Way::Gather && products.len() > 1;
+        let dtype = if is_summed { self.wide() } else { self.dtype };
+        let sums = steps.make(dtype, &[images * self.groups * computed * cells]);
+        for first in (0..self.images).step_by(images) {
+            let images = images.min(self.images - first);
             let source = source.clone().from(first * source.view.stride[0]);
             let target = target.clone().from(first * target.view.stride[0]);
-            if let Some(matrix) = &matrix {
-                columns.write(steps, &source, matrix, [images, step])?;
-            }
-            for (nth, tap) in columns.products().into_iter().enumerate() {
-                let right = match (&matrix, &direct) {
-                    (Some(matrix), _) => self.right(way, &columns, matrix, tap, [images, step]),
-                    (None, Some(all)) => {
-                        let view = &all.view;
-                        let dims = view.size.iter().copied().zip(view.stride.iter().copied());
-                        let first = first * view.stride[0];
-                        all.seen_as(std::iter::once((images, view.stride[0])).chain(dims.skip(1)))
-                            .from(first)
+            planes.write(steps, &source, &memory, images)?;
+            for (nth, parts) in products.iter().enumerate() {
+                let left = self.left_part(way, &planes, &left, parts);
+                let right = planes.right(&memory, parts, [images, self.groups]);
+                let adds = is_summed && nth > 0;
+                let bias = bias.filter(|_| !adds);
+                let of_channel = self.groups * computed * cells;
+                let results = sums.seen_as([
+                    (images, of_channel),
+                    (self.groups, computed * cells),
+                    (computed, cells),
+                    (planes.cells(parts), 1),
+                ]);
+                steps.push(multiply([&left, &right, &results], bias, adds)?);
+                if !is_summed || nth + 1 == products.len() {
+                    let mut from: SmallVec<[(usize, usize); 6]> =
+                        smallvec![(images, of_channel), (self.groups * computed, cells)];
+                    let mut to: SmallVec<[(usize, usize); 6]> = smallvec![
+                        (images, target.view.stride[0]),
+                        (self.groups * computed, target.view.stride[1])
+                    ];
+                    let mut start = 0;
+                    for (dim, part) in parts.iter().enumerate() {
+                        let stride = target.view.stride[2 + dim];
+                        let results = part.results;
+                        from.push((results.count, planes.pitches()[dim]));
+                        to.push((results.count, results.step * stride));
+                        start += results.first * stride;
                     }
-                    (None, None) => return Err(Decline::Shapes),
-                };
-                let left = left.clone().from(tap.tap * left.view.stride[0]);
-                let target = self.target(way, &columns, &target, images);
-                let bias = bias.filter(|_| nth == 0);
-                steps.push(self.multiply([&left, &right, &target], bias, nth > 0)?);
+                    steps.copy(&sums.seen_as(from), &target.seen_as(to).from(start))?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Returns the number of images whose columns are written at a time.
-    fn chunk(&self, columns: &Columns) -> usize {
-        let [rows, width] = columns.size(1);
-        (MOST_COLUMNS / (rows * width).max(1)).clamp(1, self.images)
+    /// The dtype that sums of several products have.
+    fn wide(&self) -> DType {
+        match self.dtype {
+            DType::Float16 | DType::BFloat16 => DType::Float32,
+            dtype => dtype,
+        }
     }
 
-    /// A source whose places are columns already: images, groups, rows, columns.
-    fn direct(&self, way: Way, source: &Block) -> Option<Block> {
-        let [summed, _] = self.channels(way);
-        let stride = &source.view.stride;
-        let sizes = &source.view.size[2..];
-        let is_line = rows_of(sizes)
-            .iter()
-            .zip(&stride[2..])
-            .all(|((size, row), stride)| *size == 1 || row == stride);
-        let places = sizes.iter().product();
-        let dims = [
-            (self.images, stride[0]),
-            (self.groups, summed * stride[1]),
-            (summed, stride[1]),
-            (places, 1),
-        ];
-        (self.is_pointwise() && is_line).then(|| source.seen_as(dims))
+    /// Returns the number of images whose planes are written at a time.
+    fn chunk(&self, image: usize) -> usize {
+        (MOST_ELEMENTS / image.max(1)).clamp(1, self.images)
     }
 
-    /// The kernel as a matrix for each product: products, groups, channels, rows of columns.
+    /// Returns true if places are seen one by one, in rows that fill most of their sticks.
+    fn is_direct(&self, sides: [&Block; 2]) -> bool {
+        let row = self.counts.last().copied().unwrap_or(1);
+        let is_in_rows = |side: &Block| side.view.stride.last() == Some(&1);
+        let is_filled = row * 4 >= row.next_multiple_of(STICK) * 3;
+        self.is_pointwise() && is_filled && sides.into_iter().all(is_in_rows)
+    }
+
+    /// A tensor of images as images, groups, channels of a group, places.
+    fn by_group(&self, tensor: &Block) -> Block {
+        let [size, stride] = [&tensor.view.size, &tensor.view.stride];
+        let channels = size[1] / self.groups;
+        let first = [(size[0], stride[0]), (self.groups, channels * stride[1])];
+        let places = size[1..].iter().copied().zip(stride[1..].iter().copied());
+        let places =
+            places.enumerate().map(
+                |(nth, (size, stride))| {
+                    if nth == 0 { (channels, stride) } else { (size, stride) }
+                },
+            );
+        tensor.seen_as(first.into_iter().chain(places))
+    }
+
+    /// The kernel as a matrix: groups, channels that are computed, taps that share rows, rows. Where results go back
+    /// to places, taps are in reverse.
     fn left(
         &self,
         steps: &mut Steps,
         way: Way,
-        columns: &Columns,
+        planes: &Planes,
         weight: &Block,
     ) -> Result<Block, Decline> {
-        let [summed, computed] = self.channels(way);
-        let (source, size) = self.weight_view(way, columns, weight);
-        let taps = columns.taps();
-        let products = columns.products().len();
-        let whole = [products, self.groups, computed, summed * taps];
+        let (source, size) = self.weight_view(way, planes, weight);
+        let matrix = steps.make(self.dtype, &[size.iter().product()]);
         let rows = rows_of(&size);
-        let mut strides = rows.iter().zip(&source.view.stride);
-        if strides.all(|((size, row), stride)| *size == 1 || row == stride) {
-            return Ok(source.seen_as(rows_of(&whole)));
+        steps.copy(&source, &matrix.seen_as(rows.iter().copied()))?;
+        let taps: usize = planes.taps().iter().product();
+        if way == Way::Gather || taps == 1 {
+            return Ok(matrix);
         }
-        let matrix = steps.make(self.dtype, &whole);
-        steps.copy(&source, &matrix.seen_as(rows_of(&size)))?;
-        Ok(matrix)
+        let reversed = steps.make(self.dtype, &[size.iter().product()]);
+        let summed = size[2 + self.windows.len()..].iter().product();
+        let lines = size[0] * size[1];
+        for tap in 0..taps {
+            let all = [(lines, taps * summed), (summed, 1)];
+            let from = matrix.seen_as(all).from(tap * summed);
+            steps.copy(&from, &reversed.seen_as(all).from((taps - 1 - tap) * summed))?;
+        }
+        Ok(reversed)
     }
 
-    /// A kernel with its dims in the order of products: first taps, groups, channels that are
-    /// computed, channels that are summed over, taps.
+    /// The left side of a product: groups, channels, taps, rows.
+    fn left_part(&self, way: Way, planes: &Planes, matrix: &Block, parts: &Parts) -> Block {
+        let [summed, computed] = self.channels(way);
+        let rows = summed * planes.folded().iter().product::<usize>();
+        let mut taps: SmallVec<[(usize, usize); 3]> = smallvec![];
+        let mut first = 0;
+        let mut stride = rows;
+        for (part, size) in parts.iter().zip(planes.taps()).rev() {
+            taps.push((part.taps.count, part.taps.step * stride));
+            first += part.taps.first * stride;
+            stride *= size;
+        }
+        let dims = [(self.groups, computed * stride), (computed, stride)].into_iter();
+        let dims = dims.chain(taps.into_iter().rev()).chain([(rows, 1)]);
+        matrix.seen_as(dims).from(first)
+    }
+
+    /// A kernel with its dims in the order of a matrix: groups, channels that are computed, taps that share rows,
+    /// channels that are summed over, taps that have rows of their own. So the taps of a channel, which share sticks
+    /// of the kernel, are copied together.
     fn weight_view(
         &self,
         way: Way,
-        columns: &Columns,
+        planes: &Planes,
         weight: &Block,
-    ) -> (Block, SmallVec<[usize; 8]>) {
+    ) -> (Block, SmallVec<[usize; 9]>) {
         let stride = &weight.view.stride;
         let inputs = (self.inputs, stride[1]);
         let outputs = (self.outputs, stride[0]);
@@ -247,76 +302,15 @@ impl Convolution {
             Way::Gather => [inputs, outputs],
             Way::Spread => [outputs, inputs],
         };
-        let taps = self.windows.iter().map(|window| window.size).zip(stride[2..].iter().copied());
-        let apart = usize::from(columns.products().len() > 1);
-        let mut dims: SmallVec<[(usize, usize); 8]> = taps.clone().take(apart).collect();
-        dims.extend([(self.groups, self.outputs * stride[0]), computed, summed]);
-        dims.extend(taps.skip(apart));
+        let along =
+            |sizes: SmallVec<[usize; 3]>| sizes.into_iter().zip(stride[2..].iter().copied());
+        let mut dims: SmallVec<[(usize, usize); 9]> =
+            smallvec![(self.groups, self.outputs * stride[0]), computed];
+        dims.extend(along(planes.taps()));
+        dims.push(summed);
+        dims.extend(along(planes.folded()));
         let size = dims.iter().map(|&(size, _)| size).collect();
         (weight.seen_as(dims), size)
-    }
-
-    /// The columns of one product: images, groups, rows, columns.
-    fn right(
-        &self,
-        way: Way,
-        columns: &Columns,
-        matrix: &Block,
-        tap: Tap,
-        [images, room]: [usize; 2],
-    ) -> Block {
-        let width = matrix.view.stride[0];
-        let rows = self.channels(way)[0] * columns.taps();
-        let places = columns.target.iter().product();
-        let dims = [
-            (images, columns.per_image()),
-            (self.groups, rows * width),
-            (rows, width),
-            (places, 1),
-        ];
-        matrix.seen_as(dims).from(columns.start(tap, room))
-    }
-
-    /// Views the target as images, groups, channels and places. It lies row by row.
-    fn target(&self, way: Way, columns: &Columns, target: &Block, images: usize) -> Block {
-        let places: usize = columns.target.iter().product();
-        let computed = self.channels(way)[1];
-        target.seen_as([
-            (images, self.groups * computed * places),
-            (self.groups, computed * places),
-            (computed, places),
-            (places, 1),
-        ])
-    }
-
-    /// One product, to be set or added.
-    fn multiply(
-        &self,
-        [left, right, target]: [&Block; 3],
-        bias: Option<&Block>,
-        adds: bool,
-    ) -> Result<crate::Launch, Decline> {
-        let groups = target.view.size[1];
-        let rows = target.view.size[2];
-        let k = right.view.size[2];
-        let images = target.view.size[0];
-        let places = target.view.size[3];
-        let is_single = images > 1 && places < LEAST_PLACES;
-        let matrix = [(groups, rows * k), (rows, k), (k, 1)];
-        // A kernel that is the same for each image, so that every image has a product of its own.
-        let left = if is_single {
-            left.seen_as(matrix)
-        } else {
-            left.seen_as(std::iter::once((images, 0)).chain(matrix))
-        };
-        let mut operands: SmallVec<[_; 8]> = smallvec![left.operand(), right.operand()];
-        if let Some(bias) = bias {
-            let stride = bias.view.stride[0];
-            operands.push(bias.seen_as([(groups, rows * stride), (rows, stride)]).operand());
-        }
-        operands.push(target.operand());
-        let kind = if adds { 2 } else { u32::from(bias.is_some()) };
-        launch("convolution", write_product, smallvec![u32::from(is_single), kind], operands)
     }
 
     /// Computes the kernel's gradient from an image and a result's.
@@ -328,95 +322,114 @@ impl Convolution {
         if self.is_depthwise() {
             return depthwise::weights(self, steps, [image, grad, weight]);
         }
-        let columns = self.columns(Way::Gather);
-        let step = self.chunk(&columns);
-        let matrix = steps.make(self.dtype, &columns.size(step));
-        columns.clear(steps, &matrix)?;
-        let rows =
-            steps.make(self.dtype, &[self.groups * self.outputs, step * columns.per_image()]);
-        if columns.per_image() > self.counts.iter().product() {
+        let planes = self.planes(Way::Gather);
+        let products = planes.products();
+        let images = self.chunk(planes.image());
+        let memory = planes.make(steps, self.dtype, images);
+        planes.clear(steps, &memory)?;
+        let cells = products.iter().map(|parts| planes.cells(parts)).max().unwrap_or(1);
+        let channels = self.groups * self.outputs;
+        let rows = steps.make(self.dtype, &[images * channels * cells]);
+        if cells > self.counts.iter().product() {
             steps.clear(&rows)?;
         }
-        let wide = if self.dtype == DType::Float64 { DType::Float64 } else { DType::Float32 };
-        let (target, size) = self.weight_view(Way::Gather, &columns, weight);
-        let k = self.inputs * columns.taps();
-        let products = columns.products();
-        let sums = steps.make(wide, &[products.len(), self.groups, self.outputs, k]);
-        for first in (0..self.images).step_by(step) {
-            let images = step.min(self.images - first);
+        let (target, size) = self.weight_view(Way::Gather, &planes, weight);
+        let sums = steps.make(self.wide(), &[size.iter().product()]);
+        for first in (0..self.images).step_by(images) {
+            let images = images.min(self.images - first);
             let image = image.clone().from(first * image.view.stride[0]);
-            columns.write(steps, &image, &matrix, [images, step])?;
+            planes.write(steps, &image, &memory, images)?;
             let grad = grad.clone().from(first * grad.view.stride[0]);
-            self.turn_grad(steps, &columns, [&grad, &rows], images)?;
-            for &tap in &products {
-                let right = matrix.clone().from(columns.start(tap, step));
-                let sums = sums.clone().from(tap.tap * sums.view.stride[0]);
-                steps.push(self.sum([&rows, &right, &sums], &columns, images, first > 0)?);
+            let lines = [images, channels].into_iter().chain(self.counts.iter().copied());
+            let pitches = [channels * cells, cells].into_iter();
+            let to = lines.clone().zip(pitches.chain(planes.pitches().iter().copied()));
+            steps.copy(
+                &grad.seen_as(lines.zip(grad.view.stride.iter().copied())),
+                &rows.seen_as(to),
+            )?;
+            for parts in &products {
+                let right = planes.right(&memory, parts, [images, self.groups]);
+                let sums = self.left_part(Way::Gather, &planes, &sums, parts);
+                let left = rows.seen_as([
+                    (images, channels * cells),
+                    (self.groups, self.outputs * cells),
+                    (self.outputs, cells),
+                    (planes.cells(parts), 1),
+                ]);
+                steps.push(sum([&left, &right, &sums], first > 0)?);
             }
         }
         steps.copy(&sums.seen_as(rows_of(&size)), &target)
     }
+}
 
-    /// A result's gradient with its channels as rows, and images as far apart as those of columns.
-    fn turn_grad(
-        &self,
-        steps: &mut Steps,
-        columns: &Columns,
-        [grad, rows]: [&Block; 2],
-        images: usize,
-    ) -> Result<(), Decline> {
-        let channels = self.groups * self.outputs;
-        let stride = &grad.view.stride;
-        let places = self.counts.iter().copied();
-        let from = [(channels, stride[1]), (images, stride[0])].into_iter();
-        let from = from.chain(places.zip(stride[2..].iter().copied()));
-        let width = rows.view.stride[0];
-        let to = [(channels, width), (images, columns.per_image())].into_iter();
-        let to = to.chain(rows_of(&self.counts));
-        steps.copy(&grad.seen_as(from), &rows.seen_as(to))
+/// One product, to be set or added. The left side: groups, channels, taps, rows. The right one: images, groups, taps,
+/// rows, results; or without taps: results along several dims. The target: images, groups, channels, results.
+fn multiply(
+    [left, right, target]: [&Block; 3],
+    bias: Option<&Block>,
+    adds: bool,
+) -> Result<crate::Launch, Decline> {
+    let [images, groups, rows] = [0, 1, 2].map(|dim| target.view.size[dim]);
+    let results = &target.view.size[3..];
+    let taps = right.view.size.len() - 3 - results.len();
+    let is_shared = images > 1 && results.iter().product::<usize>() < LEAST_RESULTS;
+    let dims = left.view.size.iter().copied().zip(left.view.stride.iter().copied());
+    // A right side without taps is seen from one place.
+    let has_taps = |dim: usize| taps > 0 || dim < 2 || dim + 1 == left.view.size.len();
+    let dims = dims.enumerate().filter(|(dim, _)| has_taps(*dim)).map(|(_, dim)| dim);
+    // A kernel that is the same for each image, so that every image has a product of its own.
+    let left = if is_shared {
+        left.seen_as(dims)
+    } else {
+        left.seen_as(std::iter::once((images, 0)).chain(dims))
+    };
+    let mut operands: SmallVec<[_; 8]> = smallvec![left.operand(), right.operand()];
+    if let Some(bias) = bias {
+        let stride = bias.view.stride[0];
+        operands.push(bias.seen_as([(groups, rows * stride), (rows, stride)]).operand());
     }
+    operands.push(target.operand());
+    let kind = if adds { 2 } else { u32::from(bias.is_some()) };
+    let numbers = smallvec![u32::from(is_shared), kind, taps as u32, results.len() as u32];
+    launch("convolution", write_product, numbers, operands)
+}
 
-    /// The product of gradients with columns over all places of some images.
-    fn sum(
-        &self,
-        [rows, right, sums]: [&Block; 3],
-        columns: &Columns,
-        images: usize,
-        adds: bool,
-    ) -> Result<crate::Launch, Decline> {
-        let places: usize = self.counts.iter().product();
-        let all = (images - 1) * columns.per_image() + places;
-        let k = self.inputs * columns.taps();
-        let [left_width, width] = [rows.view.stride[0], right.view.stride[0]];
-        let left = [(self.groups, self.outputs * left_width), (self.outputs, left_width), (all, 1)];
-        let operands = smallvec![
-            rows.seen_as(left).operand(),
-            right.seen_as([(self.groups, k * width), (k, width), (all, 1)]).operand(),
-            sums.seen_as([(self.groups, self.outputs * k), (self.outputs, k), (k, 1)]).operand(),
-        ];
-        launch("convolution_weights", write_sum, smallvec![u32::from(adds)], operands)
-    }
+/// The product of gradients with planes over all results of some images.
+fn sum([left, right, sums]: [&Block; 3], adds: bool) -> Result<crate::Launch, Decline> {
+    let taps = right.view.size.len() - 4;
+    // The gradient is the same for every tap.
+    let [images, groups, channels, results] =
+        [0, 1, 2, 3].map(|dim| (left.view.size[dim], left.view.stride[dim]));
+    let seen = right.view.size[2..2 + taps].iter().map(|&taps| (taps, 0));
+    let left = left.seen_as([images, groups].into_iter().chain(seen).chain([channels, results]));
+    let operands = smallvec![left.operand(), right.operand(), sums.operand()];
+    launch("convolution_weights", write_sum, smallvec![u32::from(adds), taps as u32], operands)
 }
 
 fn write_product(kernel: &Generated) -> String {
-    let is_single = kernel.numbers[0] == 1;
-    let kind = kernel.numbers[1];
+    let [is_shared, kind, taps, results] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
     let mut text = Text::default();
-    let [n, g, m, p, k] = ["n", "g", "m", "p", "k"].map(|letter| text.dims(letter, 1));
-    let left = [g.clone(), m.clone(), k.clone()].concat();
-    let left = if is_single { left } else { [n.clone(), left].concat() };
+    let [n, g, m] = ["n", "g", "m"].map(|letter| text.dims(letter, 1));
+    let p = text.dims("p", results);
+    let t = text.dims("t", taps);
+    let k = text.dims("k", 1);
+    let left = [g.clone(), m.clone(), t.clone(), k.clone()].concat();
+    let left = if is_shared == 1 { left } else { [n.clone(), left].concat() };
     text.operand("in", "w", kernel.dtypes[0], &left);
-    text.operand("in", "x", kernel.dtypes[1], &[n.clone(), g.clone(), k, p.clone()].concat());
+    let over = [t.clone(), k.clone()].concat();
+    text.operand("in", "x", kernel.dtypes[1], &[&n[..], &g, &over, &p].concat());
     if kind == 1 {
         text.operand("in", "b", kernel.dtypes[2], &[g.clone(), m.clone()].concat());
     }
     let role = if kind == 2 { "inout" } else { "out" };
     let y = kernel.dtypes[kernel.dtypes.len() - 1];
     text.operand(role, "y", y, &[n, g, m, p].concat());
+    let product = format!("sum<{}>(w * x)", over.join(", "));
     match kind {
-        0 => text.line(format_args!("y = sum<k0>(w * x)")),
-        1 => text.line(format_args!("y = sum<k0>(w * x) + b")),
-        _ => text.line(format_args!("y = y + sum<k0>(w * x)")),
+        0 => text.line(format_args!("y = {product}")),
+        1 => text.line(format_args!("y = {product} + b")),
+        _ => text.line(format_args!("y = y + {product}")),
     }
     text.kernel(kernel.name)
 }
@@ -424,12 +437,15 @@ fn write_product(kernel: &Generated) -> String {
 fn write_sum(kernel: &Generated) -> String {
     let adds = kernel.numbers[0] == 1;
     let mut text = Text::default();
-    let [g, m, k, q] = ["g", "m", "k", "q"].map(|letter| text.dims(letter, 1));
-    text.operand("in", "a", kernel.dtypes[0], &[g.clone(), m.clone(), q.clone()].concat());
-    text.operand("in", "b", kernel.dtypes[1], &[g.clone(), k.clone(), q].concat());
+    let g = text.dims("g", 1);
+    let t = text.dims("t", kernel.numbers[1] as usize);
+    let [m, k, n, p] = ["m", "k", "n", "p"].map(|letter| text.dims(letter, 1));
+    text.operand("in", "a", kernel.dtypes[0], &[&n[..], &g, &t, &m, &p].concat());
+    text.operand("in", "b", kernel.dtypes[1], &[&n[..], &g, &t, &k, &p].concat());
     let role = if adds { "inout" } else { "out" };
-    text.operand(role, "y", kernel.dtypes[2], &[g, m, k].concat());
-    text.line(format_args!("y = {}sum<q0>(a * b)", if adds { "y + " } else { "" }));
+    text.operand(role, "y", kernel.dtypes[2], &[&g[..], &m, &t, &k].concat());
+    let over = [n, p].concat().join(", ");
+    text.line(format_args!("y = {}sum<{over}>(a * b)", if adds { "y + " } else { "" }));
     text.kernel(kernel.name)
 }
 

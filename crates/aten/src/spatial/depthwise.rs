@@ -4,9 +4,10 @@ use smallvec::{SmallVec, smallvec};
 use spyre_numerics::DType;
 
 use super::channels::launch;
-use super::columns::{Way, met};
 use super::convolution::Convolution;
+use super::planes::Way;
 use super::steps::{Block, Steps};
+use super::windows::met;
 use crate::Decline;
 use crate::dtypes::is_wide;
 use crate::generated::{Generated, Text};
@@ -116,7 +117,7 @@ fn with(block: &Block, dim: (usize, usize), offset: usize) -> Block {
 }
 
 /// Sets all places of a channel to its bias.
-fn spread_bias(steps: &mut Steps, bias: &Block, target: &Block) -> Result<(), Decline> {
+pub(super) fn spread_bias(steps: &mut Steps, bias: &Block, target: &Block) -> Result<(), Decline> {
     let dims = target.view.size.iter().enumerate();
     let stride = bias.view.stride[0];
     let repeated = bias.seen_as(dims.map(|(dim, &size)| (size, if dim == 1 { stride } else { 0 })));

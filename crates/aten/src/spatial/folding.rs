@@ -3,9 +3,8 @@
 use smallvec::SmallVec;
 use spyre_numerics::DType;
 
-use super::columns::met;
 use super::steps::{Block, Steps};
-use super::windows::{Windows, each, ints, windows};
+use super::windows::{Windows, each, ints, met, windows};
 use crate::dtypes::{Category, lane};
 use crate::recipe::Function;
 use crate::recipe::{Recipe, TensorRef};

@@ -79,6 +79,27 @@ pub(super) fn ints<'a>(call: &Call<'a>, argument: usize) -> Result<&'a [i64], De
     call.ints(argument).ok_or(Decline::Argument { argument, expected: "a list of numbers" })
 }
 
+/// The first of `count` numbers `i`, and how many there are, with `i * step + offset` inside of `size`.
+pub(super) fn inside(step: usize, offset: i64, count: usize, size: usize) -> (usize, usize) {
+    let first = usize::try_from(-offset).unwrap_or(0).div_ceil(step);
+    let end = usize::try_from(size as i64 - offset).unwrap_or(0).div_ceil(step).min(count);
+    (first.min(count), end.saturating_sub(first))
+}
+
+/// Returns what one place of a window sees along one dim: the first place of the image, the first
+/// window, and the number of windows.
+pub(super) fn met(
+    window: &Window,
+    tap: usize,
+    places: usize,
+    count: usize,
+) -> (usize, usize, usize) {
+    let offset = (tap * window.dilation) as i64 - window.padding as i64;
+    let (first, count) = inside(window.step, offset, count, places);
+    let at = if count == 0 { 0 } else { (first * window.step) as i64 + offset };
+    (at as usize, first, count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +116,15 @@ mod tests {
         assert_eq!(window(5, 1, 0, 1).count(4), None);
         assert_eq!(window(3, 2, 0, 1).count_of_begun(6), Some(3));
         assert_eq!(window(2, 3, 1, 1).count_of_begun(3), Some(2));
+    }
+
+    #[test]
+    fn what_is_inside_is_counted() {
+        assert_eq!(inside(1, -1, 4, 4), (1, 3));
+        assert_eq!(inside(2, -1, 3, 4), (1, 2));
+        assert_eq!(inside(1, 1, 4, 4), (0, 3));
+        assert_eq!(inside(1, -9, 4, 4), (4, 0));
+        assert_eq!(inside(1, 9, 4, 4), (0, 0));
     }
 
     #[test]

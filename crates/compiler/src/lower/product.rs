@@ -24,6 +24,8 @@ pub(super) struct Roles {
     pub(super) columns: DimSet,
     /// Those that are summed over in these loops.
     pub(super) over: DimSet,
+    /// Those of them that are taken step by step, since tensors are multiplied along one dim at a time.
+    pub(super) stepped: DimSet,
     /// Several products have their tiles in LX at a time.
     pub(super) are_many: bool,
 }
@@ -56,6 +58,7 @@ impl Roles {
                 rows: roles.rows | left.minus(right),
                 columns: roles.columns | right.minus(left),
                 over: DimSet::NONE,
+                stepped: DimSet::NONE,
                 are_many: !roles.is_none(),
             }
         })
@@ -75,16 +78,27 @@ impl Nest<'_> {
         product: Product,
         lane: Lane,
     ) -> Result<(), Blocked> {
-        let Product { left, right, over } = product;
-        let tensors = (self.tensor(left, lane), self.tensor(right, lane));
-        if let ((Some(left), Some(right)), Some(k)) = (tensors, single(over)) {
+        if let Some((sides, k)) = self.tensors(product, lane) {
+            let [left, right] = sides;
             code.dot(into, left, right, self.dim(k));
             return Ok(());
         }
-        let left = self.value(code, left)?;
-        let right = self.value(code, right)?;
+        let left = self.value(code, product.left)?;
+        let right = self.value(code, product.right)?;
         code.multiply(into, left, right);
         Ok(())
+    }
+
+    /// The dims of a product of tensors that are summed over step by step: all but the last.
+    pub(super) fn stepped(&self, product: Product, lane: Lane) -> DimSet {
+        let along = self.tensors(product, lane).map(|(_, along)| DimSet::NONE.with(along));
+        along.map_or(DimSet::NONE, |along| product.over.minus(along))
+    }
+
+    /// The tensors that both sides of a product are, and the dim that they are multiplied along: the last one.
+    fn tensors(&self, product: Product, lane: Lane) -> Option<([Operand; 2], DimId)> {
+        let Product { left, right, over } = product;
+        Some(([self.tensor(left, lane)?, self.tensor(right, lane)?], over.iter().last()?))
     }
 
     /// The tensor that one side of a product of floats is, as it is, in a wider lane, or of whole
@@ -107,11 +121,4 @@ impl Nest<'_> {
             && !is_changed;
         is_plain.then_some(tensor)
     }
-}
-
-/// The only dim of a set.
-fn single(dims: DimSet) -> Option<DimId> {
-    let mut all = dims.iter();
-    let first = all.next();
-    first.filter(|_| all.next().is_none())
 }

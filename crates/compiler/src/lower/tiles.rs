@@ -70,8 +70,10 @@ pub(super) fn tile(
 }
 
 fn product_tile(dim: DimId, opened: DimSet, roles: Roles) -> u32 {
-    if roles.over.contains(dim) {
-        depth(dim, roles.over)
+    if roles.stepped.contains(dim) {
+        1
+    } else if roles.over.contains(dim) {
+        depth(dim, roles.over.minus(roles.stepped))
     } else if roles.columns.contains(dim) {
         side(dim, roles.columns & opened, PRODUCT_COLUMNS)
     } else if roles.rows.contains(dim) && roles.are_many {

@@ -349,7 +349,12 @@ impl<'a> Scope<'a> {
         if !(first.span.contains(k) && second.span.contains(k)) {
             return Err(Refusal::DotDim { k, left, right });
         }
-        self.result(target, (first.span | second.span).without(k), None)
+        let expected = (first.span | second.span).without(k);
+        let summed = expected.minus(held.span);
+        if !held.span.is_inside(expected) || !summed.is_inside(first.span & second.span) {
+            return Err(Refusal::Span { target, span: held.span, expected });
+        }
+        self.write(target)
     }
 
     fn multiply(

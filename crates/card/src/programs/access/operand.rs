@@ -11,9 +11,11 @@ use crate::programs::schedule::stop::handle_of;
 use crate::programs::schedule::tiles::Tiles;
 
 mod lines;
+mod rows;
 mod series;
 
 pub(in crate::programs) use lines::TensorLines;
+pub(in crate::programs) use rows::{TileRun, TileRuns};
 pub(in crate::programs) use series::{Series, Sticks};
 
 /// A tensor of a launch: where its elements are, and the bytes that may be touched.

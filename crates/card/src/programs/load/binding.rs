@@ -188,9 +188,8 @@ impl LaunchBinding {
             let is_moved = is_as_long && tensor.as_mut().is_some_and(|known| known.move_to(words));
             if !is_moved {
                 *tensor = Tensor::bind(at, of, words, &extents)?;
-                if let Some(tensor) =
-                    tensor.as_mut().filter(|_| code.is_indexed(at) || code.has_strips())
-                {
+                let has_axes = code.is_indexed(at) || code.is_multiplied(at) || code.has_strips();
+                if let Some(tensor) = tensor.as_mut().filter(|_| has_axes) {
                     tensor.prepare_axes(of.span, &extents);
                 }
                 has_changed = true;

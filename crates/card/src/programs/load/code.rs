@@ -14,6 +14,8 @@ pub(in crate::programs) struct LoadedCode {
     steps: Vec<Step>,
     /// Bit i: operand i is accessed at coordinates that registers hold.
     indexed: u32,
+    /// Bit i: operand i is a side of a product.
+    multiplied: u32,
     /// The dims that loops go over.
     walked: Span,
     reuse: ReuseAnalysis,
@@ -46,6 +48,7 @@ impl LoadedCode {
         let mut open = Vec::new();
         let mut has_values = vec![false];
         let mut indexed = 0_u32;
+        let mut multiplied = 0_u32;
         let mut walked = Span::NONE;
         for (at, &instruction) in program.instructions().iter().enumerate() {
             match instruction {
@@ -68,6 +71,9 @@ impl LoadedCode {
             if let Instruction::Gather { source, .. } = instruction {
                 indexed |= 1 << source.index();
             }
+            if let Instruction::Dot { left, right, .. } = instruction {
+                multiplied |= 1 << left.index() | 1 << right.index();
+            }
             steps[at].converters = converters(&program, instruction)?;
         }
         let reuse = ReuseAnalysis::of(&program);
@@ -75,7 +81,7 @@ impl LoadedCode {
         for (nth, block) in blocks.iter().enumerate() {
             steps[block.range.start].block = u16::try_from(nth).ok();
         }
-        Ok(Self { program, steps, indexed, walked, reuse, blocks })
+        Ok(Self { program, steps, indexed, multiplied, walked, reuse, blocks })
     }
 
     pub(in crate::programs) fn program(&self) -> &Program {
@@ -85,6 +91,11 @@ impl LoadedCode {
     /// Returns true if an operand is accessed at coordinates that registers hold.
     pub(in crate::programs) fn is_indexed(&self, operand: usize) -> bool {
         self.indexed >> operand & 1 == 1
+    }
+
+    /// Returns true if an operand is a side of a product.
+    pub(in crate::programs) fn is_multiplied(&self, operand: usize) -> bool {
+        self.multiplied >> operand & 1 == 1
     }
 
     /// The dims that loops go over: others are only as long as some tensor.

@@ -8,6 +8,7 @@ use spyre_artifact::{Dim, Operand, Register, Span};
 use spyre_numerics::{DataFormat, Tier};
 
 use crate::memory::DeviceSticks;
+use crate::programs::access::operand::{TileRun, TileRuns};
 use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::matmul::dot::Counts;
@@ -21,6 +22,8 @@ use crate::programs::schedule::tiles::dims;
 const DEPTH: usize = 256;
 /// Terms of a block in tiles of bfloat16.
 const DEPTH_OF_TILES: usize = 512;
+/// Bytes of a number of 32 bits.
+const BYTES: usize = size_of::<f32>();
 /// Numbers of 32 bits in a cache line.
 const LINE: usize = 16;
 
@@ -41,13 +44,6 @@ pub(in crate::programs) type Rooms = [Vec<f32>; 7];
 pub(in crate::programs) struct TensorSticks<'a> {
     pub(in crate::programs) sticks: DeviceSticks<'a>,
     pub(in crate::programs) format: DataFormat,
-}
-
-/// Panels of a block, one beside the other. Distances are in elements.
-struct Panels {
-    first: *const f32,
-    pitch: usize,
-    panel: usize,
 }
 
 impl Factors {
@@ -121,10 +117,10 @@ impl<'a> Machine<'a> {
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
-        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left(), k);
-        let sticks = sticks.filter(|_| tier >= Tier::Avx2);
+        let sides = [factors.roles.left, factors.roles.k];
+        let strips = self.strips(at, 0, factors.left, sides, k).filter(|_| tier >= Tier::Avx2);
         let mut dense = None;
-        let left = match sticks.and_then(TensorSticks::strips) {
+        let left = match strips {
             Some(strips) => strips,
             None => {
                 let left = Side::Tensor(factors.left);
@@ -141,13 +137,12 @@ impl<'a> Machine<'a> {
         for group in 0..groups {
             let count = (rows - row).div_ceil(groups - group);
             let a = Strips { first: left.first.wrapping_add(row * left.row), ..left };
-            for column in (0..columns).step_by(PANEL) {
-                let first = panels.first.wrapping_add(column / PANEL * panels.panel);
-                let b = TermPanel { first, pitch: panels.pitch, k };
-                let width = PANEL.min(columns - column);
-                let first = sums[row * columns + column..].as_mut_ptr();
+            for panel in &panels.runs {
+                let b = TermPanel { first: panel.first.cast(), pitch: panels.pitch / BYTES, k };
+                let first = sums[row * columns + panel.place..].as_mut_ptr();
+                let sums = PanelSums { first, pitch: columns, width: panel.elements };
                 // SAFETY: rows and panels of this block, which were looked at, and as many sums.
-                unsafe { add_rows(tier, count, a, b, PanelSums { first, pitch: columns, width }) };
+                unsafe { add_rows(tier, count, a, b, sums) };
             }
             row += count;
         }
@@ -155,33 +150,39 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The right side in panels.
-    fn panels(&mut self, at: usize, factors: Factors, room: &mut Vec<f32>) -> Result<Panels, Stop> {
-        let Counts { columns, k, .. } = self.counts_of(factors.roles);
+    /// The right side in panels: where they lie, or packed.
+    fn panels(
+        &mut self,
+        at: usize,
+        factors: Factors,
+        room: &mut Vec<f32>,
+    ) -> Result<TileRuns, Stop> {
+        let Factors { right, roles, .. } = factors;
+        let Counts { columns, k, .. } = self.counts_of(roles);
         let tier = Tier::detected();
-        let is_transposed = self.lies_along(factors.right, factors.roles.k, factors.roles.right);
-        let along = factors.along_right(is_transposed);
-        let row = if is_transposed { k } else { columns };
-        let sticks = self.whole_sticks(at, 1, factors.right, along.clone(), row);
-        let sticks = sticks.and_then(TensorSticks::strips);
-        if let Some(Strips { first, row, strip, .. }) = sticks
-            && !is_transposed
-            && tier >= Tier::Avx2
-        {
-            return Ok(Panels { first, pitch: row, panel: strip });
+        let is_transposed = self.lies_along(right, roles.k, roles.right);
+        if !is_transposed && tier >= Tier::Avx2 {
+            let panels = self.panels_in_place(at, right, roles)?;
+            let is_worth_it = |panels: &TileRuns| panels.runs.len() <= most_panels(columns);
+            if let Some(panels) = panels.filter(is_worth_it) {
+                return Ok(panels);
+            }
         }
-        let panel = k * PANEL;
-        let panels = columns.div_ceil(PANEL);
-        let packed = lines(room, panels * panel);
+        let long = k.next_multiple_of(STICK);
+        let panel = long * PANEL;
+        let packed = lines(room, columns.div_ceil(PANEL) * panel);
+        let panels = packed_panels(packed, columns, panel);
         #[cfg(target_arch = "x86_64")]
-        if let Some(strips) = sticks
-            && tier >= Tier::Avx512
-        {
-            // SAFETY: the CPU has the instructions, and there is room for all panels.
-            unsafe { x86::transpose_panels(strips, [columns, k], packed.as_mut_ptr()) };
-            return Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel });
+        if is_transposed && tier >= Tier::Avx512 {
+            let strips = self.strips(at, 1, right, [roles.right, roles.k], long);
+            if let Some(strips) = strips.filter(|strips| strips.columns.is_multiple_of(STICK)) {
+                // SAFETY: the CPU has the instructions, and there is room for all panels.
+                unsafe { x86::transpose_panels(strips, [columns, long], packed.as_mut_ptr()) };
+                return Ok(panels);
+            }
         }
-        let matrix: Dense<f32> = self.loaded(at, 1, factors.right, along)?;
+        let along = factors.along_right(is_transposed);
+        let matrix: Dense<f32> = self.loaded(at, 1, right, along)?;
         for (nth, panel) in packed.chunks_exact_mut(panel.max(1)).enumerate() {
             let first = nth * PANEL;
             let width = PANEL.min(columns - first);
@@ -198,7 +199,41 @@ impl<'a> Machine<'a> {
             }
         }
         self.put_back(matrix);
-        Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel })
+        Ok(panels)
+    }
+
+    /// Panels of a right side that lies along its columns, if it has numbers of float32.
+    fn panels_in_place(
+        &self,
+        at: usize,
+        right: Operand,
+        roles: Roles,
+    ) -> Result<Option<TileRuns>, Stop> {
+        if self.format(at, 1)? != DataFormat::IeeeFp32 {
+            return Ok(None);
+        }
+        let (tensor, part) = self.tensor(right)?;
+        Ok(tensor.tile_runs(part, &self.tiles, [roles.right, roles.k], PANEL))
+    }
+
+    /// Rows of a side along k, of which `room` terms may be read, if they lie evenly and have numbers of float32.
+    fn strips(
+        &self,
+        at: usize,
+        nth: usize,
+        operand: Operand,
+        sides: [Span; 2],
+        room: usize,
+    ) -> Option<Strips> {
+        let format = self.format(at, nth).ok()?;
+        let (tensor, part) = self.tensor(operand).ok()?;
+        let rows = tensor.tile_rows(part, &self.tiles, sides, room)?;
+        (format == DataFormat::IeeeFp32).then_some(Strips {
+            first: rows.first.cast(),
+            row: rows.row / BYTES,
+            strip: rows.across / BYTES,
+            columns: rows.run,
+        })
     }
 
     /// A tensor's tile as sticks in columns and rows, if it is whole ones in the order of some dims, of which the last
@@ -234,18 +269,20 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl TensorSticks<'_> {
-    /// Its numbers as strips, if it has numbers of float32.
-    fn strips(self) -> Option<Strips> {
-        let [strip, row] = self.sticks.strides();
-        let bytes = size_of::<f32>();
-        (self.format == DataFormat::IeeeFp32).then_some(Strips {
-            first: self.sticks.first().cast(),
-            row: row / bytes,
-            strip: strip / bytes,
-            columns: STICK,
-        })
-    }
+/// Most panels that are used where they lie: short ones waste more than packing takes.
+fn most_panels(columns: usize) -> usize {
+    let least = columns.div_ceil(PANEL);
+    least + least / 3
+}
+
+/// Panels one behind the other.
+fn packed_panels(packed: &[f32], columns: usize, panel: usize) -> TileRuns {
+    let runs = (0..columns).step_by(PANEL).map(|place| TileRun {
+        first: packed.as_ptr().wrapping_add(place / PANEL * panel).cast(),
+        place,
+        elements: PANEL.min(columns - place),
+    });
+    TileRuns { runs: runs.collect(), pitch: PANEL * BYTES }
 }
 
 /// Numbers of a buffer, which may be anything, from the start of a cache line on.
@@ -283,7 +320,9 @@ mod x86 {
                     let column = first + square / 2 * 16;
                     let half = square % 2 * 16;
                     let rows = std::array::from_fn(|nth| {
-                        let row = (column + nth) * strips.row + stick * strips.strip + half;
+                        let term = stick * STICK + half;
+                        let strip = term / strips.columns * strips.strip;
+                        let row = (column + nth) * strips.row + strip + term % strips.columns;
                         let is_there = column + nth < columns;
                         if is_there { strips.first.wrapping_add(row) } else { NOTHING.as_ptr() }
                     });

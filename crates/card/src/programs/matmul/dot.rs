@@ -42,9 +42,11 @@ impl Machine<'_> {
         [left, right]: [Operand; 2],
         k: Dim,
     ) -> Result<(), Stop> {
-        let roles = Roles::new(self.span_of(left), self.span_of(right), Span::NONE.with(k));
+        let [of_left, of_right] = [left, right].map(|side| self.span_of(side));
+        let of_target = self.registers.type_of(target).span;
+        let roles = Roles::new(of_left, of_right, (of_left | of_right).minus(of_target));
         let sides = [Side::Tensor(left), Side::Tensor(right)];
-        let is_single = self.is_single(roles.both, roles.right);
+        let is_single = self.is_single(roles.both | roles.k.without(k), roles.right);
         match self.registers.type_of(target).lane {
             Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
             _ if is_single => {

@@ -55,16 +55,12 @@ impl Seen {
                 Instruction::Reduce { target, source, .. } => {
                     seen.reduced = seen.reduced | minus(span(source), span(target));
                 }
-                Instruction::Dot { left, right, k, .. } => {
-                    let left = program.operand(left).span;
-                    let right = program.operand(right).span;
-                    seen.multiply(left.without(k), right.without(k));
+                Instruction::Dot { target, left, right, .. } => {
+                    let sides = [left, right].map(|side| program.operand(side).span);
+                    seen.multiply(sides, span(target));
                 }
                 Instruction::Multiply { target, left, right } => {
-                    let left = span(left);
-                    let right = span(right);
-                    let over = minus(minus(left, minus(left, right)), span(target));
-                    seen.multiply(minus(left, over), minus(right, over));
+                    seen.multiply([left, right].map(span), span(target));
                 }
                 Instruction::Scan { dim, .. }
                 | Instruction::Seek { dim, .. }
@@ -84,7 +80,9 @@ impl Seen {
         seen
     }
 
-    fn multiply(&mut self, left: Span, right: Span) {
+    fn multiply(&mut self, [left, right]: [Span; 2], target: Span) {
+        let over = minus(minus(left, minus(left, right)), target);
+        let [left, right] = [left, right].map(|side| minus(side, over));
         self.is_product = true;
         self.left = self.left | minus(left, right);
         self.shared = self.shared | minus(left, minus(left, right));

@@ -109,9 +109,10 @@ impl<'a> Nest<'a> {
         let pending = pending.iter().filter_map(|&value| Product::of(self.kernel, value));
         let mut roles = Roles::within(self.kernel, pending);
         for goal in goals {
-            if let Goal::Multiply { product, .. } = goal {
+            if let &Goal::Multiply { product, lane, .. } = goal {
                 roles.are_many |= !roles.is_none();
                 roles.over = roles.over | product.over;
+                roles.stepped = roles.stepped | self.stepped(product, lane);
             }
         }
         roles
