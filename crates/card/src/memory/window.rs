@@ -98,6 +98,38 @@ impl<'a> MemorySlice<'a> {
         self.window.write(self.start + at, source, Way::Cached);
     }
 
+    /// Copies elements at even distances out of it, from `at` on.
+    #[inline]
+    pub(crate) fn read_elements<const BYTES: usize>(
+        &self,
+        at: usize,
+        stride: usize,
+        target: &mut [[u8; BYTES]],
+    ) {
+        self.check(at, reach(target.len(), stride, BYTES));
+        let source = self.window.address(self.start + at, 0);
+        for (nth, target) in target.iter_mut().enumerate() {
+            // SAFETY: the element lies inside of what was checked, and the target is not device memory.
+            *target = unsafe { source.add(nth * stride).cast::<[u8; BYTES]>().read() };
+        }
+    }
+
+    /// Copies elements to even distances in it, from `at` on.
+    #[inline]
+    pub(crate) fn write_elements<const BYTES: usize>(
+        &self,
+        at: usize,
+        stride: usize,
+        source: &[[u8; BYTES]],
+    ) {
+        self.check(at, reach(source.len(), stride, BYTES));
+        let target = self.window.address(self.start + at, 0);
+        for (nth, source) in source.iter().enumerate() {
+            // SAFETY: the element lies inside of what was checked, and nothing here refers to it.
+            unsafe { target.add(nth * stride).cast::<[u8; BYTES]>().write(*source) };
+        }
+    }
+
     /// Has the cache fetch rows of so many bytes, from `at` on, while something else is done.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, rows: usize, stride: usize, row_bytes: usize) {

@@ -311,9 +311,13 @@ impl Tensor {
         raw.resize(elements * self.element_bytes, 0);
         for row in 0..rows {
             let piece = Piece { at: at + row * row_stride_bytes, ..piece };
-            self.read(part, piece, raw);
             let target = &mut target[(place + row * pitch) * bytes..][..elements * bytes];
-            converter.convert(raw, target)?;
+            if converter.is_copy() {
+                self.read(part, piece, target);
+            } else {
+                self.read(part, piece, raw);
+                converter.convert(raw, target)?;
+            }
         }
         Ok(())
     }
@@ -504,40 +508,20 @@ impl Tensor {
 
     fn read(&self, part: MemorySlice<'_>, piece: Piece, target: &mut [u8]) {
         match self.element_bytes {
-            1 => self.read_each::<1>(part, piece, target),
-            2 => self.read_each::<2>(part, piece, target),
-            4 => self.read_each::<4>(part, piece, target),
-            _ => self.read_each::<8>(part, piece, target),
-        }
-    }
-
-    fn read_each<const BYTES: usize>(
-        &self,
-        part: MemorySlice<'_>,
-        piece: Piece,
-        target: &mut [u8],
-    ) {
-        let mut element = [0; BYTES];
-        for (nth, target) in target.as_chunks_mut::<BYTES>().0.iter_mut().enumerate() {
-            if nth == 0 || piece.stride_bytes > 0 {
-                part.read(piece.at + nth * piece.stride_bytes, &mut element);
-            }
-            *target = element;
+            1 => read_each::<1>(part, piece, target),
+            2 => read_each::<2>(part, piece, target),
+            4 => read_each::<4>(part, piece, target),
+            _ => read_each::<8>(part, piece, target),
         }
     }
 
     fn write(&self, part: MemorySlice<'_>, piece: Piece, source: &[u8]) {
+        let Piece { at, stride_bytes, .. } = piece;
         match self.element_bytes {
-            1 => self.write_each::<1>(part, piece, source),
-            2 => self.write_each::<2>(part, piece, source),
-            4 => self.write_each::<4>(part, piece, source),
-            _ => self.write_each::<8>(part, piece, source),
-        }
-    }
-
-    fn write_each<const BYTES: usize>(&self, part: MemorySlice<'_>, piece: Piece, source: &[u8]) {
-        for (nth, element) in source.as_chunks::<BYTES>().0.iter().enumerate() {
-            part.write(piece.at + nth * piece.stride_bytes, element);
+            1 => part.write_elements(at, stride_bytes, source.as_chunks::<1>().0),
+            2 => part.write_elements(at, stride_bytes, source.as_chunks::<2>().0),
+            4 => part.write_elements(at, stride_bytes, source.as_chunks::<4>().0),
+            _ => part.write_elements(at, stride_bytes, source.as_chunks::<8>().0),
         }
     }
 
@@ -548,6 +532,17 @@ impl Tensor {
         let why = format!("{bytes} bytes at {offset} of {} are past its {limit}", self.handle);
         Stop::operand(self.operand, why)
     }
+}
+
+fn read_each<const BYTES: usize>(part: MemorySlice<'_>, piece: Piece, target: &mut [u8]) {
+    let target = target.as_chunks_mut::<BYTES>().0;
+    if piece.stride_bytes > 0 {
+        return part.read_elements(piece.at, piece.stride_bytes, target);
+    }
+    // One element that repeats.
+    let Some((first, others)) = target.split_first_mut() else { return };
+    part.read(piece.at, first);
+    others.fill(*first);
 }
 
 fn operand_handle(operand: usize, words: &[u64; OPERAND_WORDS]) -> Result<DeviceHandle, Stop> {
