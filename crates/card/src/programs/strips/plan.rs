@@ -55,6 +55,8 @@ pub(in crate::programs) struct StripSegment {
     pub(in crate::programs) places: Vec<Place>,
     /// Number of strips that are kept in between.
     pub(in crate::programs) scratch: usize,
+    /// True if all that lies outside of strips are registers.
+    pub(in crate::programs) is_in_tiles: bool,
 }
 
 /// Tile of an operand in device memory.
