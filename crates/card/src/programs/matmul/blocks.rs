@@ -4,12 +4,13 @@
 //! if they lie along its columns. All else is packed into buffers that stay in a core's second cache.
 #![allow(unsafe_code, reason = "kernels on sticks in device memory")]
 
-use spyre_artifact::{Dim, Operand, Register, Span};
+use spyre_artifact::{Dim, Register, Span};
 use spyre_numerics::{DataFormat, Tier};
 
 use crate::memory::DeviceSticks;
 use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
+use crate::programs::load::factors::TensorSide;
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::operands::{Dense, Roles, Side};
 use crate::programs::matmul::product::{PANEL, PanelSums, Strips, TermPanel, add_rows, most_rows};
@@ -24,11 +25,11 @@ const DEPTH_OF_TILES: usize = 512;
 /// Numbers of 32 bits in a cache line.
 const LINE: usize = 16;
 
-/// The two tensors of a product, and what they are multiplied along.
+/// The two sides of a product, of which the right one is a tensor, and what they are multiplied along.
 #[derive(Clone, Copy)]
 pub(in crate::programs) struct Factors {
-    pub(in crate::programs) left: Operand,
-    pub(in crate::programs) right: Operand,
+    pub(in crate::programs) left: Side,
+    pub(in crate::programs) right: TensorSide,
     pub(in crate::programs) k: Dim,
     pub(in crate::programs) roles: Roles,
 }
@@ -69,38 +70,47 @@ impl Factors {
 }
 
 impl<'a> Machine<'a> {
-    /// Adds the product of two tensors' tiles.
+    /// Adds the product of two tiles.
     pub(in crate::programs) fn add_blocks(
         &mut self,
-        at: usize,
         target: Register,
         factors: Factors,
     ) -> Result<(), Stop> {
         let tiles = self.tiles;
         let k = factors.k.index();
         let end = tiles.elements[k];
-        let in_tiles = self.halves_of_both(at, factors)?;
+        let in_tiles = self.halves_of_both(factors)?;
         let depth = if in_tiles.is_some() { DEPTH_OF_TILES } else { DEPTH };
         let mut sums = self.sums::<f32>(target, factors.roles);
         let mut rooms = Rooms::default().map(|_| self.registers.take());
+        let rows = match factors.left {
+            Side::Register(_) => Some(self.left::<f32>(factors.left, factors.roles)?),
+            Side::Tensor(_) => None,
+        };
         let outcome = (0..end).step_by(depth).try_for_each(|first| {
             self.check_turn()?;
             self.tiles.starts[k] = tiles.starts[k] + first;
             self.tiles.elements[k] = depth.min(end - first);
             let is_added = match in_tiles {
-                Some(halves) => self.add_in_tiles(at, factors, halves, &mut sums, &mut rooms)?,
+                Some(halves) => self.add_in_tiles(factors, halves, &mut sums, &mut rooms)?,
                 None => false,
             };
-            if is_added { Ok(()) } else { self.add_floats(at, factors, &mut sums, &mut rooms) }
+            let columns = self.tiles.elements[k];
+            let rows = rows.as_ref().map(|rows| {
+                let first = rows.elements[first..].as_ptr();
+                Strips { first, row: end, strip: 0, columns }
+            });
+            if is_added { Ok(()) } else { self.add_floats(factors, rows, &mut sums, &mut rooms) }
         });
+        rows.into_iter().for_each(|rows| self.put_back(rows));
         self.tiles = tiles;
         rooms.into_iter().for_each(|room| self.registers.give(room));
         self.put_sums(target, factors.roles, sums);
         outcome
     }
 
-    pub(in crate::programs) fn format(&self, at: usize, nth: usize) -> Result<DataFormat, Stop> {
-        Ok(self.code.converter(at, nth)?.from())
+    pub(in crate::programs) fn format(&self, side: TensorSide) -> Result<DataFormat, Stop> {
+        Ok(self.code.converter(side.at, side.nth)?.from())
     }
 
     pub(in crate::programs) fn counts_of(&self, roles: Roles) -> Counts {
@@ -112,29 +122,33 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Adds a block; the left side's rows are given if they are a register's.
     fn add_floats(
         &mut self,
-        at: usize,
         factors: Factors,
+        rows_of_left: Option<Strips>,
         sums: &mut [f32],
         rooms: &mut Rooms,
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
-        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left(), k);
-        let sticks = sticks.filter(|_| tier >= Tier::Avx2);
+        let sticks = match factors.left {
+            Side::Tensor(left) if tier >= Tier::Avx2 => {
+                self.whole_sticks(left, factors.along_left(), k)
+            }
+            _ => None,
+        };
         let mut dense = None;
-        let left = match sticks.and_then(TensorSticks::strips) {
+        let left = match rows_of_left.or(sticks.and_then(TensorSticks::strips)) {
             Some(strips) => strips,
             None => {
-                let left = Side::Tensor(factors.left);
-                let matrix = self.left::<f32>(at, left, factors.roles)?;
+                let matrix = self.left::<f32>(factors.left, factors.roles)?;
                 let first = matrix.elements.as_ptr();
                 dense = Some(matrix);
                 Strips { first, row: k, strip: 0, columns: k }
             }
         };
-        let panels = self.panels(at, factors, &mut rooms[0])?;
+        let panels = self.panels(factors, &mut rooms[0])?;
         assert!(sums.len() >= rows * columns, "room for the sums");
         let groups = rows.div_ceil(most_rows(tier));
         let mut row = 0;
@@ -156,13 +170,14 @@ impl<'a> Machine<'a> {
     }
 
     /// The right side in panels.
-    fn panels(&mut self, at: usize, factors: Factors, room: &mut Vec<f32>) -> Result<Panels, Stop> {
+    fn panels(&mut self, factors: Factors, room: &mut Vec<f32>) -> Result<Panels, Stop> {
         let Counts { columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
-        let is_transposed = self.lies_along(factors.right, factors.roles.k, factors.roles.right);
+        let Factors { right, roles, .. } = factors;
+        let is_transposed = self.lies_along(right.operand, roles.k, roles.right);
         let along = factors.along_right(is_transposed);
         let row = if is_transposed { k } else { columns };
-        let sticks = self.whole_sticks(at, 1, factors.right, along.clone(), row);
+        let sticks = self.whole_sticks(right, along.clone(), row);
         let sticks = sticks.and_then(TensorSticks::strips);
         if let Some(Strips { first, row, strip, .. }) = sticks
             && !is_transposed
@@ -181,7 +196,7 @@ impl<'a> Machine<'a> {
             unsafe { x86::transpose_panels(strips, [columns, k], packed.as_mut_ptr()) };
             return Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel });
         }
-        let matrix: Dense<f32> = self.loaded(at, 1, factors.right, along)?;
+        let matrix: Dense<f32> = self.loaded(right, along)?;
         for (nth, panel) in packed.chunks_exact_mut(panel.max(1)).enumerate() {
             let first = nth * PANEL;
             let width = PANEL.min(columns - first);
@@ -205,14 +220,12 @@ impl<'a> Machine<'a> {
     /// ones make a row of so many elements.
     pub(in crate::programs) fn whole_sticks(
         &self,
-        at: usize,
-        nth: usize,
-        operand: Operand,
+        side: TensorSide,
         along: impl IntoIterator<Item = Dim> + Clone,
         row: usize,
     ) -> Option<TensorSticks<'a>> {
-        let format = self.format(at, nth).ok()?;
-        let (tensor, part) = self.tensor(operand).ok()?;
+        let format = self.format(side).ok()?;
+        let (tensor, part) = self.tensor(side.operand).ok()?;
         let bytes = tensor.element_bytes();
         let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
         let elements: usize = lengths.product();
