@@ -74,7 +74,7 @@ impl<'a> MemorySlice<'a> {
         self.check(at, reach_of_grid(counts, strides));
         let first = self.window.address(self.start + at, 0);
         // SAFETY: the sticks were looked at.
-        unsafe { DeviceSticks::new(first, strides) }
+        unsafe { DeviceSticks::new(first, counts, strides) }
     }
 
     /// Address of so many bytes from `at` on, which are there while the window is open. Other blocks may write
@@ -266,7 +266,7 @@ impl<'a> MemorySlice<'a> {
 
 /// Has the cache fetch a line.
 #[inline(always)]
-fn prefetch(line: *const u8) {
+pub(super) fn prefetch(line: *const u8) {
     // SAFETY: a hint, wherever it leads.
     #[cfg(target_arch = "x86_64")]
     unsafe {

@@ -1,6 +1,8 @@
 //! Instructions on the elements of whole tiles. Each operation is its own loop over slices, so that the
 //! compiler vectorises it.
 
+use std::hint::select_unpredictable;
+
 use spyre_artifact::{BinaryOp, CompareOp, Lane, Register, UnaryOp};
 use spyre_hal::Fault;
 
@@ -173,7 +175,8 @@ pub(in crate::programs) fn both<T: Copy, U: Element>(
 #[inline(always)]
 pub(in crate::programs) fn choose<T: Copy>(chosen: &[u8], [yes, no]: [&[T]; 2], target: &mut [T]) {
     for (((target, &yes), &no), &chosen) in target.iter_mut().zip(yes).zip(no).zip(chosen) {
-        *target = if chosen != 0 { yes } else { no };
+        // Of a branch, the compiler makes a choice of addresses, and gathers from them.
+        *target = select_unpredictable(chosen != 0, yes, no);
     }
 }
 

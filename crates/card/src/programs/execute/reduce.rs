@@ -194,7 +194,7 @@ where
 }
 
 /// Rows whose lanes become one value together.
-pub(in crate::programs) const GROUP: usize = 16;
+const GROUP: usize = 16;
 
 /// Rows that are walked at once: where one waits for its last step, the others fill the time.
 pub(in crate::programs) const ABREAST: usize = 4;

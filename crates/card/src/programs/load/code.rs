@@ -4,6 +4,7 @@ use spyre_artifact::{Code, Instruction, Lane, Program, Span};
 use spyre_numerics::{Converter, DataFormat, Specials};
 
 use crate::programs::execute::buffer::format_of;
+use crate::programs::load::factors::{self, TensorFactor};
 use crate::programs::schedule::reuse::ReuseAnalysis;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::strips::plan::BlockPlan;
@@ -33,6 +34,10 @@ struct Step {
     converters: [Option<Converter>; 2],
     /// Plan of the block that begins here.
     block: Option<u16>,
+    /// Right side of a product of registers, if the product takes it from where it lies.
+    factor: Option<TensorFactor>,
+    /// True for a load whose tile only a product reads that takes it from where it lies.
+    is_of_factor: bool,
 }
 
 impl LoadedCode {
@@ -77,7 +82,13 @@ impl LoadedCode {
             steps[at].converters = converters(&program, instruction)?;
         }
         let reuse = ReuseAnalysis::of(&program);
-        let blocks = BlockPlan::all(&program, &reuse);
+        for (at, factor) in factors::all(&program, &reuse) {
+            multiplied |= 1 << factor.right.operand.index();
+            steps[at].factor = Some(factor);
+            steps[factor.right.at].is_of_factor = true;
+        }
+        let is_idle = |at: usize| steps[at].is_of_factor;
+        let blocks = BlockPlan::all(&program, &reuse, &is_idle);
         for (nth, block) in blocks.iter().enumerate() {
             steps[block.range.start].block = u16::try_from(nth).ok();
         }
@@ -123,6 +134,16 @@ impl LoadedCode {
     /// Returns true if the tiles of the loop that begins here can start without registers.
     pub(in crate::programs) fn may_fork(&self, begin: usize) -> bool {
         self.steps[begin].may_fork
+    }
+
+    /// Right side of the product of registers here, if it takes it from where it lies.
+    pub(in crate::programs) fn factor(&self, at: usize) -> Option<TensorFactor> {
+        self.steps[at].factor
+    }
+
+    /// Returns true for a load whose tile only such a product reads: there is nothing to do.
+    pub(in crate::programs) fn is_of_factor(&self, load: usize) -> bool {
+        self.steps[load].is_of_factor
     }
 
     /// Plan of the block that begins here, if some of it runs strip by strip.

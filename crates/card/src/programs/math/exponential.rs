@@ -63,10 +63,13 @@ const NEAR: f32 = 87.0;
 /// Within one unit of the last place, at half of what f64 takes: softmax and attention wait for it.
 #[inline(always)]
 pub(in super::super) fn exp(x: f32) -> f32 {
-    let x = if x < ENDS[0] { ENDS[0] } else { x };
+    let is_nothing = x < ENDS[0];
+    // CPUs take long for what underflows, and masks make many of these.
+    let x = if is_nothing { 0.0 } else { x };
     let x = if x > ENDS[1] { ENDS[1] } else { x };
     let (power, past_one) = parted(x);
-    power.scale_far(1.0 + past_one)
+    let result = power.scale_far(1.0 + past_one);
+    if is_nothing { 0.0 } else { result }
 }
 
 /// Returns true if `e^x` is a normal number, with some to spare.

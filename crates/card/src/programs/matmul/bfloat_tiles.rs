@@ -43,11 +43,11 @@ impl Machine<'_> {
     /// rows, never of how a tensor lies: all layouts give the same sums.
     pub(in crate::programs) fn halves_of_both(
         &self,
-        at: usize,
         factors: Factors,
     ) -> Result<Option<[usize; 2]>, Stop> {
+        let Side::Tensor(left) = factors.left else { return Ok(None) };
         let rows = self.tiles.elements_of(factors.roles.left);
-        let [left, right] = [self.format(at, 0)?, self.format(at, 1)?].map(halves_of);
+        let [left, right] = [self.format(left)?, self.format(factors.right)?].map(halves_of);
         let is_worth_it = rows >= LEAST_ROWS && amx::is_available();
         Ok(left.zip(right).filter(|_| is_worth_it).map(|(left, right)| [left, right]))
     }
@@ -55,7 +55,6 @@ impl Machine<'_> {
     /// Adds a block. Returns false, and adds nothing, if halves of an infinity would make NaN of it.
     pub(in crate::programs) fn add_in_tiles(
         &mut self,
-        at: usize,
         factors: Factors,
         [of_left, of_right]: [usize; 2],
         sums: &mut [f32],
@@ -63,10 +62,11 @@ impl Machine<'_> {
     ) -> Result<bool, Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let [high_left, low_left, high_right, low_right, high_pairs, low_pairs, room] = rooms;
-        let is_transposed = self.lies_along(factors.right, factors.roles.k, factors.roles.right);
-        let left = self.left_in_halves(at, factors, of_left, [high_left, low_left])?;
+        let Factors { right, roles, .. } = factors;
+        let is_transposed = self.lies_along(right.operand, roles.k, roles.right);
+        let left = self.left_in_halves(factors, of_left, [high_left, low_left])?;
         let rooms = [high_right, low_right];
-        let right = self.right_in_halves(at, factors, is_transposed, of_right, rooms)?;
+        let right = self.right_in_halves(factors, is_transposed, of_right, rooms)?;
         if of_left + of_right > 2 && !(left.is_finite && right.is_finite) {
             return Ok(false);
         }
@@ -89,17 +89,19 @@ impl Machine<'_> {
 
     fn left_in_halves(
         &mut self,
-        at: usize,
         factors: Factors,
         count: usize,
         rooms: [&mut Vec<f32>; 2],
     ) -> Result<Halves, Stop> {
         let k = self.tiles.elements_of(factors.roles.k);
-        let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left(), k);
+        let sticks = match factors.left {
+            Side::Tensor(left) => self.whole_sticks(left, factors.along_left(), k),
+            Side::Register(_) => None,
+        };
         if let Some(halves) = sticks.and_then(Halves::of_sticks) {
             return Ok(halves);
         }
-        let matrix = self.left::<f32>(at, Side::Tensor(factors.left), factors.roles)?;
+        let matrix = self.left::<f32>(factors.left, factors.roles)?;
         let halves = Halves::of_rows(&matrix.elements, k, count, rooms);
         self.put_back(matrix);
         Ok(halves)
@@ -107,7 +109,6 @@ impl Machine<'_> {
 
     fn right_in_halves(
         &mut self,
-        at: usize,
         factors: Factors,
         is_transposed: bool,
         count: usize,
@@ -116,11 +117,11 @@ impl Machine<'_> {
         let along = factors.along_right(is_transposed);
         let Counts { columns, k, .. } = self.counts_of(factors.roles);
         let length = if is_transposed { k } else { columns };
-        let sticks = self.whole_sticks(at, 1, factors.right, along.clone(), length);
+        let sticks = self.whole_sticks(factors.right, along.clone(), length);
         if let Some(halves) = sticks.and_then(Halves::of_sticks) {
             return Ok(halves);
         }
-        let matrix = self.loaded::<f32>(at, 1, factors.right, along)?;
+        let matrix = self.loaded::<f32>(factors.right, along)?;
         let halves = Halves::of_rows(&matrix.elements, length, count, rooms);
         self.put_back(matrix);
         Ok(halves)

@@ -4,13 +4,14 @@
 //! if they lie along its columns. All else is packed into buffers that stay in a core's second cache.
 #![allow(unsafe_code, reason = "kernels on sticks in device memory")]
 
-use spyre_artifact::{Dim, Operand, Register, Span};
+use spyre_artifact::{Dim, Register, Span};
 use spyre_numerics::{DataFormat, Tier};
 
 use crate::memory::DeviceSticks;
 use crate::programs::access::operand::{TileRun, TileRuns};
 use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
+use crate::programs::load::factors::TensorSide;
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::operands::{Dense, Roles, Side};
 use crate::programs::matmul::product::{PANEL, PanelSums, Strips, TermPanel, add_rows, most_rows};
@@ -27,11 +28,11 @@ const BYTES: usize = size_of::<f32>();
 /// Numbers of 32 bits in a cache line.
 const LINE: usize = 16;
 
-/// The two tensors of a product, and what they are multiplied along.
+/// The two sides of a product, of which the right one is a tensor, and what they are multiplied along.
 #[derive(Clone, Copy)]
 pub(in crate::programs) struct Factors {
-    pub(in crate::programs) left: Operand,
-    pub(in crate::programs) right: Operand,
+    pub(in crate::programs) left: Side,
+    pub(in crate::programs) right: TensorSide,
     pub(in crate::programs) k: Dim,
     pub(in crate::programs) roles: Roles,
 }
@@ -65,38 +66,47 @@ impl Factors {
 }
 
 impl<'a> Machine<'a> {
-    /// Adds the product of two tensors' tiles.
+    /// Adds the product of two tiles.
     pub(in crate::programs) fn add_blocks(
         &mut self,
-        at: usize,
         target: Register,
         factors: Factors,
     ) -> Result<(), Stop> {
         let tiles = self.tiles;
         let k = factors.k.index();
         let end = tiles.elements[k];
-        let in_tiles = self.halves_of_both(at, factors)?;
+        let in_tiles = self.halves_of_both(factors)?;
         let depth = if in_tiles.is_some() { DEPTH_OF_TILES } else { DEPTH };
         let mut sums = self.sums::<f32>(target, factors.roles);
         let mut rooms = Rooms::default().map(|_| self.registers.take());
+        let rows = match factors.left {
+            Side::Register(_) => Some(self.left::<f32>(factors.left, factors.roles)?),
+            Side::Tensor(_) => None,
+        };
         let outcome = (0..end).step_by(depth).try_for_each(|first| {
             self.check_turn()?;
             self.tiles.starts[k] = tiles.starts[k] + first;
             self.tiles.elements[k] = depth.min(end - first);
             let is_added = match in_tiles {
-                Some(halves) => self.add_in_tiles(at, factors, halves, &mut sums, &mut rooms)?,
+                Some(halves) => self.add_in_tiles(factors, halves, &mut sums, &mut rooms)?,
                 None => false,
             };
-            if is_added { Ok(()) } else { self.add_floats(at, factors, &mut sums, &mut rooms) }
+            let columns = self.tiles.elements[k];
+            let rows = rows.as_ref().map(|rows| {
+                let first = rows.elements[first..].as_ptr();
+                Strips { first, row: end, strip: 0, columns }
+            });
+            if is_added { Ok(()) } else { self.add_floats(factors, rows, &mut sums, &mut rooms) }
         });
+        rows.into_iter().for_each(|rows| self.put_back(rows));
         self.tiles = tiles;
         rooms.into_iter().for_each(|room| self.registers.give(room));
         self.put_sums(target, factors.roles, sums);
         outcome
     }
 
-    pub(in crate::programs) fn format(&self, at: usize, nth: usize) -> Result<DataFormat, Stop> {
-        Ok(self.code.converter(at, nth)?.from())
+    pub(in crate::programs) fn format(&self, side: TensorSide) -> Result<DataFormat, Stop> {
+        Ok(self.code.converter(side.at, side.nth)?.from())
     }
 
     pub(in crate::programs) fn counts_of(&self, roles: Roles) -> Counts {
@@ -108,29 +118,32 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Adds a block; the left side's rows are given if they are a register's.
     fn add_floats(
         &mut self,
-        at: usize,
         factors: Factors,
+        rows_of_left: Option<Strips>,
         sums: &mut [f32],
         rooms: &mut Rooms,
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
         let sides = [factors.roles.left, factors.roles.k];
-        let strips = self.strips(at, 0, factors.left, sides, k).filter(|_| tier >= Tier::Avx2);
+        let strips = match factors.left {
+            Side::Tensor(left) if tier >= Tier::Avx2 => self.strips(left, sides, k),
+            _ => None,
+        };
         let mut dense = None;
-        let left = match strips {
+        let left = match rows_of_left.or(strips) {
             Some(strips) => strips,
             None => {
-                let left = Side::Tensor(factors.left);
-                let matrix = self.left::<f32>(at, left, factors.roles)?;
+                let matrix = self.left::<f32>(factors.left, factors.roles)?;
                 let first = matrix.elements.as_ptr();
                 dense = Some(matrix);
                 Strips { first, row: k, strip: 0, columns: k }
             }
         };
-        let panels = self.panels(at, factors, &mut rooms[0])?;
+        let panels = self.panels(factors, &mut rooms[0])?;
         assert!(sums.len() >= rows * columns, "room for the sums");
         let groups = rows.div_ceil(most_rows(tier));
         let mut row = 0;
@@ -151,18 +164,13 @@ impl<'a> Machine<'a> {
     }
 
     /// The right side in panels: where they lie, or packed.
-    fn panels(
-        &mut self,
-        at: usize,
-        factors: Factors,
-        room: &mut Vec<f32>,
-    ) -> Result<TileRuns, Stop> {
+    fn panels(&mut self, factors: Factors, room: &mut Vec<f32>) -> Result<TileRuns, Stop> {
         let Factors { right, roles, .. } = factors;
         let Counts { columns, k, .. } = self.counts_of(roles);
         let tier = Tier::detected();
-        let is_transposed = self.lies_along(right, roles.k, roles.right);
+        let is_transposed = self.lies_along(right.operand, roles.k, roles.right);
         if !is_transposed && tier >= Tier::Avx2 {
-            let panels = self.panels_in_place(at, right, roles)?;
+            let panels = self.panels_in_place(right, roles)?;
             let is_worth_it = |panels: &TileRuns| panels.runs.len() <= most_panels(columns);
             if let Some(panels) = panels.filter(is_worth_it) {
                 return Ok(panels);
@@ -174,7 +182,7 @@ impl<'a> Machine<'a> {
         let panels = packed_panels(packed, columns, panel);
         #[cfg(target_arch = "x86_64")]
         if is_transposed && tier >= Tier::Avx512 {
-            let strips = self.strips(at, 1, right, [roles.right, roles.k], long);
+            let strips = self.strips(right, [roles.right, roles.k], long);
             if let Some(strips) = strips.filter(|strips| strips.columns.is_multiple_of(STICK)) {
                 // SAFETY: the CPU has the instructions, and there is room for all panels.
                 unsafe { x86::transpose_panels(strips, [columns, long], packed.as_mut_ptr()) };
@@ -182,7 +190,7 @@ impl<'a> Machine<'a> {
             }
         }
         let along = factors.along_right(is_transposed);
-        let matrix: Dense<f32> = self.loaded(at, 1, right, along)?;
+        let matrix: Dense<f32> = self.loaded(right, along)?;
         for (nth, panel) in packed.chunks_exact_mut(panel.max(1)).enumerate() {
             let first = nth * PANEL;
             let width = PANEL.min(columns - first);
@@ -203,30 +211,18 @@ impl<'a> Machine<'a> {
     }
 
     /// Panels of a right side that lies along its columns, if it has numbers of float32.
-    fn panels_in_place(
-        &self,
-        at: usize,
-        right: Operand,
-        roles: Roles,
-    ) -> Result<Option<TileRuns>, Stop> {
-        if self.format(at, 1)? != DataFormat::IeeeFp32 {
+    fn panels_in_place(&self, right: TensorSide, roles: Roles) -> Result<Option<TileRuns>, Stop> {
+        if self.format(right)? != DataFormat::IeeeFp32 {
             return Ok(None);
         }
-        let (tensor, part) = self.tensor(right)?;
+        let (tensor, part) = self.tensor(right.operand)?;
         Ok(tensor.tile_runs(part, &self.tiles, [roles.right, roles.k], PANEL))
     }
 
     /// Rows of a side along k, of which `room` terms may be read, if they lie evenly and have numbers of float32.
-    fn strips(
-        &self,
-        at: usize,
-        nth: usize,
-        operand: Operand,
-        sides: [Span; 2],
-        room: usize,
-    ) -> Option<Strips> {
-        let format = self.format(at, nth).ok()?;
-        let (tensor, part) = self.tensor(operand).ok()?;
+    fn strips(&self, side: TensorSide, sides: [Span; 2], room: usize) -> Option<Strips> {
+        let format = self.format(side).ok()?;
+        let (tensor, part) = self.tensor(side.operand).ok()?;
         let rows = tensor.tile_rows(part, &self.tiles, sides, room)?;
         (format == DataFormat::IeeeFp32).then_some(Strips {
             first: rows.first.cast(),
@@ -240,14 +236,12 @@ impl<'a> Machine<'a> {
     /// ones make a row of so many elements.
     pub(in crate::programs) fn whole_sticks(
         &self,
-        at: usize,
-        nth: usize,
-        operand: Operand,
+        side: TensorSide,
         along: impl IntoIterator<Item = Dim> + Clone,
         row: usize,
     ) -> Option<TensorSticks<'a>> {
-        let format = self.format(at, nth).ok()?;
-        let (tensor, part) = self.tensor(operand).ok()?;
+        let format = self.format(side).ok()?;
+        let (tensor, part) = self.tensor(side.operand).ok()?;
         let bytes = tensor.element_bytes();
         let lengths = along.clone().into_iter().map(|dim| self.tiles.elements[dim.index()]);
         let elements: usize = lengths.product();

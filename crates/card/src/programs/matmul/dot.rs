@@ -6,6 +6,7 @@ use crate::programs::execute::buffer::Element;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::execute::vector::LANES;
 use crate::programs::execute::vector::vectorised;
+use crate::programs::load::factors::{TensorFactor, TensorSide};
 use crate::programs::matmul::blocks::Factors;
 use crate::programs::matmul::operands::{Columns, Right, Roles, Side};
 use crate::programs::matmul::product::{Matrix, PANEL, Product};
@@ -17,7 +18,7 @@ use crate::programs::schedule::tiles::dims;
 const ROWS: usize = 224;
 /// Up to so many rows, columns of the right matrix that lie along k are used as they are: to transpose
 /// them would take longer than to sum up each result by itself.
-const FEW_ROWS: usize = 4;
+pub(in crate::programs) const FEW_ROWS: usize = 4;
 
 /// Element of matrices that are multiplied.
 pub(in crate::programs) trait Factor: Element + Product + Transpose {}
@@ -45,18 +46,24 @@ impl Machine<'_> {
         let [of_left, of_right] = [left, right].map(|side| self.span_of(side));
         let of_target = self.registers.type_of(target).span;
         let roles = Roles::new(of_left, of_right, (of_left | of_right).minus(of_target));
-        let sides = [Side::Tensor(left), Side::Tensor(right)];
+        let left = Side::Tensor(TensorSide { operand: left, at, nth: 0 });
+        let right = TensorSide { operand: right, at, nth: 1 };
+        self.add_factors(target, Factors { left, right, k, roles })
+    }
+
+    /// Adds the product of two sides, of which the right one is a tensor's tile.
+    fn add_factors(&mut self, target: Register, factors: Factors) -> Result<(), Stop> {
+        let Factors { left, right, roles, k } = factors;
+        let sides = [left, Side::Tensor(right)];
         let is_single = self.is_single(roles.both | roles.k.without(k), roles.right);
         match self.registers.type_of(target).lane {
-            Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
-            _ if is_single => {
-                let factors = Factors { left, right, k, roles };
-                match self.thin_columns(factors) {
-                    Some(columns) => self.add_thin(at, target, factors, columns),
-                    None => self.add_blocks(at, target, factors),
-                }
-            }
-            _ => self.add_products::<f32>(at, target, sides, roles),
+            Lane::F64 => self.add_products::<f64>(target, sides, roles),
+            _ if !is_single => self.add_products::<f32>(target, sides, roles),
+            _ => match self.thin_columns(factors) {
+                Some(columns) => self.add_thin(target, factors, columns),
+                None if self.add_few_rows(target, factors)? => Ok(()),
+                None => self.add_blocks(target, factors),
+            },
         }
     }
 
@@ -94,11 +101,11 @@ impl Machine<'_> {
         let mut columns = dims(roles.right).filter(is_long);
         let column = columns.next().filter(|_| columns.next().is_none())?;
         let is_thin = self.tiles.elements_of(roles.left) <= FEW_ROWS
-            && self.lies_along(right, roles.k, roles.right);
-        is_thin.then_some(Columns { operand: right, k: roles.k, column })
+            && self.lies_along(right.operand, roles.k, roles.right);
+        is_thin.then_some(Columns { side: right, k: roles.k, column })
     }
 
-    /// Adds the product of two registers.
+    /// Adds the product of two registers, the right one of which may be a tensor's tile that was not loaded.
     pub(in crate::programs) fn multiply(
         &mut self,
         at: usize,
@@ -109,17 +116,20 @@ impl Machine<'_> {
         let [of_left, of_right, of_target] =
             [left, right, target].map(|register| self.registers.type_of(register).span);
         let roles = Roles::new(of_left, of_right, (of_left | of_right).minus(of_target));
-        let sides = [Side::Register(left), Side::Register(right)];
+        let left = Side::Register(left);
+        if let Some(TensorFactor { right, k }) = self.code.factor(at) {
+            return self.add_factors(target, Factors { left, right, k, roles });
+        }
+        let sides = [left, Side::Register(right)];
         match self.registers.type_of(target).lane {
-            Lane::F64 => self.add_products::<f64>(at, target, sides, roles),
-            Lane::I64 => self.add_products::<i64>(at, target, sides, roles),
-            _ => self.add_products::<f32>(at, target, sides, roles),
+            Lane::F64 => self.add_products::<f64>(target, sides, roles),
+            Lane::I64 => self.add_products::<i64>(target, sides, roles),
+            _ => self.add_products::<f32>(target, sides, roles),
         }
     }
 
     fn add_products<T: Factor>(
         &mut self,
-        at: usize,
         target: Register,
         [left, right]: [Side; 2],
         roles: Roles,
@@ -130,8 +140,8 @@ impl Machine<'_> {
             columns: self.tiles.elements_of(roles.right),
             k: self.tiles.elements_of(roles.k),
         };
-        let right = self.right::<T>(at, right, left, roles)?;
-        let left = self.left::<T>(at, left, roles)?;
+        let right = self.right::<T>(right, left, roles)?;
+        let left = self.left::<T>(left, roles)?;
         let mut sums = self.sums::<T>(target, roles);
         let mut panel = self.registers.take();
         let outcome = (0..counts.batches).try_for_each(|batch| {

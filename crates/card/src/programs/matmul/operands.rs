@@ -8,6 +8,7 @@ use spyre_numerics::Tier;
 
 use crate::programs::execute::broadcast::spread;
 use crate::programs::execute::buffer::Element;
+use crate::programs::load::factors::TensorSide;
 use crate::programs::matmul::dot::{Counts, Factor, room_for};
 use crate::programs::matmul::product::{Matrix, PANEL};
 use crate::programs::schedule::machine::Machine;
@@ -17,7 +18,7 @@ use crate::programs::schedule::tiles::dims;
 /// Side of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::programs) enum Side {
-    Tensor(Operand),
+    Tensor(TensorSide),
     Register(Register),
 }
 
@@ -47,7 +48,7 @@ pub(in crate::programs) struct Right<T> {
 /// The columns of a tensor, and what is summed over.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::programs) struct Columns {
-    pub(in crate::programs) operand: Operand,
+    pub(in crate::programs) side: TensorSide,
     pub(in crate::programs) k: Span,
     pub(in crate::programs) column: Dim,
 }
@@ -137,18 +138,16 @@ impl Machine<'_> {
     /// The left matrices: rows of k.
     pub(in crate::programs) fn left<T: Factor>(
         &mut self,
-        at: usize,
         side: Side,
         roles: Roles,
     ) -> Result<Dense<T>, Stop> {
         match side {
             Side::Register(register) => Ok(self.ordered(register, roles.of_left(), false)),
-            Side::Tensor(operand) if !self.lies_along(operand, roles.left, roles.k) => {
-                self.loaded(at, 0, operand, roles.of_left())
+            Side::Tensor(tensor) if !self.lies_along(tensor.operand, roles.left, roles.k) => {
+                self.loaded(tensor, roles.of_left())
             }
-            Side::Tensor(operand) => {
-                let transposed: Dense<T> =
-                    self.loaded(at, 0, operand, roles.of_left_transposed())?;
+            Side::Tensor(tensor) => {
+                let transposed: Dense<T> = self.loaded(tensor, roles.of_left_transposed())?;
                 let k = self.tiles.elements_of(roles.k);
                 let rows = self.tiles.elements_of(roles.left);
                 let mut elements = self.registers.take();
@@ -166,7 +165,6 @@ impl Machine<'_> {
     /// The right matrices.
     pub(in crate::programs) fn right<T: Factor>(
         &mut self,
-        at: usize,
         side: Side,
         left: Side,
         roles: Roles,
@@ -182,12 +180,12 @@ impl Machine<'_> {
                 };
                 Ok(Right { matrix, is_transposed })
             }
-            Side::Tensor(operand) => {
-                let is_transposed = self.lies_along(operand, roles.k, roles.right);
+            Side::Tensor(tensor) => {
+                let is_transposed = self.lies_along(tensor.operand, roles.k, roles.right);
                 let matrix = if is_transposed {
-                    self.loaded(at, 1, operand, roles.of_right_transposed())?
+                    self.loaded(tensor, roles.of_right_transposed())?
                 } else {
-                    self.loaded(at, 1, operand, roles.of_right())?
+                    self.loaded(tensor, roles.of_right())?
                 };
                 Ok(Right { matrix, is_transposed })
             }
@@ -224,9 +222,7 @@ impl Machine<'_> {
 
     pub(in crate::programs) fn loaded<T: Element>(
         &mut self,
-        at: usize,
-        nth: usize,
-        operand: Operand,
+        TensorSide { operand, at, nth }: TensorSide,
         along: impl Iterator<Item = Dim> + Clone,
     ) -> Result<Dense<T>, Stop> {
         let mut tile = T::tile(self.registers.take());

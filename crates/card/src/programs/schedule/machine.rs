@@ -250,6 +250,7 @@ impl<'a> Machine<'a> {
         instruction: Instruction,
     ) -> Result<(), Stop> {
         match instruction {
+            Instruction::Load { .. } if self.code.is_of_factor(at) => Ok(()),
             Instruction::Load { target, source } => self.load(at, target, source),
             Instruction::Store { target, source } => self.store(at, target, source),
             Instruction::Gather { target, source, at: place, keeps_outside } => {

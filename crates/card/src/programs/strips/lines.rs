@@ -111,12 +111,16 @@ impl TileLines {
     #[inline(always)]
     pub(super) fn of(&self, strip: &LineStrip) -> StripLines {
         if self.form == Form::Scratch {
-            let outer = if strip.is_one_row { 0 } else { strip.rows * self.row };
+            let inner = if strip.is_by_rows { strip.columns } else { strip.rows };
+            let outer = inner * self.row;
             return StripLines { first: self.first, outer, inner: self.row, form: self.form };
         }
         let first = self.at(strip.column, strip.row);
-        let (outer, inner) =
-            if strip.is_one_row { (0, self.column.stick) } else { (self.column.stick, self.row) };
+        let (outer, inner) = if strip.is_by_rows {
+            (self.row, self.column.stick)
+        } else {
+            (self.column.stick, self.row)
+        };
         StripLines { first, outer, inner, form: self.form }
     }
 }

@@ -317,7 +317,7 @@ impl<'a> OpRun<'a> {
 
     /// First line of a column of the strip.
     fn line_of_column(&self, lines: StripLines, column: usize) -> *mut u8 {
-        if self.strip.is_one_row { lines.at(0, column) } else { lines.at(column, 0) }
+        if self.strip.is_by_rows { lines.at(0, column) } else { lines.at(column, 0) }
     }
 
     /// Calls `act` with each column and its rows in device memory; with the only row's columns as rows, if they
@@ -329,14 +329,14 @@ impl<'a> OpRun<'a> {
         is_slice: bool,
         mut act: impl FnMut(usize, DeviceRows),
     ) {
-        let LineStrip { columns, rows, elements, is_one_row, .. } = *self.strip;
+        let LineStrip { columns, rows, elements, is_by_rows, .. } = *self.strip;
         let is_run = |stride| stride == LINE * element_bytes && self.strip.is_whole() && is_slice;
         match device.column_bytes() {
             // One run of memory, as the strip in scratch is.
-            Some(stride) if is_one_row && is_run(stride) => {
+            Some(stride) if is_by_rows && is_run(stride) => {
                 act(0, DeviceRows { count: 1, elements: columns * LINE, stride });
             }
-            Some(stride) if is_one_row => {
+            Some(stride) if is_by_rows => {
                 act(0, DeviceRows { count: columns, elements, stride });
             }
             _ => {

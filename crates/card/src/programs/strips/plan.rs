@@ -55,6 +55,8 @@ pub(in crate::programs) struct StripSegment {
     pub(in crate::programs) places: Vec<Place>,
     /// Number of strips that are kept in between.
     pub(in crate::programs) scratch: usize,
+    /// True if all that lies outside of strips are registers.
+    pub(in crate::programs) is_in_tiles: bool,
 }
 
 /// Tile of an operand in device memory.
@@ -126,13 +128,17 @@ enum InstructionRole {
 }
 
 impl BlockPlan {
-    /// Plans of all blocks of a program that have something to do strip by strip.
-    pub(in crate::programs) fn all(program: &Program, reuse: &ReuseAnalysis) -> Vec<Self> {
+    /// Plans of all blocks of a program that have something to do strip by strip. Some instructions have nothing to do.
+    pub(in crate::programs) fn all(
+        program: &Program,
+        reuse: &ReuseAnalysis,
+        is_idle: &dyn Fn(usize) -> bool,
+    ) -> Vec<Self> {
         let instructions = program.instructions();
         let blocks = Instruction::blocks(instructions);
         let lost = lost_at_ends(instructions, &blocks);
         let blocks = blocks.into_iter().filter(|block| block.len() <= MOST_INSTRUCTIONS);
-        blocks.filter_map(|block| Planner { program, reuse, block, lost }.plan()).collect()
+        blocks.filter_map(|block| Planner { program, reuse, is_idle, block, lost }.plan()).collect()
     }
 
     /// Parts for a state of the loop nest around the block.
@@ -164,6 +170,7 @@ impl ReuseState {
 struct Planner<'a> {
     program: &'a Program,
     reuse: &'a ReuseAnalysis,
+    is_idle: &'a dyn Fn(usize) -> bool,
     block: Range<usize>,
     /// Registers whose values no instruction reads after a block.
     lost: u64,
@@ -171,8 +178,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn plan(&self) -> Option<BlockPlan> {
-        let spans = self.block.clone().filter_map(|at| self.strip_span(at));
-        let wide = spans.max_by_key(|span| span.dims().count())?;
+        let wide = self.wide_span()?;
         let marks = self.block.clone().map(|at| self.reuse.mark_of(at));
         let is_reusing =
             marks.clone().any(|mark| mark.keep.is_some() || mark.recall.is_some() || mark.is_idle);
@@ -181,6 +187,20 @@ impl Planner<'_> {
         let narrow = self.narrow_spans(wide);
         let is_streaming = parts.iter().flatten().all(|part| !self.fills_registers(wide, part));
         Some(BlockPlan { range: self.block.clone(), wide, narrow, parts, is_streaming })
+    }
+
+    /// Span of the most dims that instructions can work on strip by strip: of several, that of the most instructions.
+    fn wide_span(&self) -> Option<Span> {
+        let mut counts: SmallVec<[(Span, usize); 8]> = SmallVec::new();
+        let busy = self.block.clone().filter(|&at| !(self.is_idle)(at));
+        for span in busy.filter_map(|at| self.strip_span(at)) {
+            match counts.iter_mut().find(|(known, _)| *known == span) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((span, 1)),
+            }
+        }
+        let widest = counts.into_iter().max_by_key(|&(span, count)| (span.dims().count(), count));
+        widest.map(|(span, _)| span)
     }
 
     /// Span of the elements that an instruction can work on strip by strip.
@@ -306,7 +326,7 @@ impl Planner<'_> {
 
     fn role(&self, wide: Span, state: ReuseState, at: usize) -> InstructionRole {
         let mark = self.reuse.mark_of(at);
-        if state.recalls && mark.is_idle {
+        if (self.is_idle)(at) || state.recalls && mark.is_idle {
             return InstructionRole::Idle;
         }
         if let Some((value, _)) = mark.recall.filter(|_| state.recalls) {
@@ -378,7 +398,10 @@ pub(in crate::programs) enum Readers {
 
 /// Registers that are never read without being written before in the same block: what they hold at the
 /// end of one is lost.
-fn lost_at_ends(instructions: &[Instruction], blocks: &[Range<usize>]) -> u64 {
+pub(in crate::programs) fn lost_at_ends(
+    instructions: &[Instruction],
+    blocks: &[Range<usize>],
+) -> u64 {
     // Those that conditions of skips are in are read between blocks.
     let borders = instructions.iter().filter(|instruction| instruction.is_border());
     let read = borders.fold(0, |read, &border| read | touched(border).0);
@@ -394,7 +417,7 @@ mod tests {
     use super::*;
 
     fn plans(program: &Program) -> Vec<BlockPlan> {
-        BlockPlan::all(program, &ReuseAnalysis::of(program))
+        BlockPlan::all(program, &ReuseAnalysis::of(program), &|_| false)
     }
 
     /// Kinds and places of the only segment of a plan.

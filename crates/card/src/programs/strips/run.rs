@@ -90,7 +90,7 @@ impl Machine<'_> {
             .collect();
         let spare = &mut buffers.scratch[segment.scratch * LINES..];
         let code = self.code;
-        shape.each_strip(|strip| {
+        shape.each_strip(segment.is_in_tiles, |strip| {
             let loops = strip.loops();
             let later = strip.later();
             let mut run = StripRun { lines: &lines, strip, loops: &loops, spare };

@@ -193,7 +193,13 @@ impl<'a> SegmentBuilder<'a> {
         }
         fold_loads(&mut values, &mut ops);
         fold_stores(&mut values, &mut ops);
-        join_chains(&mut values, &ops);
+        let is_known = |value: &DraftValue| matches!(value.place, None | Some(Place::Tile(_)));
+        let is_in_tiles = sources.is_empty()
+            && targets.is_empty()
+            && recalled.is_empty()
+            && values.iter().all(is_known)
+            && !ops.iter().flat_map(|op| &op.sources).any(is_kept);
+        join_chains(&mut values, &ops, is_in_tiles);
         let is_bool = |register| self.program.register(register).lane == Lane::Bool;
         let scratch = place_in_scratch(&mut values, &ops, is_bool);
         let mut segment = StripSegment {
@@ -201,6 +207,7 @@ impl<'a> SegmentBuilder<'a> {
             targets,
             recalled,
             scratch,
+            is_in_tiles,
             ops: Vec::new(),
             places: Vec::new(),
         };
@@ -286,8 +293,13 @@ fn fold_stores(values: &mut [DraftValue], ops: &mut [DraftOp]) {
     }
 }
 
-/// Has values that only a function in place reads be made where its result is kept.
-fn join_chains(values: &mut [DraftValue], ops: &[DraftOp]) {
+fn is_kept(drafted: &Drafted) -> bool {
+    matches!(drafted, Drafted::Place(Place::Kept(_)))
+}
+
+/// Has values that only a function in place reads be made where its result is kept, or in its register if strips of
+/// registers are runs of elements.
+fn join_chains(values: &mut [DraftValue], ops: &[DraftOp], is_in_tiles: bool) {
     for (at, op) in ops.iter().enumerate().rev() {
         let (OpKind::Unary(_), Drafted::Value(made), [Drafted::Value(source)]) =
             (op.kind, op.target, &op.sources[..])
@@ -297,7 +309,17 @@ fn join_chains(values: &mut [DraftValue], ops: &[DraftOp]) {
         let place = values[made].place;
         let value = &mut values[*source];
         let is_last = value.last_read == Some(at) && value.place.is_none();
-        if is_last && matches!(place, Some(Place::Kept(_))) {
+        let reads_it = |op: &DraftOp| {
+            op.sources
+                .iter()
+                .any(|source| matches!(*source, Drafted::Place(of) if Some(of) == place))
+        };
+        let is_free = match place {
+            Some(Place::Kept(_)) => true,
+            Some(Place::Tile(_)) => is_in_tiles && !ops[value.made_by + 1..at].iter().any(reads_it),
+            _ => false,
+        };
+        if is_last && is_free {
             value.place = place;
         }
     }

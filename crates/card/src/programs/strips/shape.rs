@@ -43,8 +43,8 @@ pub(super) struct LineStrip {
     pub(super) rows: usize,
     /// Elements of each line: fewer in the last column only.
     pub(super) elements: usize,
-    /// True if the tile has one row: columns take the place of rows.
-    pub(super) is_one_row: bool,
+    /// True if the columns of a row follow each other, rather than the rows of a column.
+    pub(super) is_by_rows: bool,
 }
 
 impl TileShape {
@@ -101,18 +101,24 @@ impl TileShape {
         self.rows * self.row_elements
     }
 
-    /// Calls `act` with all strips, column by column.
+    /// Calls `act` with all strips, column by column. In tiles, as opposed to device memory, the columns of a row lie
+    /// beside each other: whole rows of them are taken together.
     #[inline(always)]
     pub(super) fn each_strip<E>(
         &self,
+        is_in_tiles: bool,
         mut act: impl FnMut(&LineStrip) -> Result<(), E>,
     ) -> Result<(), E> {
         let count = self.columns();
         let last = self.row_elements - (count - 1) * LINE;
         // A last column of short lines is a strip of its own.
         let whole = if last == LINE { count } else { count - 1 };
-        let most = (LINES / self.rows).max(1);
-        let is_one_row = self.rows == 1;
+        let is_by_rows = self.rows == 1 || is_in_tiles && last == LINE;
+        let [most, most_rows] = if is_by_rows {
+            [LINES, (LINES / count).max(1)]
+        } else {
+            [(LINES / self.rows).max(1), LINES]
+        };
         let mut column = 0;
         while column < count {
             let is_short = column == whole;
@@ -120,8 +126,8 @@ impl TileShape {
             let elements = if is_short { last } else { LINE };
             let mut row = 0;
             while row < self.rows {
-                let rows = LINES.min(self.rows - row);
-                act(&LineStrip { column, row, columns, rows, elements, is_one_row })?;
+                let rows = most_rows.min(self.rows - row);
+                act(&LineStrip { column, row, columns, rows, elements, is_by_rows })?;
                 row += rows;
             }
             column += columns;
@@ -134,7 +140,7 @@ impl LineStrip {
     /// The loops over its lines.
     pub(super) fn loops(&self) -> StripLoops {
         let [outer, inner] =
-            if self.is_one_row { [1, self.columns] } else { [self.columns, self.rows] };
+            if self.is_by_rows { [self.rows, self.columns] } else { [self.columns, self.rows] };
         StripLoops { outer, inner, elements: self.elements }
     }
 
