@@ -11,7 +11,7 @@ use spyre_hal::{DeviceRange, Fault, Location, MemoryMode, Region, RegionId, Regi
 
 pub(crate) use device_sticks::DeviceSticks;
 use mapping::Mapping;
-pub(crate) use window::{MemorySlice, StickRow, Way, Window};
+pub(crate) use window::{MemorySlice, Way, Window};
 
 /// Device memory: regions of the host's, each mapped on its own when it is acquired.
 ///

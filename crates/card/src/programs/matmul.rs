@@ -9,4 +9,5 @@ pub(in crate::programs) mod halves;
 pub(in crate::programs) mod operands;
 pub(in crate::programs) mod pairs;
 pub(in crate::programs) mod product;
+pub(in crate::programs) mod stick_format;
 pub(in crate::programs) mod widened;

@@ -248,9 +248,11 @@ fn check_linear(format: DataFormat, [rows, columns, terms]: [usize; 3], tiles: [
 
 #[test]
 fn few_rows_are_multiplied_with_columns_where_they_lie() {
-    for format in [IeeeFp32, BFloat16, IeeeFp16] {
-        for rows in [1, 3, 4, 5] {
-            for [columns, terms] in [[70, 64], [33, 320], [5, 96], [40, 100], [64, 33]] {
+    for format in [IeeeFp32, BFloat16, IeeeFp16, SenInt8] {
+        for rows in [1, 2, 3, 4, 5, 18] {
+            for [columns, terms] in
+                [[70, 64], [33, 320], [5, 96], [40, 100], [64, 33], [67, 256], [30, 640]]
+            {
                 check_linear(format, [rows, columns, terms], [32, 64]);
                 check_linear(format, [rows, columns, terms], [48, 50]);
                 check_linear(format, [rows, columns, terms], [64, 512]);
