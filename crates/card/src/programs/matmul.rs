@@ -7,6 +7,7 @@ pub(in crate::programs) mod dot;
 pub(in crate::programs) mod gemv;
 pub(in crate::programs) mod halves;
 pub(in crate::programs) mod operands;
+pub(in crate::programs) mod packed_sticks;
 pub(in crate::programs) mod pairs;
 pub(in crate::programs) mod product;
 pub(in crate::programs) mod stick_format;

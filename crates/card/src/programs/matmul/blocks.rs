@@ -1,17 +1,17 @@
 //! Products of tensors, block by block of what is summed over.
 //!
 //! A block's sticks are used where they lie if a kernel can: rows of the left side always, panels of the right side
-//! if they lie along its columns. All else is packed into buffers that stay in a core's second cache.
+//! if they lie along its columns and near each other. All else is packed into buffers that stay in a core's second cache.
 #![allow(unsafe_code, reason = "kernels on sticks in device memory")]
 
 use spyre_artifact::{Dim, Operand, Register, Span};
 use spyre_numerics::{DataFormat, Tier};
 
-use crate::memory::DeviceSticks;
 use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::operands::{Dense, Roles, Side};
+use crate::programs::matmul::packed_sticks::TensorSticks;
 use crate::programs::matmul::product::{PANEL, PanelSums, Strips, TermPanel, add_rows, most_rows};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
@@ -35,20 +35,6 @@ pub(in crate::programs) struct Factors {
 
 /// Buffers of a block: of panels, or of both halves of each side, pairs, and sums of a panel that is not whole.
 pub(in crate::programs) type Rooms = [Vec<f32>; 7];
-
-/// A tensor's tile as whole sticks.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct TensorSticks<'a> {
-    pub(in crate::programs) sticks: DeviceSticks<'a>,
-    pub(in crate::programs) format: DataFormat,
-}
-
-/// Panels of a block, one beside the other. Distances are in elements.
-struct Panels {
-    first: *const f32,
-    pitch: usize,
-    panel: usize,
-}
 
 impl Factors {
     pub(in crate::programs) fn along_left(self) -> impl Iterator<Item = Dim> + Clone {
@@ -117,14 +103,14 @@ impl<'a> Machine<'a> {
         at: usize,
         factors: Factors,
         sums: &mut [f32],
-        rooms: &mut Rooms,
+        [of_left, of_right, wide, ..]: &mut Rooms,
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
         let sticks = self.whole_sticks(at, 0, factors.left, factors.along_left(), k);
         let sticks = sticks.filter(|_| tier >= Tier::Avx2);
         let mut dense = None;
-        let left = match sticks.and_then(TensorSticks::strips) {
+        let left = match sticks.and_then(|it| it.near_strips(columns > PANEL, of_left)) {
             Some(strips) => strips,
             None => {
                 let left = Side::Tensor(factors.left);
@@ -134,7 +120,7 @@ impl<'a> Machine<'a> {
                 Strips { first, row: k, strip: 0, columns: k }
             }
         };
-        let panels = self.panels(at, factors, &mut rooms[0])?;
+        let panels = self.panels(at, factors, [of_right, wide])?;
         assert!(sums.len() >= rows * columns, "room for the sums");
         let groups = rows.div_ceil(most_rows(tier));
         let mut row = 0;
@@ -142,8 +128,8 @@ impl<'a> Machine<'a> {
             let count = (rows - row).div_ceil(groups - group);
             let a = Strips { first: left.first.wrapping_add(row * left.row), ..left };
             for column in (0..columns).step_by(PANEL) {
-                let first = panels.first.wrapping_add(column / PANEL * panels.panel);
-                let b = TermPanel { first, pitch: panels.pitch, k };
+                let first = panels.first.wrapping_add(column / PANEL * panels.strip);
+                let b = TermPanel { first, pitch: panels.row, k };
                 let width = PANEL.min(columns - column);
                 let first = sums[row * columns + column..].as_mut_ptr();
                 // SAFETY: rows and panels of this block, which were looked at, and as many sums.
@@ -155,31 +141,33 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The right side in panels.
-    fn panels(&mut self, at: usize, factors: Factors, room: &mut Vec<f32>) -> Result<Panels, Stop> {
-        let Counts { columns, k, .. } = self.counts_of(factors.roles);
+    /// The right side in panels: strips of k rows.
+    fn panels(
+        &mut self,
+        at: usize,
+        factors: Factors,
+        [room, wide]: [&mut Vec<f32>; 2],
+    ) -> Result<Strips, Stop> {
+        let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
         let is_transposed = self.lies_along(factors.right, factors.roles.k, factors.roles.right);
         let along = factors.along_right(is_transposed);
         let row = if is_transposed { k } else { columns };
         let sticks = self.whole_sticks(at, 1, factors.right, along.clone(), row);
-        let sticks = sticks.and_then(TensorSticks::strips);
-        if let Some(Strips { first, row, strip, .. }) = sticks
-            && !is_transposed
-            && tier >= Tier::Avx2
-        {
-            return Ok(Panels { first, pitch: row, panel: strip });
+        let sticks = sticks.filter(|_| tier >= Tier::Avx2);
+        let is_reused = rows > most_rows(tier);
+        let near = sticks.filter(|_| !is_transposed);
+        if let Some(strips) = near.and_then(|it| it.near_strips(is_reused, room)) {
+            return Ok(strips);
         }
         let panel = k * PANEL;
-        let panels = columns.div_ceil(PANEL);
-        let packed = lines(room, panels * panel);
+        let packed = lines(room, columns.div_ceil(PANEL) * panel);
+        let panels = Strips { first: packed.as_ptr(), row: PANEL, strip: panel, columns: PANEL };
         #[cfg(target_arch = "x86_64")]
-        if let Some(strips) = sticks
-            && tier >= Tier::Avx512
+        if let Some(sticks) = sticks.filter(|_| is_transposed && tier >= Tier::Avx512)
+            && transpose_sticks(sticks, [columns, k], packed, wide)
         {
-            // SAFETY: the CPU has the instructions, and there is room for all panels.
-            unsafe { x86::transpose_panels(strips, [columns, k], packed.as_mut_ptr()) };
-            return Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel });
+            return Ok(panels);
         }
         let matrix: Dense<f32> = self.loaded(at, 1, factors.right, along)?;
         for (nth, panel) in packed.chunks_exact_mut(panel.max(1)).enumerate() {
@@ -198,7 +186,7 @@ impl<'a> Machine<'a> {
             }
         }
         self.put_back(matrix);
-        Ok(Panels { first: packed.as_ptr(), pitch: PANEL, panel })
+        Ok(panels)
     }
 
     /// A tensor's tile as sticks in columns and rows, if it is whole ones in the order of some dims, of which the last
@@ -234,18 +222,33 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl TensorSticks<'_> {
-    /// Its numbers as strips, if it has numbers of float32.
-    fn strips(self) -> Option<Strips> {
-        let [strip, row] = self.sticks.strides();
-        let bytes = size_of::<f32>();
-        (self.format == DataFormat::IeeeFp32).then_some(Strips {
-            first: self.sticks.first().cast(),
-            row: row / bytes,
-            strip: strip / bytes,
-            columns: STICK,
-        })
+/// Transposes columns that lie along k into panels: formats that are not float32 panel by panel, by way of a buffer.
+/// Returns false if there is a format that cannot be.
+///
+/// # Panics
+/// If there is no room for all panels, or no CPU with AVX-512.
+#[cfg(target_arch = "x86_64")]
+fn transpose_sticks(
+    sticks: TensorSticks<'_>,
+    [columns, k]: [usize; 2],
+    target: &mut [f32],
+    wide: &mut Vec<f32>,
+) -> bool {
+    assert!(Tier::Avx512.is_available() && target.len() >= columns.next_multiple_of(PANEL) * k);
+    if let Some(strips) = sticks.strips() {
+        // SAFETY: the CPU has the instructions, and there is room for all panels.
+        unsafe { x86::transpose_panels(strips, [columns, k], target.as_mut_ptr()) };
+        return true;
     }
+    let mut panels = target.chunks_exact_mut(PANEL * k).enumerate();
+    panels.all(|(nth, panel)| {
+        let first = nth * PANEL;
+        let count = PANEL.min(columns - first);
+        let Some(strips) = sticks.rows(first, count).packed(wide) else { return false };
+        // SAFETY: as above, for one panel.
+        unsafe { x86::transpose_panels(strips, [count, k], panel.as_mut_ptr()) };
+        true
+    })
 }
 
 /// Numbers of a buffer, which may be anything, from the start of a cache line on.
@@ -261,6 +264,8 @@ pub(in crate::programs) fn lines(buffer: &mut Vec<f32>, numbers: usize) -> &mut 
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
     use super::{PANEL, STICK, Strips};
     use crate::programs::execute::transpose::transpose_square;
 
@@ -277,15 +282,21 @@ mod x86 {
         [columns, k]: [usize; 2],
         target: *mut f32,
     ) {
-        for first in (0..columns).step_by(PANEL) {
-            for stick in 0..k / STICK {
+        for stick in 0..k / STICK {
+            for first in (0..columns).step_by(PANEL) {
+                // The next panel's rows follow these, or are in the next strip.
+                let ahead = match first + PANEL {
+                    next if next < columns => PANEL * strips.row,
+                    _ => strips.strip.wrapping_sub(first * strips.row),
+                };
                 for square in 0..4 {
                     let column = first + square / 2 * 16;
                     let half = square % 2 * 16;
                     let rows = std::array::from_fn(|nth| {
                         let row = (column + nth) * strips.row + stick * strips.strip + half;
-                        let is_there = column + nth < columns;
-                        if is_there { strips.first.wrapping_add(row) } else { NOTHING.as_ptr() }
+                        let row = strips.first.wrapping_add(row);
+                        _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(ahead).cast());
+                        if column + nth < columns { row } else { NOTHING.as_ptr() }
                     });
                     // SAFETY: rows that are there, or nothing; room for a panel of k rows.
                     unsafe {
