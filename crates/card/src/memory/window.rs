@@ -11,7 +11,6 @@
 #![allow(unsafe_code, reason = "device memory is known by address")]
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,9 +20,8 @@ use spyre_layout::{
     copy_stick_grid, copy_stick_grid_past_cache,
 };
 use spyre_numerics::{Converter, Rows};
-use zerocopy::FromBytes;
 
-use super::DeviceSticks;
+use super::device_sticks::{DeviceSticks, prefetch};
 use super::mapping::Mapping;
 
 /// Some bytes of a region, for as long as one block needs them: they are not unmapped before, even
@@ -39,28 +37,6 @@ pub(crate) struct MemorySlice<'a> {
     window: &'a Window,
     start: usize,
     bytes: usize,
-}
-
-/// Sticks of `N` columns in a row of them.
-#[derive(Clone, Copy)]
-pub(crate) struct StickRow<'a, const N: usize> {
-    first: *const u8,
-    stride: usize,
-    window: PhantomData<&'a Window>,
-}
-
-impl<const N: usize> StickRow<'_, N> {
-    /// Sixteen numbers of a column's stick, each of so many bytes, whatever they mean.
-    #[inline(always)]
-    pub(crate) fn numbers<T: FromBytes>(self, column: usize, at: usize) -> [T; 16] {
-        let bytes = size_of::<[T; 16]>();
-        assert!(column < N && (at + 1) * bytes <= STICK_BYTES, "numbers of the sticks");
-        // SAFETY: `each_sticks` makes rows of sticks that are inside the window; any bits are a number.
-        unsafe {
-            let stick = self.first.add(column * self.stride);
-            stick.cast::<[T; 16]>().add(at).read_unaligned()
-        }
-    }
 }
 
 impl<'a> MemorySlice<'a> {
@@ -189,38 +165,6 @@ impl<'a> MemorySlice<'a> {
         }
     }
 
-    /// Calls `act` with the sticks of `N` columns in a row, for each row and then for the next `N` columns, and with the
-    /// first one's column and row. Columns that are left over are not visited. To be inlined into code for a tier.
-    #[inline(always)]
-    pub(crate) fn each_sticks<const N: usize>(
-        &self,
-        at: usize,
-        counts: [usize; 2],
-        strides: [usize; 2],
-        mut act: impl FnMut(usize, usize, StickRow<'_, N>),
-    ) {
-        self.check(at, reach_of_grid(counts, strides));
-        /// Rows of sticks that are on their way while one is used: pages of each column.
-        const AHEAD: usize = 32;
-        let source = self.window.address(self.start + at, 0);
-        for column in (0..counts[0] / N).map(|group| group * N) {
-            for row in 0..counts[1] {
-                let first = source.wrapping_add(column * strides[0] + row * strides[1]);
-                let (past, next) = match row + AHEAD {
-                    next if next < counts[1] => (0, next),
-                    next => (N, next - counts[1]),
-                };
-                let ahead = source.wrapping_add((column + past) * strides[0] + next * strides[1]);
-                for nth in 0..N {
-                    let stick = ahead.wrapping_add(nth * strides[0]);
-                    prefetch(stick);
-                    prefetch(stick.wrapping_add(STICK_BYTES / 2));
-                }
-                act(column, row, StickRow { first, stride: strides[0], window: PhantomData });
-            }
-        }
-    }
-
     /// Converts rows of elements into it, from `at` on. What goes past the cache is ordered before what
     /// follows by a fence of the caller.
     pub(crate) fn convert_in(
@@ -262,19 +206,6 @@ impl<'a> MemorySlice<'a> {
     fn check(&self, at: usize, bytes: usize) {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "inside its part");
     }
-}
-
-/// Has the cache fetch a line.
-#[inline(always)]
-pub(super) fn prefetch(line: *const u8) {
-    // SAFETY: a hint, wherever it leads.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 /// Bytes that stores past the cache fill at a time: a cache line.

@@ -208,6 +208,21 @@ fn products_of_tensors_are_sums_over_one_dim() {
     }
 }
 
+#[test]
+fn rows_of_several_products_lie_apart() {
+    for formats in [[IeeeFp32; 2], [BFloat16, IeeeFp16], [IeeeFp16, SenInt8]] {
+        for is_turned in [[false; 2], [false, true], [true, false]] {
+            for rows in [3, 20] {
+                let dims = ORDERS[0];
+                let extents = [3, rows, 128, 128, 1];
+                let tiles = [1, 20, 128, 128, 1];
+                let form = Form::Dot;
+                Case { form, formats, lane: Lane::F32, dims, extents, tiles, is_turned }.check();
+            }
+        }
+    }
+}
+
 /// Rows of k times columns that lie along k, as a linear layer has them.
 fn check_linear(format: DataFormat, [rows, columns, terms]: [usize; 3], tiles: [u32; 2]) {
     let mut code = ProgramBuilder::new();
@@ -248,9 +263,11 @@ fn check_linear(format: DataFormat, [rows, columns, terms]: [usize; 3], tiles: [
 
 #[test]
 fn few_rows_are_multiplied_with_columns_where_they_lie() {
-    for format in [IeeeFp32, BFloat16, IeeeFp16] {
-        for rows in [1, 3, 4, 5] {
-            for [columns, terms] in [[70, 64], [33, 320], [5, 96], [40, 100], [64, 33]] {
+    for format in [IeeeFp32, BFloat16, IeeeFp16, SenInt8] {
+        for rows in [1, 2, 3, 4, 5, 18] {
+            for [columns, terms] in
+                [[70, 64], [33, 320], [5, 96], [40, 100], [64, 33], [67, 256], [30, 640]]
+            {
                 check_linear(format, [rows, columns, terms], [32, 64]);
                 check_linear(format, [rows, columns, terms], [48, 50]);
                 check_linear(format, [rows, columns, terms], [64, 512]);

@@ -14,27 +14,16 @@ pub(in crate::programs) struct TileSticks {
     pub(in crate::programs) columns: usize,
 }
 
-/// Sticks of a tile, and where they lie in device memory.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct PlacedSticks {
-    pub(in crate::programs) at: usize,
-    pub(in crate::programs) strides: [usize; 2],
-    /// Columns and rows of them.
-    pub(in crate::programs) counts: [usize; 2],
-    /// The first one's column and row in the tile.
-    pub(in crate::programs) first: [usize; 2],
-}
-
 impl TileSticks {
-    /// Grid of some sticks of the tile, if those of a row of memory are in one row of the tile.
-    pub(in crate::programs) fn place(self, sticks: &Sticks) -> Option<PlacedSticks> {
-        let Sticks { at, counts, there, in_tile, start } = *sticks;
+    /// Column and row of the first one of some sticks, if those of a row of memory are in one row of the tile.
+    pub(in crate::programs) fn place(self, sticks: &Sticks) -> Option<[usize; 2]> {
+        let Sticks { counts, in_tile, start, .. } = *sticks;
         let first = start / STICK_BYTES;
         let row = first / self.columns;
         let column = first % self.columns;
         let goes_down = counts[1] == 1 || in_tile[1] == self.columns * STICK_BYTES;
         let is_inside = column + counts[0] <= self.columns && row + counts[1] <= self.rows;
         let is_placed = start.is_multiple_of(STICK_BYTES) && goes_down && is_inside;
-        is_placed.then_some(PlacedSticks { at, strides: there, counts, first: [column, row] })
+        is_placed.then_some([column, row])
     }
 }

@@ -5,10 +5,11 @@ use spyre_numerics::DataFormat;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::programs::matmul::amx::{self, ROWS, STEP_BYTES, TERMS};
-use crate::programs::matmul::blocks::{Factors, Rooms, TensorSticks, lines};
+use crate::programs::matmul::blocks::{Factors, Rooms, lines};
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::halves::{halves_of, split_halves};
 use crate::programs::matmul::operands::Side;
+use crate::programs::matmul::packed_sticks::TensorSticks;
 use crate::programs::matmul::pairs;
 use crate::programs::matmul::product::PANEL;
 use crate::programs::schedule::machine::Machine;

@@ -1,19 +1,19 @@
 //! Products of tensors, block by block of what is summed over.
 //!
 //! A block's sticks are used where they lie if a kernel can: rows of the left side always, panels of the right side
-//! if they lie along its columns. All else is packed into buffers that stay in a core's second cache.
+//! if they lie along its columns and near each other. All else is packed into buffers that stay in a core's second cache.
 #![allow(unsafe_code, reason = "kernels on sticks in device memory")]
 
 use spyre_artifact::{Dim, Register, Span};
 use spyre_numerics::{DataFormat, Tier};
 
-use crate::memory::DeviceSticks;
 use crate::programs::access::operand::{TileRun, TileRuns};
 use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::load::factors::TensorSide;
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::operands::{Dense, Roles, Side};
+use crate::programs::matmul::packed_sticks::TensorSticks;
 use crate::programs::matmul::product::{PANEL, PanelSums, Strips, TermPanel, add_rows, most_rows};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
@@ -39,13 +39,6 @@ pub(in crate::programs) struct Factors {
 
 /// Buffers of a block: of panels, or of both halves of each side, pairs, and sums of a panel that is not whole.
 pub(in crate::programs) type Rooms = [Vec<f32>; 7];
-
-/// A tensor's tile as whole sticks.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::programs) struct TensorSticks<'a> {
-    pub(in crate::programs) sticks: DeviceSticks<'a>,
-    pub(in crate::programs) format: DataFormat,
-}
 
 impl Factors {
     pub(in crate::programs) fn along_left(self) -> impl Iterator<Item = Dim> + Clone {
@@ -124,13 +117,16 @@ impl<'a> Machine<'a> {
         factors: Factors,
         rows_of_left: Option<Strips>,
         sums: &mut [f32],
-        rooms: &mut Rooms,
+        [of_left, of_right, wide, ..]: &mut Rooms,
     ) -> Result<(), Stop> {
         let Counts { rows, columns, k, .. } = self.counts_of(factors.roles);
         let tier = Tier::detected();
-        let sides = [factors.roles.left, factors.roles.k];
         let strips = match factors.left {
-            Side::Tensor(left) if tier >= Tier::Avx2 => self.strips(left, sides, k),
+            Side::Tensor(left) if tier >= Tier::Avx2 => {
+                let sticks = self.whole_sticks(left, factors.along_left(), k);
+                let strips = sticks.and_then(|it| it.near_strips(columns > PANEL, of_left));
+                strips.or_else(|| self.strips(left, [factors.roles.left, factors.roles.k], k))
+            }
             _ => None,
         };
         let mut dense = None;
@@ -143,7 +139,7 @@ impl<'a> Machine<'a> {
                 Strips { first, row: k, strip: 0, columns: k }
             }
         };
-        let panels = self.panels(factors, &mut rooms[0])?;
+        let panels = self.panels(factors, [of_right, wide])?;
         assert!(sums.len() >= rows * columns, "room for the sums");
         let groups = rows.div_ceil(most_rows(tier));
         let mut row = 0;
@@ -164,12 +160,23 @@ impl<'a> Machine<'a> {
     }
 
     /// The right side in panels: where they lie, or packed.
-    fn panels(&mut self, factors: Factors, room: &mut Vec<f32>) -> Result<TileRuns, Stop> {
+    fn panels(
+        &mut self,
+        factors: Factors,
+        [room, wide]: [&mut Vec<f32>; 2],
+    ) -> Result<TileRuns, Stop> {
         let Factors { right, roles, .. } = factors;
-        let Counts { columns, k, .. } = self.counts_of(roles);
+        let Counts { rows, columns, k, .. } = self.counts_of(roles);
         let tier = Tier::detected();
         let is_transposed = self.lies_along(right.operand, roles.k, roles.right);
+        let along = factors.along_right(is_transposed);
+        let row = if is_transposed { k } else { columns };
+        let sticks = self.whole_sticks(right, along, row).filter(|_| tier >= Tier::Avx2);
         if !is_transposed && tier >= Tier::Avx2 {
+            let is_reused = rows > most_rows(tier);
+            if let Some(strips) = sticks.and_then(|it| it.near_strips(is_reused, room)) {
+                return Ok(panels_of(strips, columns));
+            }
             let panels = self.panels_in_place(right, roles)?;
             let is_worth_it = |panels: &TileRuns| panels.runs.len() <= most_panels(columns);
             if let Some(panels) = panels.filter(is_worth_it) {
@@ -179,13 +186,21 @@ impl<'a> Machine<'a> {
         let long = k.next_multiple_of(STICK);
         let panel = long * PANEL;
         let packed = lines(room, columns.div_ceil(PANEL) * panel);
-        let panels = packed_panels(packed, columns, panel);
+        let first = packed.as_ptr();
+        let panels = panels_of(Strips { first, row: PANEL, strip: panel, columns: PANEL }, columns);
         #[cfg(target_arch = "x86_64")]
         if is_transposed && tier >= Tier::Avx512 {
-            let strips = self.strips(right, [roles.right, roles.k], long);
-            if let Some(strips) = strips.filter(|strips| strips.columns.is_multiple_of(STICK)) {
-                // SAFETY: the CPU has the instructions, and there is room for all panels.
-                unsafe { x86::transpose_panels(strips, [columns, long], packed.as_mut_ptr()) };
+            let rows = self.strips(right, [roles.right, roles.k], long);
+            let is_transposed = match (sticks, rows.and_then(|rows| rows.in_sticks(long))) {
+                (Some(sticks), _) => transpose_sticks(sticks, [columns, k], packed, wide),
+                (None, Some(rows)) => {
+                    // SAFETY: the CPU has the instructions, and there is room for all panels.
+                    unsafe { x86::transpose_panels(rows, [columns, long], packed.as_mut_ptr()) };
+                    true
+                }
+                (None, None) => false,
+            };
+            if is_transposed {
                 return Ok(panels);
             }
         }
@@ -269,14 +284,43 @@ fn most_panels(columns: usize) -> usize {
     least + least / 3
 }
 
-/// Panels one behind the other.
-fn packed_panels(packed: &[f32], columns: usize, panel: usize) -> TileRuns {
+/// Panels of strips that are evenly spaced.
+fn panels_of(strips: Strips, columns: usize) -> TileRuns {
     let runs = (0..columns).step_by(PANEL).map(|place| TileRun {
-        first: packed.as_ptr().wrapping_add(place / PANEL * panel).cast(),
+        first: strips.first.wrapping_add(place / PANEL * strips.strip).cast(),
         place,
         elements: PANEL.min(columns - place),
     });
-    TileRuns { runs: runs.collect(), pitch: PANEL * BYTES }
+    TileRuns { runs: runs.collect(), pitch: strips.row * BYTES }
+}
+
+/// Transposes columns that lie along k into panels: formats that are not float32 panel by panel, by way of a buffer.
+/// Returns false if there is a format that cannot be.
+///
+/// # Panics
+/// If there is no room for all panels, or no CPU with AVX-512.
+#[cfg(target_arch = "x86_64")]
+fn transpose_sticks(
+    sticks: TensorSticks<'_>,
+    [columns, k]: [usize; 2],
+    target: &mut [f32],
+    wide: &mut Vec<f32>,
+) -> bool {
+    assert!(Tier::Avx512.is_available() && target.len() >= columns.next_multiple_of(PANEL) * k);
+    if let Some(strips) = sticks.strips() {
+        // SAFETY: the CPU has the instructions, and there is room for all panels.
+        unsafe { x86::transpose_panels(strips, [columns, k], target.as_mut_ptr()) };
+        return true;
+    }
+    let mut panels = target.chunks_exact_mut(PANEL * k).enumerate();
+    panels.all(|(nth, panel)| {
+        let first = nth * PANEL;
+        let count = PANEL.min(columns - first);
+        let Some(strips) = sticks.rows(first, count).packed(wide) else { return false };
+        // SAFETY: as above, for one panel.
+        unsafe { x86::transpose_panels(strips, [count, k], panel.as_mut_ptr()) };
+        true
+    })
 }
 
 /// Numbers of a buffer, which may be anything, from the start of a cache line on.
@@ -292,6 +336,8 @@ pub(in crate::programs) fn lines(buffer: &mut Vec<f32>, numbers: usize) -> &mut 
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
     use super::{PANEL, STICK, Strips};
     use crate::programs::execute::transpose::transpose_square;
 
@@ -308,17 +354,21 @@ mod x86 {
         [columns, k]: [usize; 2],
         target: *mut f32,
     ) {
-        for first in (0..columns).step_by(PANEL) {
-            for stick in 0..k / STICK {
+        for stick in 0..k / STICK {
+            for first in (0..columns).step_by(PANEL) {
+                // The next panel's rows follow these, or are in the next strip.
+                let ahead = match first + PANEL {
+                    next if next < columns => PANEL * strips.row,
+                    _ => strips.strip.wrapping_sub(first * strips.row),
+                };
                 for square in 0..4 {
                     let column = first + square / 2 * 16;
                     let half = square % 2 * 16;
                     let rows = std::array::from_fn(|nth| {
-                        let term = stick * STICK + half;
-                        let strip = term / strips.columns * strips.strip;
-                        let row = (column + nth) * strips.row + strip + term % strips.columns;
-                        let is_there = column + nth < columns;
-                        if is_there { strips.first.wrapping_add(row) } else { NOTHING.as_ptr() }
+                        let row = (column + nth) * strips.row + stick * strips.strip + half;
+                        let row = strips.first.wrapping_add(row);
+                        _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(ahead).cast());
+                        if column + nth < columns { row } else { NOTHING.as_ptr() }
                     });
                     // SAFETY: rows that are there, or nothing; room for a panel of k rows.
                     unsafe {

@@ -10,7 +10,7 @@ use crate::programs::execute::vector::{Job, LANES, run};
 use crate::programs::matmul::blocks::Factors;
 use crate::programs::matmul::dot::FEW_ROWS;
 use crate::programs::matmul::product::Product;
-use crate::programs::matmul::stick_formats::{StickFormat, for_format};
+use crate::programs::matmul::stick_format::{StickFormat, with_stick_format};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 
@@ -34,7 +34,7 @@ impl Machine<'_> {
         let left = self.left::<f32>(factors.left, factors.roles)?;
         let mut sums = self.sums::<f32>(target, factors.roles);
         let rows = FewRows { a: &left.elements, k: counts.k, sums: &mut sums };
-        let outcome = for_format!(right.format, rows.add(right.sticks));
+        let outcome = with_stick_format!(right.format, F => rows.add::<F>(right.sticks), Ok(false));
         self.put_back(left);
         self.put_sums(target, factors.roles, sums);
         outcome

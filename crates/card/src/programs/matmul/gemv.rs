@@ -6,15 +6,15 @@ use std::marker::PhantomData;
 use spyre_artifact::Register;
 use spyre_numerics::Tier;
 
-use crate::memory::MemorySlice;
-use crate::programs::access::sticks::{PlacedSticks, TileSticks};
+use crate::memory::DeviceSticks;
+use crate::programs::access::sticks::TileSticks;
 use crate::programs::execute::transpose::Transpose;
 use crate::programs::execute::vector::{Job, LANES, run, vectorised};
 use crate::programs::matmul::blocks::Factors;
 use crate::programs::matmul::dot::{Counts, add_dots, joined};
 use crate::programs::matmul::operands::Columns;
 use crate::programs::matmul::product::Product;
-use crate::programs::matmul::stick_formats::{StickFormat, for_format};
+use crate::programs::matmul::stick_format::{StickFormat, with_stick_format};
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
@@ -81,8 +81,8 @@ impl Machine<'_> {
         outcome
     }
 
-    /// Adds to the lanes if all columns lie in whole sticks of float32 or bfloat16, which are used where they lie.
-    /// Returns `false` if they do not, and then the lanes hold anything.
+    /// Adds to the lanes if all columns lie in whole sticks of a format that is used where it lies. Returns `false` if
+    /// they do not, and then the lanes hold anything.
     fn add_sticks(
         &self,
         counts: Counts,
@@ -92,12 +92,16 @@ impl Machine<'_> {
     ) -> Result<bool, Stop> {
         let a = a.as_chunks().0;
         let lanes = lanes.as_chunks_mut().0;
-        for_format!(self.format(columns.side)?, self.add_sticks_of(counts, a, columns, lanes))
+        with_stick_format!(
+            self.format(columns.side)?,
+            F => self.add_sticks_of::<F>(counts, a, columns, lanes),
+            Ok(false)
+        )
     }
 
     fn add_sticks_of<F: StickFormat>(
         &self,
-        Counts { columns: rows, k, .. }: Counts,
+        Counts { rows, columns: of_tile, k, .. }: Counts,
         a: &[[f32; LANES]],
         Columns { side, k: over, column }: Columns,
         lanes: &mut [[f32; LANES]],
@@ -106,15 +110,17 @@ impl Machine<'_> {
             return Ok(false);
         }
         let (tensor, part) = self.tensor(side.operand)?;
-        let tile = TileSticks { rows, columns: k / (F::VECTORS * LANES) };
+        let tile = TileSticks { rows: of_tile, columns: k / (F::VECTORS * LANES) };
         let mut is_done = true;
         tensor.each_series(&self.tiles, [column].into_iter().chain(dims(over)), |series| {
             let sticks = tensor.sticks_in_rows(series, tile.columns);
-            let sticks = sticks.and_then(|sticks| tile.place(&sticks));
-            match sticks.filter(|_| is_done) {
-                Some(place) => {
+            let placed = sticks.and_then(|sticks| Some((tile.place(&sticks)?, sticks)));
+            match placed.filter(|_| is_done) {
+                Some((first, sticks)) => {
+                    let sticks = part.sticks(sticks.at, sticks.counts, sticks.there);
                     let format = PhantomData::<F>;
-                    run(Tier::detected(), AddSticks { part, place, tile, a, lanes, format });
+                    let job = AddSticks { sticks, first, tile, a, rows, lanes, format };
+                    run(Tier::detected(), job);
                 }
                 None => is_done = false,
             }
@@ -126,60 +132,72 @@ impl Machine<'_> {
 
 /// Adds what sticks of the right matrix give, of which a tile's row is a column.
 struct AddSticks<'a, F> {
-    part: MemorySlice<'a>,
-    place: PlacedSticks,
+    sticks: DeviceSticks<'a>,
+    /// Column and row of the first one.
+    first: [usize; 2],
     tile: TileSticks,
     a: &'a [[f32; LANES]],
+    /// Rows of the left matrix.
+    rows: usize,
     lanes: &'a mut [[f32; LANES]],
     format: PhantomData<F>,
 }
+
+/// Columns of the right matrix at a time, and sticks of each: their lanes are loaded and stored once for all of them.
+const TOGETHER: usize = 4;
+/// Lanes that stay in a core's first cache.
+const MOST_LANES: usize = 256;
 
 impl<F: StickFormat> Job for AddSticks<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<const TIER: u8>(mut self) {
-        self.add::<TIER, 4>();
-        self.add::<TIER, 2>();
-        self.add::<TIER, 1>();
+        let [columns, rows] = self.sticks.counts();
+        let together = columns - columns % TOGETHER;
+        let chunk = (MOST_LANES / self.rows).next_multiple_of(TOGETHER);
+        for first in (0..rows).step_by(chunk) {
+            let count = chunk.min(rows - first);
+            let whole = count - count % TOGETHER;
+            self.add::<TIER, TOGETHER, TOGETHER>([0, first], [together, whole]);
+            self.add::<TIER, 1, TOGETHER>([together, first], [columns - together, whole]);
+            self.add::<TIER, 1, 1>([0, first + whole], [columns, count - whole]);
+        }
     }
 }
 
 impl<F: StickFormat> AddSticks<'_, F> {
-    /// Adds as many times `N` sticks of a column as there are: its lanes are loaded and stored once for all of them.
+    /// Adds what some of the sticks give, in blocks of so many that lie along k and of so many columns.
     #[inline(always)]
-    fn add<const TIER: u8, const N: usize>(&mut self) {
-        let Self { part, place, tile, a, lanes, .. } = self;
-        if place.counts[0] < N {
-            return;
-        }
-        let [first, first_column] = place.first;
-        part.each_sticks::<N>(
-            place.at,
-            place.counts,
-            place.strides,
+    fn add<const TIER: u8, const ALONG: usize, const COLUMNS: usize>(
+        &mut self,
+        from: [usize; 2],
+        counts: [usize; 2],
+    ) {
+        let Self { sticks, first, tile, a, lanes, .. } = self;
+        sticks.part(from, counts).each::<ALONG, COLUMNS>(
             #[inline(always)]
-            |nth, column, sticks| {
-                let rows = a.chunks_exact(tile.columns * F::VECTORS);
-                let lanes = lanes[first_column + column..].iter_mut().step_by(tile.rows);
-                for (a, lanes) in rows.zip(lanes) {
-                    let a = &a[(first + nth) * F::VECTORS..][..N * F::VECTORS];
-                    let mut totals = *lanes;
-                    for (at, a) in a.iter().enumerate() {
-                        let [stick, vector] = [at / F::VECTORS, at % F::VECTORS];
-                        let b = F::widened::<TIER>(sticks.numbers(stick, vector));
-                        for ((total, &a), b) in totals.iter_mut().zip(a).zip(b) {
-                            *total = f32::fused(a, b, *total);
+            |[along, column], block| {
+                let start = (first[0] + from[0] + along) * F::VECTORS;
+                let column = first[1] + from[1] + column;
+                let a = a.chunks_exact(tile.columns * F::VECTORS);
+                for (a, lanes) in a.zip(lanes.chunks_exact_mut(tile.rows)) {
+                    let lanes = &mut lanes[column..][..COLUMNS];
+                    let mut totals = [[0.0; LANES]; COLUMNS];
+                    totals.copy_from_slice(lanes);
+                    for (at, a) in a[start..][..ALONG * F::VECTORS].iter().enumerate() {
+                        for (column, totals) in totals.iter_mut().enumerate() {
+                            let place = [at / F::VECTORS, column];
+                            let b = F::widened::<TIER>(block.numbers(place, at % F::VECTORS));
+                            for ((total, &a), b) in totals.iter_mut().zip(a).zip(b) {
+                                *total = f32::fused(a, b, *total);
+                            }
                         }
                     }
-                    *lanes = totals;
+                    lanes.copy_from_slice(&totals);
                 }
             },
         );
-        let done = place.counts[0] / N * N;
-        place.at += done * place.strides[0];
-        place.first[0] += done;
-        place.counts[0] -= done;
     }
 }
 

@@ -5,6 +5,8 @@
 
 use spyre_numerics::Tier;
 
+use crate::programs::access::sticks::STICK;
+
 /// Columns of a panel.
 pub(in crate::programs) const PANEL: usize = 32;
 
@@ -26,6 +28,16 @@ pub(in crate::programs) struct Strips {
     pub(in crate::programs) strip: usize,
     /// Columns of a strip.
     pub(in crate::programs) columns: usize,
+}
+
+impl Strips {
+    /// Rows of so many columns as strips of sticks, if they can be seen so.
+    pub(in crate::programs) fn in_sticks(self, columns: usize) -> Option<Self> {
+        if self.columns >= columns {
+            return Some(Self { strip: STICK, columns: STICK, ..self });
+        }
+        (self.columns == STICK).then_some(self)
+    }
 }
 
 /// `k` rows of a whole panel, `pitch` elements apart.
