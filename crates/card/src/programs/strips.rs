@@ -1,4 +1,4 @@
-//! Straight-line blocks, strip by strip: what a block makes of 512 elements stays in a core's first cache until
+//! Straight-line blocks, strip by strip: what a block makes of 1,024 elements stays in a core's first cache until
 //! the block is done with them.
 //!
 //! When a program is loaded, [`plan`] cuts its blocks into segments of operations on strips, and instructions
@@ -12,8 +12,10 @@ pub(in crate::programs) mod buffers;
 pub(in crate::programs) mod plan;
 pub(in crate::programs) mod run;
 
+mod functions;
 mod kernels;
 mod lines;
 mod ops;
+mod prefetch;
 mod segment;
 pub(in crate::programs) mod shape;

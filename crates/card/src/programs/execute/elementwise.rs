@@ -18,10 +18,50 @@ use crate::programs::schedule::stop::Stop;
 /// A lane that operations take.
 pub(in crate::programs) trait Arithmetic: Element {
     /// One value in, one out, in its place.
-    fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop>;
+    fn unary(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop>;
 
     /// Two values in, one out.
     fn binary(op: BinaryOp, sources: [&[Self]; 2], target: &mut [Self]) -> Result<(), Stop>;
+}
+
+/// Numbers that a function changes, one by one.
+pub(in crate::programs) trait Numbers<T> {
+    fn change(self, act: impl Fn(T) -> T);
+
+    /// Changes them in pieces: those whose numbers are all near by `near`, which is cheaper and has the same bits.
+    fn change_in_pieces(
+        self,
+        is_near: impl Fn(T) -> bool,
+        near: impl Fn(T) -> T,
+        any: impl Fn(T) -> T,
+    );
+}
+
+impl<T: Copy> Numbers<T> for &mut [T] {
+    #[inline(always)]
+    fn change(self, act: impl Fn(T) -> T) {
+        for value in self {
+            *value = act(*value);
+        }
+    }
+
+    #[inline(always)]
+    fn change_in_pieces(
+        self,
+        is_near: impl Fn(T) -> bool,
+        near: impl Fn(T) -> T,
+        any: impl Fn(T) -> T,
+    ) {
+        const PIECE: usize = 512;
+        for values in self.chunks_mut(PIECE) {
+            // Not `all`, which would branch at each one.
+            if values.iter().fold(true, |are_near, &x| are_near & is_near(x)) {
+                values.change(&near);
+            } else {
+                values.change(&any);
+            }
+        }
+    }
 }
 
 impl Machine<'_> {
@@ -138,13 +178,11 @@ fn truth<T: Element>(test: fn(T) -> bool) -> impl Fn(&[T], &mut [u8]) -> Result<
 // short, and a call is no vector code.
 
 #[inline(always)]
-pub(in crate::programs) fn change<T: Copy>(
-    values: &mut [T],
+pub(in crate::programs) fn change<T>(
+    values: impl Numbers<T>,
     act: impl Fn(T) -> T,
 ) -> Result<(), Stop> {
-    for value in values {
-        *value = act(*value);
-    }
+    values.change(act);
     Ok(())
 }
 
@@ -201,7 +239,7 @@ macro_rules! float_arithmetic {
     ($type:ident) => {
         impl Arithmetic for $type {
             #[inline(always)]
-            fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
+            fn unary(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop> {
                 match op {
                     UnaryOp::Neg => change(values, |x| -x),
                     UnaryOp::Abs => change(values, Self::abs),
@@ -272,7 +310,7 @@ float_arithmetic!(f64);
 
 impl Arithmetic for i64 {
     #[inline(always)]
-    fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
+    fn unary(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop> {
         match op {
             UnaryOp::Neg => change(values, Self::wrapping_neg),
             UnaryOp::Abs => change(values, Self::wrapping_abs),
@@ -328,7 +366,7 @@ impl Arithmetic for i64 {
 
 impl Arithmetic for u8 {
     #[inline(always)]
-    fn unary(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
+    fn unary(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop> {
         match op {
             UnaryOp::Not => change(values, |x| x ^ 1),
             _ => Err(unknown(op.name())),

@@ -2,7 +2,7 @@
 
 use spyre_artifact::{BinaryOp, UnaryOp};
 
-use crate::programs::execute::elementwise::{both, change, unknown};
+use crate::programs::execute::elementwise::{Numbers, both, change, unknown};
 use crate::programs::math::{
     angle, error, exponential, gate, hyperbolic, logarithm, normal, power, scalar, wave,
 };
@@ -11,7 +11,7 @@ use crate::programs::schedule::stop::Stop;
 /// A lane of floats.
 pub(in crate::programs) trait Functions: Sized {
     /// A function of one number.
-    fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop>;
+    fn function(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop>;
 
     /// A function of two numbers.
     fn function_of_two(
@@ -23,7 +23,7 @@ pub(in crate::programs) trait Functions: Sized {
 
 impl Functions for f32 {
     #[inline(always)]
-    fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
+    fn function(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop> {
         match op {
             UnaryOp::Exp => {
                 in_pieces(values, exponential::is_near, exponential::exp_near, exponential::exp)
@@ -87,7 +87,7 @@ impl Functions for f32 {
 
 impl Functions for f64 {
     #[inline(always)]
-    fn function(op: UnaryOp, values: &mut [Self]) -> Result<(), Stop> {
+    fn function(op: UnaryOp, values: impl Numbers<Self>) -> Result<(), Stop> {
         change(values, scalar::unary(op).ok_or_else(|| unknown(op.name()))?)
     }
 
@@ -104,34 +104,22 @@ impl Functions for f64 {
 /// A function in pieces: those whose numbers are all near are cheaper, and have the same bits.
 #[inline(always)]
 fn in_pieces(
-    values: &mut [f32],
+    values: impl Numbers<f32>,
     is_near: impl Fn(f32) -> bool,
     near: impl Fn(f32) -> f32,
     any: impl Fn(f32) -> f32,
 ) -> Result<(), Stop> {
-    const PIECE: usize = 512;
-    for values in values.chunks_mut(PIECE) {
-        // Not `all`, which would branch at each one.
-        if values.iter().fold(true, |are_near, &x| are_near & is_near(x)) {
-            change(values, &near)?;
-        } else {
-            change(values, &any)?;
-        }
-    }
+    values.change_in_pieces(is_near, near, any);
     Ok(())
 }
 
 /// A function of an angle; of very large ones with the scalar function, one by one.
 #[inline(always)]
 fn of_angle(
-    values: &mut [f32],
+    values: impl Numbers<f32>,
     near: impl Fn(f32) -> f32,
     far: fn(f64) -> f64,
 ) -> Result<(), Stop> {
-    // Not `any`, which would stop to look at each one.
-    if values.iter().fold(false, |is_far, &x| is_far | wave::is_far(x)) {
-        change(values, |x| if wave::is_far(x) { far(x.into()) as f32 } else { near(x) })
-    } else {
-        change(values, near)
-    }
+    let any = |x| if wave::is_far(x) { far(x.into()) as f32 } else { near(x) };
+    in_pieces(values, |x| !wave::is_far(x), &near, any)
 }

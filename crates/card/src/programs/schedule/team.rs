@@ -106,7 +106,7 @@ impl Machine<'_> {
 /// Tiles for each thread, so many that the last one ends about when the others do.
 const TILES_PER_THREAD: usize = 8;
 /// Tiles that a thread takes together, at most: neighbours often lie in the same page.
-const MOST_TOGETHER: usize = 4;
+const MOST_TOGETHER: usize = 16;
 
 /// Parallel loops whose tiles are divided together.
 #[derive(Debug)]

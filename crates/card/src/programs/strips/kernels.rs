@@ -9,6 +9,7 @@ use crate::programs::execute::quotient;
 use crate::programs::execute::vector::LANES;
 use crate::programs::execute::vector::{Job, run_best};
 use crate::programs::strips::lines::{Form, LINE, StripLines};
+use crate::programs::strips::prefetch::{self, FetchedLines};
 
 /// Operation that reads its operands where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +38,19 @@ impl ZipOp {
 
 /// TileLines in two loops, each of so many elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StripLoops {
+pub(super) struct StripLoops<'a> {
     pub(super) outer: usize,
     pub(super) inner: usize,
     pub(super) elements: usize,
+    /// Lines of a later strip, each of which the cache is to fetch while one of this strip is worked on.
+    pub(super) fetched: &'a [FetchedLines],
 }
 
 /// Copies lines; one number becomes a line of it.
 ///
 /// # Safety
 /// All lines are there, and those of `to` are no others'.
-pub(super) unsafe fn copy(loops: &StripLoops, from: &StripLines, to: &StripLines) {
+pub(super) unsafe fn copy(loops: &StripLoops<'_>, from: &StripLines, to: &StripLines) {
     // SAFETY: as the caller promises.
     unsafe {
         if loops.elements < LINE {
@@ -63,7 +66,7 @@ pub(super) unsafe fn copy(loops: &StripLoops, from: &StripLines, to: &StripLines
 ///
 /// # Safety
 /// As [`copy`].
-pub(super) unsafe fn copy_bools(loops: &StripLoops, from: &StripLines, to: &StripLines) {
+pub(super) unsafe fn copy_bools(loops: &StripLoops<'_>, from: &StripLines, to: &StripLines) {
     for outer in 0..loops.outer {
         for inner in 0..loops.inner {
             // SAFETY: as the caller promises.
@@ -84,7 +87,12 @@ pub(super) unsafe fn copy_bools(loops: &StripLoops, from: &StripLines, to: &Stri
 ///
 /// # Safety
 /// All lines are there and whole, and those of `to` are no others', or the same as a source's.
-pub(super) unsafe fn zip(op: ZipOp, loops: &StripLoops, from: [&StripLines; 2], to: &StripLines) {
+pub(super) unsafe fn zip(
+    op: ZipOp,
+    loops: &StripLoops<'_>,
+    from: [&StripLines; 2],
+    to: &StripLines,
+) {
     run_best(Zip(op, &ZipArgs { loops, from, to }));
 }
 
@@ -94,11 +102,11 @@ pub(super) unsafe fn zip(op: ZipOp, loops: &StripLoops, from: [&StripLines; 2], 
 /// All lines are there; each of `lanes` is an array of partial results.
 pub(super) unsafe fn reduce_rows(
     op: ReduceOp,
-    loops: &StripLoops,
+    loops: &StripLoops<'_>,
     from: &StripLines,
     lanes: &StripLines,
 ) {
-    run_best(ReduceRows(op, &ReduceArgs { loops, from, to: lanes }));
+    run_best(ReduceRows(op, &LineArgs { loops, from, to: lanes }));
 }
 
 /// Combines lines with a line for each column.
@@ -107,40 +115,36 @@ pub(super) unsafe fn reduce_rows(
 /// All lines are there.
 pub(super) unsafe fn reduce_columns(
     op: ReduceOp,
-    loops: &StripLoops,
+    loops: &StripLoops<'_>,
     from: &StripLines,
     to: &StripLines,
 ) {
-    run_best(ReduceColumns(op, &ReduceArgs { loops, from, to }));
+    run_best(ReduceColumns(op, &LineArgs { loops, from, to }));
 }
 
-/// Has the cache fetch lines that a later strip reads: one of every few in a row, from one of the first on. The
-/// operations of a segment share them, so that memory is busy all the time.
-#[inline]
-pub(super) fn prefetch(loops: &StripLoops, lines: &StripLines, first: usize, every: usize) {
-    let StripLoops { outer: outers, inner: inners, .. } = *loops;
-    let cursor = LineCursor::of(lines);
-    for outer in 0..outers {
-        let mut inner = first;
-        while inner < inners {
-            fetch(cursor.row(outer).wrapping_add(inner * cursor.inner));
-            inner += every;
+impl StripLoops<'_> {
+    /// Has the cache fetch the lines of a step: hints are spread over the loops, as memory takes few at a time.
+    #[inline(always)]
+    pub(super) fn fetch(&self, outer: usize, inner: usize) {
+        match self.fetched {
+            [] => {}
+            [only] => only.fetch(outer, inner),
+            [first, second] => {
+                first.fetch(outer, inner);
+                second.fetch(outer, inner);
+            }
+            many => prefetch::fetch_each(many, outer, inner),
         }
     }
-}
 
-/// Has the cache fetch a line of float32.
-#[inline(always)]
-fn fetch(line: *const u8) {
-    // SAFETY: hints, wherever they lead.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-        _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(64).cast());
+    /// Has the cache fetch all of them, for an operation that goes over lines in a loop of its own.
+    pub(super) fn fetch_all(&self) {
+        for outer in 0..self.outer {
+            for inner in 0..self.inner {
+                self.fetch(outer, inner);
+            }
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 /// Combination of two numbers by a reduction.
@@ -167,7 +171,7 @@ pub(super) fn neutral(op: ReduceOp) -> f32 {
 
 /// # Safety
 /// As [`copy`].
-unsafe fn copy_short(loops: &StripLoops, from: &StripLines, to: &StripLines) {
+unsafe fn copy_short(loops: &StripLoops<'_>, from: &StripLines, to: &StripLines) {
     for outer in 0..loops.outer {
         for inner in 0..loops.inner {
             let source = from.at(outer, inner).cast::<f32>();
@@ -181,12 +185,13 @@ unsafe fn copy_short(loops: &StripLoops, from: &StripLines, to: &StripLines) {
     }
 }
 
-type Line = [f32; LINE];
+/// Elements of a line.
+pub(super) type Line = [f32; LINE];
 
 /// # Safety
 /// The line is there.
 #[inline(always)]
-unsafe fn line<const ONE: bool>(address: *const u8) -> Line {
+pub(super) unsafe fn line<const ONE: bool>(address: *const u8) -> Line {
     // SAFETY: as the caller promises.
     unsafe {
         if ONE {
@@ -200,7 +205,7 @@ unsafe fn line<const ONE: bool>(address: *const u8) -> Line {
 /// # Safety
 /// The line is there, and in whole lines of memory if it is stored past the cache; the CPU has the tier.
 #[inline(always)]
-unsafe fn put<const TIER: u8, const PAST_CACHE: bool>(address: *mut u8, line: &Line) {
+pub(super) unsafe fn put<const TIER: u8, const PAST_CACHE: bool>(address: *mut u8, line: &Line) {
     // SAFETY: as the caller promises.
     unsafe {
         if PAST_CACHE {
@@ -215,15 +220,16 @@ unsafe fn put<const TIER: u8, const PAST_CACHE: bool>(address: *mut u8, line: &L
 // field by field is not read whole without waiting for all stores before.
 
 struct ZipArgs<'a> {
-    loops: &'a StripLoops,
+    loops: &'a StripLoops<'a>,
     from: [&'a StripLines; 2],
     to: &'a StripLines,
 }
 
-struct ReduceArgs<'a> {
-    loops: &'a StripLoops,
-    from: &'a StripLines,
-    to: &'a StripLines,
+/// Lines that are read, and lines that are made of them.
+pub(super) struct LineArgs<'a> {
+    pub(super) loops: &'a StripLoops<'a>,
+    pub(super) from: &'a StripLines,
+    pub(super) to: &'a StripLines,
 }
 
 /// Addresses of lines that are gone over.
@@ -320,7 +326,8 @@ fn each_to<const TIER: u8, const ONE_LEFT: bool, const ONE_RIGHT: bool, const PA
         let mut a_at = left.row(outer);
         let mut b_at = right.row(outer);
         let mut to_at = to.row(outer);
-        for _ in 0..inners {
+        for inner in 0..inners {
+            args.loops.fetch(outer, inner);
             // SAFETY: the makers of jobs promise that all lines are there.
             unsafe {
                 let a = line::<ONE_LEFT>(a_at);
@@ -344,29 +351,57 @@ fn lines_over_one<const TIER: u8>(args: &ZipArgs<'_>) {
     let StripLoops { outer: outers, inner: inners, .. } = *args.loops;
     let left = LineCursor::of(args.from[0]);
     let right = LineCursor::of(args.from[1]);
-    let mut furthest = [0; LANES];
-    let mut can_invert = true;
+    let to = LineCursor::of(args.to);
+    let is_past_cache = args.to.form == Form::PastCache;
     for outer in 0..outers {
+        let mut left_at = left.row(outer);
+        let mut by_at = right.row(outer);
+        let mut to_at = to.row(outer);
         for inner in 0..inners {
-            let source = left.row(outer).wrapping_add(inner * left.inner);
-            let by = right.row(outer).wrapping_add(inner * right.inner).cast::<f32>();
+            args.loops.fetch(outer, inner);
             // SAFETY: the makers of jobs promise that all lines are there.
-            let (line, by) = unsafe { (line::<false>(source), by.read_unaligned()) };
-            can_invert &= quotient::can_invert(by);
-            for lane in 0..LANES {
-                let [first, second] = [line[lane], line[LANES + lane]].map(quotient::farness);
-                furthest[lane] = furthest[lane].max(first).max(second);
+            unsafe {
+                let over = line::<false>(left_at);
+                let by = by_at.cast::<f32>().read_unaligned();
+                let made = line_over(&over, by);
+                if is_past_cache {
+                    put::<TIER, true>(to_at, &made);
+                } else {
+                    put::<TIER, false>(to_at, &made);
+                }
             }
+            left_at = left_at.wrapping_add(left.inner);
+            by_at = by_at.wrapping_add(right.inner);
+            to_at = to_at.wrapping_add(to.inner);
         }
-    }
-    if can_invert && furthest.into_iter().all(quotient::is_near) {
-        each::<TIER, false, true>(args, quotient::divided_near);
-    } else {
-        each::<TIER, false, true>(args, |a, b| a / b);
     }
 }
 
-struct ReduceRows<'a>(ReduceOp, &'a ReduceArgs<'a>);
+#[inline(always)]
+fn line_over(over: &Line, by: f32) -> Line {
+    let mut furthest = [0; LANES];
+    for lane in 0..LANES {
+        let [first, second] = [over[lane], over[LANES + lane]].map(quotient::farness);
+        furthest[lane] = first.max(second);
+    }
+    let mut are_near = quotient::can_invert(by);
+    for far in furthest {
+        are_near &= quotient::is_near(far);
+    }
+    let mut made = [0.0; LINE];
+    if are_near {
+        for at in 0..LINE {
+            made[at] = quotient::divided_near(over[at], by);
+        }
+    } else {
+        for at in 0..LINE {
+            made[at] = over[at] / by;
+        }
+    }
+    made
+}
+
+struct ReduceRows<'a>(ReduceOp, &'a LineArgs<'a>);
 
 impl Job for ReduceRows<'_> {
     type Output = ();
@@ -384,8 +419,8 @@ impl Job for ReduceRows<'_> {
 }
 
 #[inline(always)]
-fn reduce_lanes(args: &ReduceArgs<'_>, act: impl Fn(f32, f32) -> f32) {
-    let StripLoops { outer: outers, inner: inners, elements } = *args.loops;
+fn reduce_lanes(args: &LineArgs<'_>, act: impl Fn(f32, f32) -> f32) {
+    let StripLoops { outer: outers, inner: inners, elements, .. } = *args.loops;
     if elements < LINE {
         return reduce_short_lanes(args, &act);
     }
@@ -393,6 +428,7 @@ fn reduce_lanes(args: &ReduceArgs<'_>, act: impl Fn(f32, f32) -> f32) {
     let lanes = LineCursor::of(args.to);
     for outer in 0..outers {
         for inner in 0..inners {
+            args.loops.fetch(outer, inner);
             let place = lanes.row(outer).wrapping_add(inner * lanes.inner).cast::<[f32; LANES]>();
             let source = from.row(outer).wrapping_add(inner * from.inner);
             // SAFETY: the makers of jobs promise that all lines are there.
@@ -414,8 +450,8 @@ fn reduce_lanes(args: &ReduceArgs<'_>, act: impl Fn(f32, f32) -> f32) {
 /// Combines short lines with lanes. Not inlined: the compiler would take the lanes apart for it, in the loop
 /// over whole lines, too.
 #[inline(never)]
-fn reduce_short_lanes(args: &ReduceArgs<'_>, act: &impl Fn(f32, f32) -> f32) {
-    let StripLoops { outer: outers, inner: inners, elements } = *args.loops;
+fn reduce_short_lanes(args: &LineArgs<'_>, act: &impl Fn(f32, f32) -> f32) {
+    let StripLoops { outer: outers, inner: inners, elements, .. } = *args.loops;
     for outer in 0..outers {
         for inner in 0..inners {
             let lanes = args.to.at(outer, inner).cast::<f32>();
@@ -432,7 +468,7 @@ fn reduce_short_lanes(args: &ReduceArgs<'_>, act: &impl Fn(f32, f32) -> f32) {
     }
 }
 
-struct ReduceColumns<'a>(ReduceOp, &'a ReduceArgs<'a>);
+struct ReduceColumns<'a>(ReduceOp, &'a LineArgs<'a>);
 
 impl Job for ReduceColumns<'_> {
     type Output = ();
@@ -450,12 +486,13 @@ impl Job for ReduceColumns<'_> {
 }
 
 #[inline(always)]
-fn reduce_lines(args: &ReduceArgs<'_>, act: impl Fn(f32, f32) -> f32) {
-    let StripLoops { outer: outers, inner: inners, elements } = *args.loops;
+fn reduce_lines(args: &LineArgs<'_>, act: impl Fn(f32, f32) -> f32) {
+    let StripLoops { outer: outers, inner: inners, elements, .. } = *args.loops;
     let from = LineCursor::of(args.from);
     let to = LineCursor::of(args.to);
     for outer in 0..outers {
         for inner in 0..inners {
+            args.loops.fetch(outer, inner);
             let target = to.row(outer).wrapping_add(inner * to.inner);
             let source = from.row(outer).wrapping_add(inner * from.inner);
             // SAFETY: the makers of jobs promise that all lines are there.

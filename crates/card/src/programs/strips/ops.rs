@@ -11,6 +11,7 @@ use crate::programs::execute::vector::vectorised;
 use crate::programs::load::code::LoadedCode;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::strips::buffers::ScratchLine;
+use crate::programs::strips::functions;
 use crate::programs::strips::kernels::{self, StripLoops, ZipOp};
 use crate::programs::strips::lines::{Form, LINE, StripLines, TileLines};
 use crate::programs::strips::plan::{OpKind, StripOp};
@@ -26,8 +27,10 @@ const MADE: usize = 3;
 pub(super) struct StripRun<'a> {
     /// TileLines of the segment's places.
     pub(super) lines: &'a [TileLines],
+    /// StripLines of the same places.
+    pub(super) current: &'a [StripLines],
     pub(super) strip: &'a LineStrip,
-    pub(super) loops: &'a StripLoops,
+    pub(super) loops: &'a StripLoops<'a>,
     pub(super) spare: &'a mut [ScratchLine],
 }
 
@@ -35,8 +38,9 @@ pub(super) struct StripRun<'a> {
 struct OpRun<'a> {
     op: &'a StripOp,
     lines: &'a [TileLines],
+    current: &'a [StripLines],
     strip: &'a LineStrip,
-    loops: &'a StripLoops,
+    loops: &'a StripLoops<'a>,
     spare: *mut ScratchLine,
 }
 
@@ -44,27 +48,30 @@ impl StripRun<'_> {
     /// Carries an operation out: the commonest ones here, with little around their loops.
     #[inline]
     pub(super) fn carry_out(&mut self, op: &StripOp, code: &LoadedCode) -> Result<(), Stop> {
-        let Self { lines, strip, loops, .. } = *self;
+        let Self { lines, current, strip, loops, .. } = *self;
         let zip = match op.kind {
             OpKind::Binary(op) if strip.is_whole() => ZipOp::of(op),
             _ => None,
         };
-        let source = lines[op.sources[0]].of(strip);
-        let target = lines[op.target].of(strip);
+        let source = &current[op.sources[0]];
+        let target = &current[op.target];
         match (op.kind, zip) {
             // SAFETY: see `StripRun`.
             (_, Some(zip)) => unsafe {
-                let right = lines[op.sources[1]].of(strip);
-                kernels::zip(zip, loops, [&source, &right], &target);
+                kernels::zip(zip, loops, [source, &current[op.sources[1]]], target);
             },
             // SAFETY: see `StripRun`.
-            (OpKind::Copy, _) => unsafe { kernels::copy(loops, &source, &target) },
+            (OpKind::Unary(op), _) if strip.is_whole() => unsafe {
+                functions::map(op, loops, source, target)?;
+            },
+            // SAFETY: see `StripRun`.
+            (OpKind::Copy, _) => unsafe { kernels::copy(loops, source, target) },
             // SAFETY: see `StripRun`; a target without columns is lanes.
             (OpKind::Reduce(reduction), _) => unsafe {
                 if lines[op.target].column_bytes() == Some(0) {
-                    kernels::reduce_rows(reduction, loops, &source, &target);
+                    kernels::reduce_rows(reduction, loops, source, target);
                 } else {
-                    kernels::reduce_columns(reduction, loops, &source, &target);
+                    kernels::reduce_columns(reduction, loops, source, target);
                 }
             },
             _ => return self.carry_out_by_steps(op, code),
@@ -76,8 +83,9 @@ impl StripRun<'_> {
     #[inline(never)]
     fn carry_out_by_steps(&mut self, op: &StripOp, code: &LoadedCode) -> Result<(), Stop> {
         assert!(self.spare.len() >= SPARE * LINES, "strips in between");
-        let Self { lines, strip, loops, .. } = *self;
-        let run = OpRun { op, lines, strip, loops, spare: self.spare.as_mut_ptr() };
+        let Self { lines, current, strip, loops, .. } = *self;
+        loops.fetch_all();
+        let run = OpRun { op, lines, current, strip, loops, spare: self.spare.as_mut_ptr() };
         match op.kind {
             OpKind::Load(at) => run.load(code.converter(at, 0)?),
             OpKind::Store(at) => run.store(code.converter(at, 0)?),
@@ -98,12 +106,12 @@ impl StripRun<'_> {
 impl<'a> OpRun<'a> {
     #[inline(always)]
     fn target(&self) -> StripLines {
-        self.lines[self.op.target].of(self.strip)
+        self.current[self.op.target]
     }
 
     #[inline(always)]
     fn source(&self, nth: usize) -> StripLines {
-        self.lines[self.op.sources[nth]].of(self.strip)
+        self.current[self.op.sources[nth]]
     }
 
     /// A spare strip.

@@ -153,6 +153,25 @@ impl BlockPlan {
     }
 }
 
+impl StripSegment {
+    /// Shares of the operations in what the cache is to fetch: memory is busy all the time, if those that take
+    /// longest see to it.
+    pub(in crate::programs) fn shares_of(&self, fetched: usize) -> SmallVec<[Range<usize>; 12]> {
+        let function = self.ops.iter().position(|op| matches!(op.kind, OpKind::Unary(_)));
+        let mut taken = 0;
+        let share = |nth: usize| {
+            let first = taken;
+            taken = match function {
+                Some(function) if nth < function => 0,
+                Some(_) => fetched,
+                None => (fetched * (nth + 1)).div_ceil(self.ops.len()),
+            };
+            first..taken
+        };
+        (0..self.ops.len()).map(share).collect()
+    }
+}
+
 impl ReuseState {
     const ALL: [Self; 4] = [
         Self { keeps: false, recalls: false },

@@ -1,6 +1,8 @@
 //! Segments on the current tile: places become addresses, and operations run from strip to strip.
 
-use smallvec::SmallVec;
+use std::ptr::null_mut;
+
+use smallvec::{SmallVec, smallvec};
 use spyre_artifact::{Lane, Operand, ReduceOp, Register};
 
 use crate::programs::access::operand::TensorLines;
@@ -12,14 +14,21 @@ use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::dims;
 use crate::programs::strips::buffers::{ScratchLine, StripBuffers};
 use crate::programs::strips::kernels;
-use crate::programs::strips::lines::{Form, LINE, TileLines};
+use crate::programs::strips::lines::{Form, LINE, StripLines, TileLines};
 use crate::programs::strips::ops::{SPARE, StripRun};
 use crate::programs::strips::plan::{BlockPart, BlockPlan, Place, StripSegment};
+use crate::programs::strips::prefetch::FetchedLines;
 use crate::programs::strips::shape::{LINES, LineSteps, TileShape};
 
+/// Lines of no strip yet.
+const NO_LINES: StripLines =
+    StripLines { first: null_mut(), outer: 0, inner: 0, form: Form::Whole };
+
 /// TileLines of an operand: in device memory, or in a buffer on its way there.
+#[derive(Clone, Copy)]
 struct DeviceLines {
     lines: TileLines,
+    line_bytes: usize,
     is_staged: bool,
 }
 
@@ -83,23 +92,27 @@ impl Machine<'_> {
         let to = self.bind_targets(segment, plan, shape, &mut buffers.staged)?;
         self.clear_lanes(segment, shape, &mut buffers.lanes)?;
         let lines = self.bind(segment, shape, [&from, &to], buffers)?;
-        let fetched: SmallVec<[TileLines; 4]> = from
-            .iter()
-            .map(|source| source.lines)
-            .chain(self.upcoming_lines(segment, plan, shape)?)
-            .collect();
+        let mut upcoming = self.upcoming_lines(segment, plan, shape)?;
+        upcoming.extend(from.into_iter().chain(to.iter().copied()).filter(DeviceLines::is_fetched));
+        let shares = segment.shares_of(upcoming.len());
+        let mut fetched: SmallVec<[FetchedLines; 4]> =
+            upcoming.iter().map(|lines| lines.to_be_fetched()).collect();
+        let mut current: SmallVec<[StripLines; 12]> = smallvec![NO_LINES; lines.len()];
         let spare = &mut buffers.scratch[segment.scratch * LINES..];
         let code = self.code;
         shape.each_strip(segment.is_in_tiles, |strip| {
-            let loops = strip.loops();
+            for (current, lines) in current.iter_mut().zip(&lines) {
+                *current = lines.of(strip);
+            }
             let later = strip.later();
-            let mut run = StripRun { lines: &lines, strip, loops: &loops, spare };
-            for (nth, op) in segment.ops.iter().enumerate() {
-                // Operations share what is to be fetched, so that memory is busy all the time.
-                for lines in &fetched {
-                    kernels::prefetch(&loops, &lines.of(&later), nth, segment.ops.len());
-                }
-                run.carry_out(op, code)?;
+            for (fetched, upcoming) in fetched.iter_mut().zip(&upcoming) {
+                fetched.lines = upcoming.lines.of(&later);
+            }
+            for (op, share) in segment.ops.iter().zip(&shares) {
+                let own = if strip.is_whole() { &fetched[share.clone()] } else { &[] };
+                let loops = strip.loops(own);
+                StripRun { lines: &lines, current: &current, strip, loops: &loops, spare }
+                    .carry_out(op, code)?;
             }
             Ok::<(), Stop>(())
         })?;
@@ -157,7 +170,9 @@ impl Machine<'_> {
         for (nth, tile) in segment.sources.iter().enumerate() {
             let converter = self.code.converter(tile.at, 0)?;
             let lines = match self.device_lines(tile.operand, plan, shape)? {
-                Some(lines) => Some(DeviceLines::direct(lines, false)),
+                Some(lines) => {
+                    Some(DeviceLines::direct(lines, self.line_bytes(tile.operand), false))
+                }
                 None => {
                     let mut buffer = staged(buffers, nth);
                     let pieces = self.binding.plan.at(tile.at);
@@ -182,8 +197,11 @@ impl Machine<'_> {
         for (nth, tile) in segment.targets.iter().enumerate() {
             let lines = match self.device_lines(tile.operand, plan, shape)? {
                 Some(lines) => {
-                    let is_streamed = self.tensor(tile.operand)?.0.is_streamed();
-                    Some(DeviceLines::direct(lines, is_streamed))
+                    // Stores past the cache are slow in bursts: what makes them is to wait for memory, too.
+                    let is_streamed =
+                        segment.ops.len() == 1 && self.tensor(tile.operand)?.0.is_streamed();
+                    let line_bytes = self.line_bytes(tile.operand);
+                    Some(DeviceLines::direct(lines, line_bytes, is_streamed))
                 }
                 None => {
                     let nth = segment.sources.len() + nth;
@@ -218,17 +236,21 @@ impl Machine<'_> {
         segment: &StripSegment,
         plan: &BlockPlan,
         shape: &TileShape,
-    ) -> Result<SmallVec<[TileLines; 2]>, Stop> {
+    ) -> Result<SmallVec<[DeviceLines; 4]>, Stop> {
         let mut upcoming = SmallVec::new();
         for &operand in &segment.recalled {
-            if let Some(TensorLines { first, row, columns }) =
-                self.device_lines(operand, plan, shape)?
-            {
-                let next = first.wrapping_add(shape.rows * row);
-                upcoming.push(TileLines::in_sticks(next, row, columns));
+            if let Some(lines) = self.device_lines(operand, plan, shape)? {
+                let first = lines.first.wrapping_add(shape.rows * lines.row);
+                let next = TensorLines { first, ..lines };
+                upcoming.push(DeviceLines::direct(next, self.line_bytes(operand), false));
             }
         }
         Ok(upcoming)
+    }
+
+    fn line_bytes(&self, operand: Operand) -> usize {
+        let format = self.code.program().operand(operand).format;
+        LINE * format.element_bytes().unwrap_or(1)
     }
 
     /// TileLines of a place, all of which are there until the segment ends.
@@ -361,18 +383,29 @@ impl Machine<'_> {
 }
 
 impl DeviceLines {
-    fn direct(lines: TensorLines, is_streamed: bool) -> Self {
+    fn direct(lines: TensorLines, line_bytes: usize, is_streamed: bool) -> Self {
         let TensorLines { first, row, columns } = lines;
         let mut lines = TileLines::in_sticks(first, row, columns);
         if is_streamed && lines.are_lines_of_memory() {
             lines = lines.with_form(Form::PastCache);
         }
-        Self { lines, is_staged: false }
+        Self { lines, line_bytes, is_staged: false }
+    }
+
+    /// Returns true for lines that the cache is to have when they are read or written.
+    fn is_fetched(&self) -> bool {
+        !self.is_staged && self.lines.form != Form::PastCache
+    }
+
+    /// Lines of a strip that is not known yet.
+    fn to_be_fetched(self) -> FetchedLines {
+        FetchedLines { lines: NO_LINES, line_bytes: self.line_bytes }
     }
 
     /// TileLines of a tile in a buffer of float32.
     fn staged(buffer: &mut Buffer, shape: &TileShape) -> Option<Self> {
-        Some(Self { lines: tile_lines(buffer, shape)?.with_form(Form::Staged), is_staged: true })
+        let lines = tile_lines(buffer, shape)?.with_form(Form::Staged);
+        Some(Self { lines, line_bytes: LINE * size_of::<f32>(), is_staged: true })
     }
 }
 

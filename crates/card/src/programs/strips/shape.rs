@@ -6,11 +6,10 @@ use spyre_artifact::{Dim, Span};
 use crate::programs::schedule::tiles::{Tiles, dims};
 use crate::programs::strips::kernels::StripLoops;
 use crate::programs::strips::lines::LINE;
+use crate::programs::strips::prefetch::FetchedLines;
 
 /// TileLines of a strip: 1,024 elements.
 pub(super) const LINES: usize = 32;
-/// Strips that memory is ahead of its use.
-const AHEAD: usize = 4;
 /// Shorter rows than this are better worked on together, as whole tiles.
 const LEAST_ROW: usize = 32;
 /// Tiles of fewer elements are not worth their addresses.
@@ -137,16 +136,17 @@ impl TileShape {
 }
 
 impl LineStrip {
-    /// The loops over its lines.
-    pub(super) fn loops(&self) -> StripLoops {
+    /// The loops over its lines, that have the cache fetch some others.
+    pub(super) fn loops<'a>(&self, fetched: &'a [FetchedLines]) -> StripLoops<'a> {
         let [outer, inner] =
             if self.is_by_rows { [self.rows, self.columns] } else { [self.columns, self.rows] };
-        StripLoops { outer, inner, elements: self.elements }
+        StripLoops { outer, inner, elements: self.elements, fetched }
     }
 
-    /// LineStrip whose lines are worth fetching now; it may be behind the tile, where the next one begins.
+    /// LineStrip whose lines are worth fetching now: what is further ahead would leave the L1 cache again. It may be
+    /// behind the tile, where the next one begins.
     pub(super) fn later(self) -> Self {
-        Self { column: self.column + AHEAD * self.columns, ..self }
+        Self { column: self.column + self.columns, ..self }
     }
 
     pub(super) fn lines(&self) -> usize {
