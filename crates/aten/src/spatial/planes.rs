@@ -66,7 +66,7 @@ struct Lines {
 struct Axis {
     parts: Vec<Part>,
     planes: SmallVec<[Lines; 3]>,
-    /// For taps with rows of their own: what each of them sees.
+    /// Places that each tap sees, if taps have rows of their own.
     folded: SmallVec<[Lines; 3]>,
     extent: usize,
 }
@@ -260,7 +260,7 @@ impl Axis {
         }
     }
 
-    /// What every tap sees is written by itself.
+    /// Writes what every tap sees by itself.
     fn folded(way: Way, window: &Window, sizes: [usize; 2]) -> Self {
         let folded = (0..window.size).map(|tap| {
             let offset = (tap * window.dilation) as i64 - window.padding as i64;

@@ -40,12 +40,12 @@ const WHOLE: usize = 1 << 40;
 
 /// Steps of a dim in elements: whole runs are `across` apart.
 #[derive(Clone, Copy)]
-struct Line {
+struct RunSteps {
     run: usize,
     across: usize,
 }
 
-impl Line {
+impl RunSteps {
     /// Returns true if a tile begins where a run does.
     fn starts_at(self, tiles: &Tiles, dim: Dim) -> bool {
         self.run == WHOLE || tiles.starts[dim.index()].is_multiple_of(self.run)
@@ -63,7 +63,7 @@ impl Tensor {
     ) -> Option<TileRows> {
         let mut long = dims(along).filter(|dim| tiles.elements[dim.index()] > 1);
         let line = match long.next() {
-            None => Line { run: WHOLE, across: 0 },
+            None => RunSteps { run: WHOLE, across: 0 },
             Some(dim) => self.line(tiles, dim).filter(|line| line.starts_at(tiles, dim))?,
         };
         if long.next().is_some() {
@@ -157,14 +157,14 @@ impl Tensor {
     }
 
     /// The runs of a dim along which neighbours follow each other.
-    fn line(&self, tiles: &Tiles, dim: Dim) -> Option<Line> {
+    fn line(&self, tiles: &Tiles, dim: Dim) -> Option<RunSteps> {
         let [start, count] = [tiles.starts, tiles.elements].map(|of| of[dim.index()]);
         match *self.axis(dim)? {
-            AxisOffsets::Even { step: 1, .. } => Some(Line { run: WHOLE, across: 0 }),
+            AxisOffsets::Even { step: 1, .. } => Some(RunSteps { run: WHOLE, across: 0 }),
             AxisOffsets::Sticks { step: 1, run, across, .. } => {
                 let is_one_run = start % run + count <= run;
-                let whole = Line { run: WHOLE, across: 0 };
-                Some(if is_one_run { whole } else { Line { run, across } })
+                let whole = RunSteps { run: WHOLE, across: 0 };
+                Some(if is_one_run { whole } else { RunSteps { run, across } })
             }
             _ => None,
         }
