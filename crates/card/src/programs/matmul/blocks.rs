@@ -10,6 +10,7 @@ use spyre_numerics::{DataFormat, Tier};
 use crate::programs::access::operand::{TileRun, TileRuns};
 use crate::programs::access::sticks::STICK;
 use crate::programs::execute::transpose::Transpose;
+use crate::programs::execute::vector::vectorised;
 use crate::programs::load::factors::TensorSide;
 use crate::programs::matmul::dot::Counts;
 use crate::programs::matmul::operands::{Dense, Roles, Side};
@@ -169,19 +170,22 @@ impl<'a> Machine<'a> {
         let Counts { rows, columns, k, .. } = self.counts_of(roles);
         let tier = Tier::detected();
         let is_transposed = self.lies_along(right.operand, roles.k, roles.right);
+        let is_reused = rows > most_rows(tier);
+        if !is_transposed && tier >= Tier::Avx2 {
+            let panels = self.panels_in_place(right, roles)?;
+            if let Some(panels) = panels {
+                let is_near = panels.pitch == STICK * BYTES || !is_reused;
+                let are_few = panels.runs.len() <= most_panels(columns);
+                let is_used = is_near && are_few;
+                return Ok(if is_used { panels } else { pack_runs(&panels, [columns, k], room) });
+            }
+        }
         let along = factors.along_right(is_transposed);
         let row = if is_transposed { k } else { columns };
         let sticks = self.whole_sticks(right, along, row).filter(|_| tier >= Tier::Avx2);
-        if !is_transposed && tier >= Tier::Avx2 {
-            let is_reused = rows > most_rows(tier);
-            if let Some(strips) = sticks.and_then(|it| it.near_strips(is_reused, room)) {
-                return Ok(panels_of(strips, columns));
-            }
-            let panels = self.panels_in_place(right, roles)?;
-            let is_worth_it = |panels: &TileRuns| panels.runs.len() <= most_panels(columns);
-            if let Some(panels) = panels.filter(is_worth_it) {
-                return Ok(panels);
-            }
+        let near = sticks.filter(|_| !is_transposed);
+        if let Some(strips) = near.and_then(|it| it.near_strips(is_reused, room)) {
+            return Ok(panels_of(strips, columns));
         }
         let long = k.next_multiple_of(STICK);
         let panel = long * PANEL;
@@ -276,6 +280,42 @@ impl<'a> Machine<'a> {
         let sticks = part.sticks(sticks.at, sticks.counts, sticks.there);
         is_all.then_some(TensorSticks { sticks, format })
     }
+}
+
+/// Copies k rows of runs into panels one behind the other.
+fn pack_runs(from: &TileRuns, [columns, k]: [usize; 2], room: &mut Vec<f32>) -> TileRuns {
+    let packed = lines(room, columns.div_ceil(PANEL) * k * PANEL);
+    let first = packed.as_ptr();
+    vectorised(
+        #[inline(always)]
+        || {
+            for term in 0..k {
+                for run in &from.runs {
+                    let source = run.first.wrapping_add(term * from.pitch).cast::<f32>();
+                    let mut done = 0;
+                    while done < run.elements {
+                        let [panel, place] =
+                            [(run.place + done) / PANEL, (run.place + done) % PANEL];
+                        let count = (PANEL - place).min(run.elements - done);
+                        let target = &mut packed[(panel * k + term) * PANEL + place..][..count];
+                        let source = source.wrapping_add(done);
+                        // SAFETY: the run's elements were looked at, and may be changed by others at any time; the
+                        // target is a buffer.
+                        unsafe {
+                            match target.first_chunk_mut::<PANEL>() {
+                                Some(whole) => {
+                                    *whole = source.cast::<[f32; PANEL]>().read_unaligned()
+                                }
+                                None => target.as_mut_ptr().copy_from_nonoverlapping(source, count),
+                            }
+                        }
+                        done += count;
+                    }
+                }
+            }
+        },
+    );
+    panels_of(Strips { first, row: PANEL, strip: k * PANEL, columns: PANEL }, columns)
 }
 
 /// Most panels that are used where they lie: short ones waste more than packing takes.
