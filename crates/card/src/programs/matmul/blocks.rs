@@ -302,11 +302,10 @@ fn pack_runs(from: &TileRuns, [columns, k]: [usize; 2], room: &mut Vec<f32>) -> 
                         // SAFETY: the run's elements were looked at, and may be changed by others at any time; the
                         // target is a buffer.
                         unsafe {
-                            match target.first_chunk_mut::<PANEL>() {
-                                Some(whole) => {
-                                    *whole = source.cast::<[f32; PANEL]>().read_unaligned()
-                                }
-                                None => target.as_mut_ptr().copy_from_nonoverlapping(source, count),
+                            if let Some(whole) = target.first_chunk_mut::<PANEL>() {
+                                *whole = source.cast::<[f32; PANEL]>().read_unaligned();
+                            } else {
+                                target.as_mut_ptr().copy_from_nonoverlapping(source, count);
                             }
                         }
                         done += count;

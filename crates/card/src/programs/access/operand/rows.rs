@@ -171,7 +171,7 @@ impl Tensor {
     }
 
     /// Address of the tile's element at some coordinates, and at the tile's start along all other dims, if so many
-    /// elements behind it are in the tensor's memory.
+    /// elements behind it are in the tensor's memory, and they are aligned.
     fn reached(
         &self,
         part: MemorySlice<'_>,
@@ -188,6 +188,8 @@ impl Tensor {
         }
         let bytes = self.element_bytes;
         let is_there = (element + behind + 1) * bytes <= self.layout.device_bytes();
-        is_there.then(|| part.address(element * bytes, (behind + 1) * bytes).cast_const())
+        let first = is_there.then(|| part.address(element * bytes, (behind + 1) * bytes));
+        // A table may name any byte as a tensor's first.
+        first.filter(|first| first.addr().is_multiple_of(bytes)).map(<*mut u8>::cast_const)
     }
 }
