@@ -100,7 +100,10 @@ impl Machine<'_> {
         let is_long = |dim: &Dim| self.tiles.elements[dim.index()] > 1;
         let mut columns = dims(roles.right).filter(is_long);
         let column = columns.next().filter(|_| columns.next().is_none())?;
-        let is_thin = self.tiles.elements_of(roles.left) <= FEW_ROWS
+        // The order in which a register's tile is multiplied does not depend on where the tile lies.
+        let is_along = matches!(factors.left, Side::Tensor(_)) || column < factors.k;
+        let is_thin = is_along
+            && self.tiles.elements_of(roles.left) <= FEW_ROWS
             && self.lies_along(right.operand, roles.k, roles.right);
         is_thin.then_some(Columns { side: right, k: roles.k, column })
     }
