@@ -1,7 +1,7 @@
 //! GELU: a number times the normal distribution's cumulative function, within one unit of the last
 //! place.
 //!
-//! What is small is computed as it is, not as one minus what is large: that would cancel. For a number of
+//! Small values are computed as they are, not as one minus a large one: that would cancel. For a number of
 //! magnitude a, it is `e^-y` where y is a simple quadratic function of a and something small. The quadratic
 //! function is computed of a rounded to so few bits that it is exact; the slope mends that.
 
