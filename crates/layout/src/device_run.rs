@@ -29,17 +29,19 @@ impl SpyreTensorLayout {
     /// The run from a host element on, `step` host elements at a time: all of its elements have a
     /// place. `None` if the first one has none.
     pub fn run_from(&self, element: usize, step: i64) -> Option<DeviceRun> {
-        let start = self.device_element(element)?;
-        let (stride, elements) = match usize::try_from(step) {
-            Ok(0) => (0, usize::MAX),
-            Ok(step) => reach(self.digits(), element, step),
-            Err(_) => (0, 1),
-        };
-        let in_storage = match (self.storage_elements(), usize::try_from(step)) {
-            (Some(storage), Ok(1..)) => (storage - element).div_ceil(step as usize),
-            _ => usize::MAX,
-        };
-        Some(DeviceRun { start, stride, elements: elements.min(in_storage) })
+        let storage = self.storage_elements().unwrap_or(usize::MAX);
+        if element >= storage {
+            return None;
+        }
+        match usize::try_from(step) {
+            Ok(0) => DeviceRun::at_rest(self.digits().locate(element)?, usize::MAX),
+            Ok(step) => {
+                let run = steps(self.digits(), element, step)?;
+                let elements = run.elements.min(div_ceil(storage - element, step));
+                Some(DeviceRun { elements, ..run })
+            }
+            Err(_) => DeviceRun::at_rest(self.digits().locate(element)?, 1),
+        }
     }
 
     /// Returns true if some of its dimensions repeat what the others hold.
@@ -48,24 +50,47 @@ impl SpyreTensorLayout {
     }
 }
 
-/// The device stride and the length of a run whose first element has a place. The largest digit that
-/// counts whole steps moves, the smaller ones stay: up to where it carries, or has no more room.
-fn reach(digits: &Digits, element: usize, step: usize) -> (usize, usize) {
+impl DeviceRun {
+    fn at_rest(start: usize, elements: usize) -> Option<Self> {
+        Some(Self { start, stride: 0, elements })
+    }
+}
+
+/// The run of an element, if that has a place. The largest digit that counts whole steps moves, the smaller ones
+/// stay: up to where it carries, or has no more room.
+fn steps(digits: &Digits, element: usize, step: usize) -> Option<DeviceRun> {
+    let mut run = DeviceRun { start: 0, stride: 0, elements: 1 };
     let mut rest = element;
     let mut room = usize::MAX;
-    for digit in digits.levels().unwrap_or(&[]) {
-        if step.is_multiple_of(digit.radix) {
-            let coordinates = step / digit.radix;
-            let in_digit = (digit.extent - rest / digit.radix).div_ceil(coordinates);
-            return match in_digit.min(room.div_ceil(step)) {
-                0 | 1 => (0, 1),
-                elements => (coordinates * digit.stride, elements),
-            };
+    let mut has_moved = false;
+    for (digit, divisor) in digits.divided() {
+        let coordinate = divisor.quotient(rest);
+        if coordinate >= digit.extent {
+            return None;
         }
-        rest %= digit.radix;
-        room = room.min(digit.radix - rest);
+        rest -= coordinate * digit.radix;
+        run.start += coordinate * digit.stride;
+        if has_moved {
+            continue;
+        }
+        match divisor.whole_quotient(step) {
+            Some(coordinates) => {
+                has_moved = true;
+                let in_digit = div_ceil(digit.extent - coordinate, coordinates);
+                let elements = in_digit.min(div_ceil(room, step));
+                if elements > 1 {
+                    (run.stride, run.elements) = (coordinates * digit.stride, elements);
+                }
+            }
+            None => room = room.min(digit.radix - rest),
+        }
     }
-    (0, 1)
+    (rest == 0 && !digits.are_refused()).then_some(run)
+}
+
+/// Quotient rounded up; most steps are one.
+fn div_ceil(number: usize, by: usize) -> usize {
+    if by == 1 { number } else { number.div_ceil(by) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,11 @@
 //! written in it by division, digit by digit, and each digit is a coordinate on the device. Tiling,
 //! folding, over-padding and permuted hosts are all this one rule.
 
+mod divisor;
+
 use smallvec::SmallVec;
+
+pub(crate) use divisor::Divisor;
 
 use crate::{ElementArrangement, Error};
 
@@ -33,6 +37,8 @@ pub(crate) struct Replica {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digits {
     levels: SmallVec<[Digit; 6]>,
+    /// Radices of the places, for divisions by them.
+    divisors: SmallVec<[Divisor; 6]>,
     replicas: SmallVec<[Replica; 1]>,
     /// Reason why copies are refused, if they are.
     refused: Option<Box<Error>>,
@@ -68,6 +74,7 @@ impl Digits {
         digits.levels.reverse();
         digits.levels.sort_by_key(|digit| std::cmp::Reverse(digit.radix));
         digits.join();
+        digits.divisors = digits.levels.iter().map(|digit| Divisor::new(digit.radix)).collect();
         digits
     }
 
@@ -103,13 +110,27 @@ impl Digits {
 
     /// The device element of a host element, if there is room for it.
     pub(crate) fn locate(&self, element: usize) -> Option<usize> {
-        let (device, rest) =
-            self.levels.iter().try_fold((0, element), |(device, rest), digit| {
-                let coordinate = rest / digit.radix;
-                (coordinate < digit.extent)
-                    .then(|| (device + coordinate * digit.stride, rest % digit.radix))
-            })?;
+        let mut rest = element;
+        let mut device = 0;
+        for (digit, divisor) in self.divided() {
+            let coordinate = divisor.quotient(rest);
+            if coordinate >= digit.extent {
+                return None;
+            }
+            rest -= coordinate * digit.radix;
+            device += coordinate * digit.stride;
+        }
         (rest == 0 && self.refused.is_none()).then_some(device)
+    }
+
+    /// All places with what divides by their radices.
+    pub(crate) fn divided(&self) -> impl Iterator<Item = (&Digit, Divisor)> {
+        self.levels.iter().zip(self.divisors.iter().copied())
+    }
+
+    /// Returns true if copies are refused: no element has a place.
+    pub(crate) fn are_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// Splits the stick into pairs, and these into their halves: pair p lies at positions 2 p and 2 p + 1.
