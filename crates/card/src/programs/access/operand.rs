@@ -395,8 +395,36 @@ impl Tensor {
         })
     }
 
-    /// The pieces of some rows. Rows whose elements follow each other alike are one piece.
+    /// The pieces of some rows, cut where rows stop lying at one stride: a dim may be several of the device's.
     fn pieces_of(
+        &self,
+        rows: Row,
+        row: Row,
+        place: usize,
+        act: &mut impl FnMut(Series) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let mut done = 0;
+        while done < rows.elements {
+            let start = row.start + done as i64 * rows.stride;
+            let left = rows.elements - done;
+            let elements =
+                if left > 1 { self.rows_at_one_stride(start, rows.stride, left) } else { 1 };
+            let rows = Row { elements, ..rows };
+            self.pieces_of_even_rows(rows, Row { start, ..row }, place + done * row.elements, act)?;
+            done += elements;
+        }
+        Ok(())
+    }
+
+    /// Number of rows, of so many that are left, whose first elements lie at one stride.
+    fn rows_at_one_stride(&self, start: i64, stride: i64, left: usize) -> usize {
+        let run = usize::try_from(start).ok();
+        let run = run.and_then(|start| self.layout.run_from(start, stride));
+        run.map_or(left, |run| run.elements.min(left))
+    }
+
+    /// The pieces of some rows. Rows whose elements follow each other alike are one piece.
+    fn pieces_of_even_rows(
         &self,
         rows: Row,
         row: Row,

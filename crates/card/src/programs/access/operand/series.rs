@@ -146,10 +146,10 @@ impl Tensor {
     ) -> Result<Option<Series>, Stop> {
         let whole = (row.elements - done) / first.elements;
         let element = usize::try_from(row.start + done as i64 * row.stride).unwrap_or(usize::MAX);
-        let across = match whole {
-            0 | 1 => None,
-            _ => self.layout.run_from(element, first.elements as i64 * row.stride),
-        };
+        if whole < 2 {
+            return Ok(None);
+        }
+        let across = self.layout.run_from(element, first.elements as i64 * row.stride);
         let down = self.layout.run_from(element, rows.stride);
         let (Some(across), Some(down)) = (across, down) else { return Ok(None) };
         let sticks = whole.min(across.elements);
