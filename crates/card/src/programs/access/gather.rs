@@ -81,7 +81,7 @@ fn read_each<const BYTES: usize>(
 ) -> Result<(), Stop> {
     for (&place, target) in places.iter().zip(target.as_chunks_mut::<BYTES>().0) {
         if place >= 0 {
-            part.read(tensor.byte(place)?, target);
+            part.read_elements(tensor.byte(place)?, 0, std::slice::from_mut(target));
         }
     }
     Ok(())

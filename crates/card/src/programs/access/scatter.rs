@@ -87,20 +87,32 @@ impl Machine<'_> {
 impl Crossing<'_> {
     fn set(&self, places: &Places, tile: &Buffer, raw: &mut Vec<u8>) -> Result<(), Stop> {
         if places.runs.is_empty() {
-            let width = self.tensor.element_bytes();
-            raw.resize(places.outer.len() * width, 0);
+            raw.resize(places.outer.len() * self.tensor.element_bytes(), 0);
             self.to.convert(tile.bytes(), raw)?;
-            for (&place, element) in places.outer.iter().zip(raw.chunks_exact(width)) {
-                if place >= 0 {
-                    self.part.write(self.tensor.byte(place)?, element);
-                }
-            }
-            return Ok(());
+            return match self.tensor.element_bytes() {
+                1 => self.write_each::<1>(&places.outer, raw),
+                2 => self.write_each::<2>(&places.outer, raw),
+                4 => self.write_each::<4>(&places.outer, raw),
+                _ => self.write_each::<8>(&places.outer, raw),
+            };
         }
         let width = tile.lane().element_bytes();
         let rows = tile.bytes().chunks_exact(places.inner * width);
         for (row, &place) in rows.zip(&places.outer).filter(|(_, place)| **place >= 0) {
             places.runs.iter().for_each(|run| self.write(place, *run, row, width));
+        }
+        Ok(())
+    }
+
+    fn write_each<const BYTES: usize>(&self, places: &[i64], elements: &[u8]) -> Result<(), Stop> {
+        for (&place, element) in places.iter().zip(elements.as_chunks::<BYTES>().0) {
+            if place >= 0 {
+                self.part.write_elements(
+                    self.tensor.byte(place)?,
+                    0,
+                    std::slice::from_ref(element),
+                );
+            }
         }
         Ok(())
     }
@@ -154,6 +166,9 @@ impl Crossing<'_> {
         tile: &[T],
         raw: &mut Vec<u8>,
     ) -> Result<(), Stop> {
+        if self.to.is_copy() && self.from.is_copy() {
+            return self.combine_as_it_lies(op, places, tile);
+        }
         raw.resize(self.tensor.element_bytes(), 0);
         let mut old = [T::default()];
         for (&place, value) in places.outer.iter().zip(tile).filter(|(place, _)| **place >= 0) {
@@ -163,6 +178,22 @@ impl Crossing<'_> {
             T::join(op, &mut old, std::slice::from_ref(value));
             self.to.convert(old.as_bytes(), raw)?;
             self.part.write(at, raw);
+        }
+        Ok(())
+    }
+
+    /// Combines with elements that lie in memory as they are computed with.
+    fn combine_as_it_lies<T: Combined>(
+        &self,
+        op: ScatterOp,
+        places: &Places,
+        tile: &[T],
+    ) -> Result<(), Stop> {
+        for (&place, value) in places.outer.iter().zip(tile).filter(|(place, _)| **place >= 0) {
+            let at = self.tensor.byte(place)?;
+            let mut old = T::read(self.part, at);
+            T::join(op, std::slice::from_mut(&mut old), std::slice::from_ref(value));
+            old.write(self.part, at);
         }
         Ok(())
     }
@@ -194,6 +225,12 @@ impl Crossing<'_> {
 trait Combined: Element + IntoBytes {
     /// Combines what is there with what comes, element by element.
     fn join(op: ScatterOp, there: &mut [Self], comes: &[Self]);
+
+    /// The number whose bytes lie at a place.
+    fn read(part: MemorySlice<'_>, at: usize) -> Self;
+
+    /// Puts its bytes at a place.
+    fn write(self, part: MemorySlice<'_>, at: usize);
 }
 
 #[inline(always)]
@@ -213,6 +250,18 @@ macro_rules! combined {
                     ScatterOp::Max => each(there, comes, $larger),
                     _ => there.copy_from_slice(comes),
                 }
+            }
+
+            #[inline(always)]
+            fn read(part: MemorySlice<'_>, at: usize) -> Self {
+                let mut bytes = [[0; size_of::<Self>()]];
+                part.read_elements(at, 0, &mut bytes);
+                Self::from_ne_bytes(bytes[0])
+            }
+
+            #[inline(always)]
+            fn write(self, part: MemorySlice<'_>, at: usize) {
+                part.write_elements(at, 0, &[self.to_ne_bytes()]);
             }
         }
     };
