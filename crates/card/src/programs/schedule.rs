@@ -7,5 +7,6 @@ pub(in crate::programs) mod reuse;
 pub(in crate::programs) mod stop;
 pub(in crate::programs) mod team;
 pub(in crate::programs) mod tile_cache;
+pub(in crate::programs) mod tile_steps;
 pub(in crate::programs) mod tiles;
 pub(in crate::programs) mod traffic;

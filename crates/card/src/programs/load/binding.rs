@@ -17,6 +17,7 @@ use crate::programs::schedule::launch_buffers::LaunchBuffers;
 use crate::programs::schedule::pattern;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::stop::handle_of;
+use crate::programs::schedule::tile_steps::TileSteps;
 use crate::programs::schedule::traffic;
 use crate::work::Work;
 
@@ -30,6 +31,7 @@ pub(in crate::programs) struct LaunchBinding {
     /// Table that lies in device memory now.
     found: Vec<u64>,
     pub(in crate::programs) extents: [usize; MAX_DIMS],
+    pub(in crate::programs) steps: TileSteps,
     /// `None` for a tensor without elements, which no tile is of.
     tensors: Vec<Option<Tensor>>,
     /// All of the regions that tensors lie in, open while a program runs.
@@ -202,8 +204,11 @@ impl LaunchBinding {
             let checked = limits::check_tiles(program, &extents, memory_bytes);
             checked.inspect_err(|_| self.table.clear())?; // the extents are not known as good ones
         }
+        if !is_as_long {
+            self.steps = TileSteps::of(program, &self.extents);
+        }
         if has_changed {
-            self.plan = PieceTable::of(program, &self.extents, &self.tensors);
+            self.plan = PieceTable::of(program, &self.extents, &self.steps, &self.tensors);
             self.flat = Flat::of(program, &self.extents, &self.tensors);
         }
         // Scalars say what is skipped.

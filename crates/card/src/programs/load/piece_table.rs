@@ -1,7 +1,7 @@
 use spyre_artifact::{Instruction, MAX_DIMS, Operand, Program, Span};
 
 use crate::programs::access::operand::{Piece, Tensor};
-use crate::programs::load::limits::tile_elements;
+use crate::programs::schedule::tile_steps::TileSteps;
 use crate::programs::schedule::tiles::{Tiles, dims};
 
 /// Places of the elements that a small launch loads and stores.
@@ -21,9 +21,10 @@ impl PieceTable {
     pub(in crate::programs) fn of(
         program: &Program,
         extents: &[usize; MAX_DIMS],
+        steps: &TileSteps,
         tensors: &[Option<Tensor>],
     ) -> Self {
-        if !is_one_tile(program, extents) {
+        if !is_one_tile(program, extents, steps) {
             return Self::default();
         }
         let tiles = Tiles { starts: [0; MAX_DIMS], elements: *extents };
@@ -45,11 +46,11 @@ impl PieceTable {
     }
 }
 
-fn is_one_tile(program: &Program, extents: &[usize; MAX_DIMS]) -> bool {
+fn is_one_tile(program: &Program, extents: &[usize; MAX_DIMS], steps: &TileSteps) -> bool {
     program.instructions().iter().all(|instruction| match *instruction {
         Instruction::Begin { dim, tile, .. } => {
             let extent = extents[dim.index()];
-            tile_elements(tile, extent) == extent
+            steps.elements(dim, tile, extent) == extent
         }
         _ => true,
     })

@@ -16,7 +16,6 @@ use crate::programs::execute::buffer::{Buffer, Element};
 use crate::programs::execute::registers::Registers;
 use crate::programs::load::binding::LaunchBinding;
 use crate::programs::load::code::LoadedCode;
-use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::launch_buffers::LaunchBuffers;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tile_cache::{ActiveLoopNest, TileCache};
@@ -205,7 +204,7 @@ impl<'a> Machine<'a> {
         self.open.loops[self.open.count] = OpenLoop { begin: at, dim, tile };
         self.open.count += 1;
         self.tiles.starts[dim.index()] = 0;
-        self.tiles.elements[dim.index()] = tile_elements(tile, extent);
+        self.tiles.elements[dim.index()] = self.binding.steps.elements(dim, tile, extent);
         self.begin_nest(at);
         at + 1
     }
@@ -215,18 +214,18 @@ impl<'a> Machine<'a> {
         self.end_nest_tile(at);
         let open = &self.open.loops[..self.open.count];
         let Some(&OpenLoop { begin, dim, tile }) = open.last() else { return at + 1 };
-        let dim = dim.index();
-        let extent = self.binding.extents[dim];
-        let start = self.tiles.starts[dim] + self.tiles.elements[dim];
+        let at_dim = dim.index();
+        let extent = self.binding.extents[at_dim];
+        let start = self.tiles.starts[at_dim] + self.tiles.elements[at_dim];
         if start < extent {
-            self.tiles.starts[dim] = start;
-            self.tiles.elements[dim] = tile_elements(tile, extent - start);
+            self.tiles.starts[at_dim] = start;
+            self.tiles.elements[at_dim] = self.binding.steps.elements(dim, tile, extent - start);
             return begin + 1;
         }
         self.end_nest(at);
         self.open.count -= 1;
         // Operands that do not span the dim are not moved by it.
-        (self.tiles.starts[dim], self.tiles.elements[dim]) = (0, 0);
+        (self.tiles.starts[at_dim], self.tiles.elements[at_dim]) = (0, 0);
         at + 1
     }
 

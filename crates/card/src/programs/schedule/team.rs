@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use spyre_artifact::{Dim, Instruction, Tile};
 
-use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::stop::Stop;
 use crate::programs::schedule::tiles::Tiles;
@@ -21,7 +20,7 @@ impl Machine<'_> {
             || extents.clone().fold(1_usize, |all, extent| all.saturating_mul(extent.max(1)));
         self.code.may_fork(begin)
             && !self.is_helper
-            && tile_elements(tile, extent) < extent
+            && self.binding.steps.elements(dim, tile, extent) < extent
             && work() >= LEAST_ELEMENTS
             && self.work.threads.count() > 1
     }
@@ -86,7 +85,8 @@ impl Machine<'_> {
         let mut next = Some((dim, tile));
         while let Some((dim, tile)) = next {
             let extent = self.binding.extents[dim.index()];
-            grid.axes.push(Axis { dim, extent, step: tile_elements(tile, extent) });
+            let step = self.binding.steps.elements(dim, tile, extent);
+            grid.axes.push(Axis { dim, extent, step });
             grid.body = grid.body.start + 1..grid.body.end - 1;
             next = match instructions.get(grid.body.start) {
                 Some(&Instruction::Begin { dim, tile, is_parallel: true })

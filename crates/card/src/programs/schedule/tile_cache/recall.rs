@@ -1,9 +1,8 @@
 //! Loop nests of a launch that keep tiles, and those that recall them.
 
-use spyre_artifact::{Dim, Lane, RegisterType};
+use spyre_artifact::{Dim, Lane, RegisterType, Tile};
 
 use super::{ActiveLoopNest, MOST_BYTES, Room};
-use crate::programs::load::limits::tile_elements;
 use crate::programs::schedule::machine::Machine;
 use crate::programs::schedule::reuse::{LoopNest, ReuseMark};
 use crate::programs::strips::plan::ReuseState;
@@ -104,9 +103,9 @@ impl Machine<'_> {
     }
 
     fn tiles_of(&self, loop_nest: &LoopNest) -> usize {
-        let tiles = |&(dim, tile): &(Dim, _)| {
+        let tiles = |&(dim, tile): &(Dim, Tile)| {
             let extent = self.binding.extents[dim.index()];
-            extent.div_ceil(tile_elements(tile, extent).max(1))
+            extent.div_ceil(self.binding.steps.elements(dim, tile, extent).max(1))
         };
         loop_nest.loops.iter().map(tiles).fold(1, usize::saturating_mul)
     }
