@@ -331,13 +331,17 @@ struct IndexNames {
 impl IndexNames {
     fn of(kernel: &Generated) -> Self {
         let [rank, shape, mask, before] = [0, 1, 2, 3].map(|at| kernel.numbers[at] as usize);
-        let mut text = Text::default();
-        let of_x = text.dims("x", rank);
-        let of_index = text.dims("n", shape);
+        let named = |letter: &str, count| (0..count).map(|at| format!("{letter}{at}")).collect();
+        let of_x: Vec<String> = named("x", rank);
+        let of_index: Vec<String> = named("n", shape);
         let is_indexed = |dim: usize| mask >> dim & 1 == 1;
-        let free = (0..rank).filter(|&dim| !is_indexed(dim));
-        let mut result: Vec<String> = free.map(|dim| of_x[dim].clone()).collect();
+        let (looked_up, free): (Vec<usize>, Vec<usize>) =
+            (0..rank).partition(|&dim| is_indexed(dim));
+        let mut result: Vec<String> = free.iter().map(|&dim| of_x[dim].clone()).collect();
         result.splice(before..before, of_index.iter().cloned());
+        // In the order of the result, so that whole rows are moved where its last dim is one of the tensor's.
+        let mut text = Text::default();
+        looked_up.iter().map(|&dim| &of_x[dim]).chain(&result).for_each(|dim| text.named(dim));
         let mut indices = 0;
         let mut axes = Vec::new();
         for (dim, name) in of_x.iter().enumerate() {
