@@ -1,7 +1,7 @@
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, OnceLock};
 
-use spyre_card::SoftwareCard;
+use spyre_card::{SoftwareCard, Threads};
 use spyre_compiler::CompileOptions;
 use spyre_flex::{Budget, Devices, Environment, Policy, SchedulerSettings, Settings};
 use spyre_numerics::Profile;
@@ -13,6 +13,9 @@ pub const NOMINAL_CARD_BYTES: u64 = 128 << 30;
 
 /// The most devices of a process: as many as `AIU_WORLD_SIZE` can ask for.
 const MOST_DEVICES: usize = 8;
+
+/// The most threads that a process can ask for.
+const MOST_THREADS: usize = 1024;
 
 /// Reason why a device is not opened.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -40,6 +43,13 @@ pub enum OpenError {
          1024, or unset it"
     )]
     MaxTile { value: String },
+
+    /// `SPYRE_NUM_THREADS`.
+    #[error(
+        "SPYRE_NUM_THREADS is {value:?}: give the number of threads that kernels and copies may use, from 1 to \
+         {MOST_THREADS}, or unset it for one on each core of this process"
+    )]
+    Threads { value: String },
 
     /// `SPYRE_POLICY`.
     #[error(
@@ -71,6 +81,9 @@ pub struct OpenSettings {
     pub profile: Profile,
     /// Number of blocks that each carries out at a time.
     pub engines: u16,
+    /// Threads that kernels and copies of all devices of the process use together, as the first one that is opened
+    /// says; by default, one for each core.
+    pub threads: Option<NonZeroUsize>,
     /// Settings of each scheduler.
     pub scheduler: SchedulerSettings,
     /// The most elements of each dim that kernels are compiled for; larger tensors are launched tile by
@@ -89,6 +102,7 @@ impl OpenSettings {
             devices,
             profile: profile(variable("SPYRE_PROFILE"))?,
             engines: 1,
+            threads: threads(variable("SPYRE_NUM_THREADS"))?,
             scheduler: SchedulerSettings {
                 policy: policy(variable("SPYRE_POLICY"))?,
                 ..SchedulerSettings::default()
@@ -114,7 +128,10 @@ impl OpenSettings {
             scheduler: self.scheduler.clone(),
             launches_wait: self.launches_wait,
         };
+        // Before a card takes those of the process as they are.
+        let threads = Threads::of_process(self.threads);
         let card = SoftwareCard::new(self.devices.mode)
+            .with_threads(threads)
             .with_engines(self.engines)
             .with_regions(self.devices.regions, self.devices.region_bytes);
         Ok(Device::open_with(Arc::new(card), settings)?)
@@ -148,6 +165,7 @@ impl OpenSettings {
 /// | `SPYRE_REGIONS` | how many regions of memory each has: 1 to 64, else 8 |
 /// | `SPYRE_REGION_SIZE` | how large each region is, such as `4G`; else 12 GB |
 /// | `SPYRE_PROFILE` | `open` or `card`: which numbers they keep |
+/// | `SPYRE_NUM_THREADS` | how many threads kernels and copies use; else one for each core |
 /// | `SPYRE_POLICY` | `priority`, `round-robin` or `drain-one`: which stream's block is next |
 /// | `SPYRE_MAX_TILE` | the most elements of a dim that kernels are compiled for, such as `1024` |
 /// | `SPYRE_LAUNCH_BLOCKING` | `1`: a launch waits until it is done, and tells its own faults |
@@ -206,6 +224,16 @@ fn max_tile(value: Option<String>) -> Result<Option<NonZeroU32>, OpenError> {
     }
 }
 
+fn threads(value: Option<String>) -> Result<Option<NonZeroUsize>, OpenError> {
+    let Some(text) = value.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    match text.parse::<NonZeroUsize>() {
+        Ok(threads) if threads.get() <= MOST_THREADS => Ok(Some(threads)),
+        _ => Err(OpenError::Threads { value: value.unwrap_or_default() }),
+    }
+}
+
 fn launches_wait(value: Option<String>) -> Result<bool, OpenError> {
     match value.as_deref().map(str::trim) {
         None | Some("" | "0") => Ok(false),
@@ -232,6 +260,19 @@ mod tests {
         assert_eq!((max_tile(None), of(" 64")), (Ok(None), Ok(NonZeroU32::new(64))));
         let error = of("0").expect_err("no tile");
         assert!(error.to_string().contains("\"0\": give the most elements"), "{error}");
+    }
+
+    #[test]
+    fn threads_are_a_number_that_is_not_zero() {
+        let of = |value: &str| threads(Some(value.to_owned()));
+        assert_eq!(
+            (threads(None), of(" "), of("3 ")),
+            (Ok(None), Ok(None), Ok(NonZeroUsize::new(3)))
+        );
+        for wrong in ["0", "-1", "two", "1025"] {
+            let error = of(wrong).expect_err("no number of threads").to_string();
+            assert!(error.contains(wrong) && error.contains("from 1 to 1024"), "{error}");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl SoftwareCard {
             memory: Memory::new(mode, 8, 12 << 30),
             programs: Programs::default(),
             engines: Engines::new(1),
-            threads: Threads::of_process(),
+            threads: Threads::of_process(None),
         }
     }
 

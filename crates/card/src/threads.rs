@@ -1,7 +1,7 @@
 use std::fmt;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -20,9 +20,8 @@ struct Crew {
     idle: AtomicUsize,
 }
 
-/// Those of this process, one for each core that is its own.
-static OF_PROCESS: LazyLock<Arc<Threads>> =
-    LazyLock::new(|| Arc::new(Threads { count: None, crew: OnceLock::new() }));
+/// Those of this process.
+static OF_PROCESS: OnceLock<Arc<Threads>> = OnceLock::new();
 
 impl Threads {
     /// Makes so many threads, with the one that asks for help.
@@ -30,9 +29,11 @@ impl Threads {
         Arc::new(Self { count: Some(threads.max(1)), crew: OnceLock::new() })
     }
 
-    /// Threads of this process, as many as its share of the cores, for all of its cards.
-    pub fn of_process() -> Arc<Self> {
-        OF_PROCESS.clone()
+    /// Threads of this process for all of its cards: so many, or as many as its share of the cores. The first
+    /// call decides.
+    pub fn of_process(count: Option<NonZero<usize>>) -> Arc<Self> {
+        let make = || Arc::new(Self { count: count.map(NonZero::get), crew: OnceLock::new() });
+        OF_PROCESS.get_or_init(make).clone()
     }
 
     /// Number of threads that can work at once, with the one that asks.

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::thread::available_parallelism;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -39,7 +40,7 @@ pub(crate) fn report() -> Result<Report> {
             Policy::Priority => "priority",
             Policy::DrainOne => "drain one",
         },
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        threads: settings.threads.or_else(|| available_parallelism().ok()).map_or(1, usize::from),
         cpu: Tier::detected().to_string(),
         cpu_tiers: available_tiers(),
         plan_version: FORMAT_VERSION,
