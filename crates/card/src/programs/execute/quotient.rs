@@ -18,16 +18,10 @@ pub(in crate::programs) fn can_invert(by: f32) -> bool {
     (BY[0]..=BY[1]).contains(&by.abs())
 }
 
-/// Measure of how far a number is from those that can be divided so.
+/// Returns true if a number can be divided so.
 #[inline(always)]
-pub(in crate::programs) fn farness(number: f32) -> u32 {
-    number.abs().to_bits().wrapping_sub(OVER.start)
-}
-
-/// Returns true if a number, or the furthest of some, can be divided so.
-#[inline(always)]
-pub(in crate::programs) fn is_near(farness: u32) -> bool {
-    farness < OVER.end - OVER.start
+pub(in crate::programs) fn is_near(number: f32) -> bool {
+    number.abs().to_bits().wrapping_sub(OVER.start) < OVER.end - OVER.start
 }
 
 /// Quotient of a number that [is near](is_near) and one that [has an inverse](can_invert).
@@ -46,7 +40,7 @@ mod tests {
     #[track_caller]
     fn check(numbers: &[f32], by: f32) {
         for &number in numbers {
-            assert!(is_near(farness(number)) && can_invert(by), "{number:e} over {by:e}");
+            assert!(is_near(number) && can_invert(by), "{number:e} over {by:e}");
             let quotient = divided_near(number, by);
             assert_eq!(quotient.to_bits(), (number / by).to_bits(), "{number:e} over {by:e}");
         }
@@ -81,8 +75,8 @@ mod tests {
     fn what_is_too_far_is_seen() {
         let far = [0.0, -0.0, 1e-45, 3e-38, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
         for number in far {
-            assert!(!is_near(farness(number)) && !can_invert(number), "{number:e}");
+            assert!(!is_near(number) && !can_invert(number), "{number:e}");
         }
-        assert!(is_near(farness(-1.5)) && can_invert(-1.5));
+        assert!(is_near(-1.5) && can_invert(-1.5));
     }
 }

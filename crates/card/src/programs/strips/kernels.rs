@@ -377,23 +377,16 @@ fn lines_over_one<const TIER: u8>(args: &ZipArgs<'_>) {
     }
 }
 
+/// The quotients are made before it is known if all numbers are near: the compiler keeps to whole vectors then.
 #[inline(always)]
 fn line_over(over: &Line, by: f32) -> Line {
-    let mut furthest = [0; LANES];
-    for lane in 0..LANES {
-        let [first, second] = [over[lane], over[LANES + lane]].map(quotient::farness);
-        furthest[lane] = first.max(second);
-    }
-    let mut are_near = quotient::can_invert(by);
-    for far in furthest {
-        are_near &= quotient::is_near(far);
-    }
     let mut made = [0.0; LINE];
-    if are_near {
-        for at in 0..LINE {
-            made[at] = quotient::divided_near(over[at], by);
-        }
-    } else {
+    let mut are_near = quotient::can_invert(by);
+    for at in 0..LINE {
+        are_near &= quotient::is_near(over[at]);
+        made[at] = quotient::divided_near(over[at], by);
+    }
+    if !are_near {
         for at in 0..LINE {
             made[at] = over[at] / by;
         }
