@@ -332,7 +332,7 @@ def test_random_programs(first):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", """mm softmax sort gather cat cholesky_solve fft.fft2 fft.hfft2 fft.rfftn max_pool2d
-    max_unpool2d native_batch_norm""".split())
+    max_unpool2d native_batch_norm nonzero_static""".split())
 def test_results_lie_as_fake_tensors_promise(name):
     """`python -m compiled.strides` goes through all operators."""
     named = [op for op in op_db if op.name.removeprefix("nn.functional.") == name]

@@ -20,7 +20,7 @@ __all__ = ["differences"]
 _NOT_COMPARED = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
 
 
-def differences(op, dtype: torch.dtype = torch.float32, samples: int = 12) -> list[str]:
+def differences(op, dtype: torch.dtype = torch.float32, samples: int = 30) -> list[str]:
     """The samples of an operator whose results do not lie as promised."""
     found = []
     for number, sample in enumerate(op.sample_inputs("cpu", dtype)):

@@ -83,9 +83,10 @@ def nonzero(x: Tensor) -> Tensor:
 
 @composite("nonzero_static")
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    found = nonzero(x)[:size]
-    rest = torch.full((size - found.size(0), x.dim()), fill_value, dtype=torch.int64, device=x.device)
-    return torch.cat([found, rest])
+    """Its columns lie in memory as rows, as those of `nonzero` do."""
+    found = nonzero(x)[:size].t()
+    rest = torch.full((x.dim(), size - found.size(1)), fill_value, dtype=torch.int64, device=x.device)
+    return torch.cat([found, rest], 1).t()
 
 
 @composite("masked_select")
