@@ -1,6 +1,6 @@
 """torch.compile on the device: kernels for the graphs that Inductor lowers.
 
-- :mod:`registration` makes the device known to Dynamo and Inductor, when they are imported;
+- :mod:`torch_spyre.integrations.inductor` makes these files known to Inductor, when it is imported;
 - :mod:`scheduling` gathers the nodes of a graph, :mod:`groups` parts them into kernels;
 - :mod:`node_writer` and :mod:`operations` write a kernel's text, :mod:`index_text` its indices;
 - :mod:`ir_layouts` has the layouts of buffers in device memory;

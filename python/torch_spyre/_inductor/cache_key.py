@@ -28,8 +28,8 @@ class CacheKey(CustomGraphModulePass):
 
 @functools.cache
 def _digest() -> str:
-    """The package's own code: the extension, and what writes kernels."""
-    files = [Path(_C.__file__), *sorted(Path(__file__).parent.glob("*.py"))]
+    """The package's own code: the extension, and all that is written in Python."""
+    files = [Path(_C.__file__), *sorted(Path(_C.__file__).parent.rglob("*.py"))]
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

@@ -8,6 +8,7 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import ir
+from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.scheduler import SchedulerNode
 from torch._inductor.utils import get_fused_kernel_name
@@ -20,7 +21,7 @@ from .ir_layouts import Chosen
 from .kernel_text import KernelText, Operand
 from .segments import Launch
 
-__all__ = ["SpyreSubgraphWrapper", "SpyreWrapper"]
+__all__ = ["SpyreOpOverrides", "SpyreSubgraphWrapper", "SpyreWrapper"]
 
 
 class _Launches:
@@ -159,6 +160,25 @@ class SpyreSubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
     def root(self) -> SpyreWrapper:
         parent = self.parent_wrapper
         return parent.root if isinstance(parent, _Launches) else parent
+
+
+class SpyreOpOverrides(DeviceOpOverrides):
+    """Lines of Python that name the device."""
+
+    def import_get_raw_stream_as(self, name: str) -> str:
+        return f"def {name}(device): return torch.spyre.current_stream(device).stream_id"
+
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.spyre.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.spyre.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.spyre.device({device_idx})"
+
+    def current_stream(self) -> str:
+        return "torch.spyre.current_stream()"
 
 
 def _chosen(buffer: Any) -> Chosen:

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface
-from torch._inductor.codegen.common import DeviceOpOverrides
 
-__all__ = ["SpyreInterface", "SpyreOpOverrides"]
+__all__ = ["SpyreInterface"]
 
 
 class Properties(NamedTuple):
@@ -57,22 +56,3 @@ class SpyreInterface(DeviceInterface):
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
         return True
-
-
-class SpyreOpOverrides(DeviceOpOverrides):
-    """Lines of Python that name the device."""
-
-    def import_get_raw_stream_as(self, name: str) -> str:
-        return f"def {name}(device): return torch.spyre.current_stream(device).stream_id"
-
-    def set_device(self, device_idx: int) -> str:
-        return f"torch.spyre.set_device({device_idx})"
-
-    def synchronize(self) -> str:
-        return "torch.spyre.synchronize()"
-
-    def device_guard(self, device_idx: int) -> str:
-        return f"torch.spyre.device({device_idx})"
-
-    def current_stream(self) -> str:
-        return "torch.spyre.current_stream()"
