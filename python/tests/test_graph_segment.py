@@ -1,6 +1,7 @@
 """`GraphSegment`, one call for several launches of a compiled graph."""
 
 import gc
+import re
 
 import pytest
 import torch
@@ -158,24 +159,26 @@ def test_kernels_that_follow_each_other_are_one_call():
 
 def test_an_operator_in_between_parts_segments():
     def program(x, y):
-        sorted_, _ = torch.sort(torch.relu(x @ y) @ y)
-        return torch.tanh(sorted_ @ y) @ y
+        middle, _ = torch.median(torch.relu(x @ y) @ y, 1, keepdim=True)
+        return torch.tanh((x - middle) @ y) @ y
 
     inputs = [torch.randn(8, 8).to("spyre") for _ in range(2)]
     with torch._inductor.config.patch(force_disable_caches=True):
         made, (code,) = run_and_get_code(torch.compile(program), *inputs)
     assert code.count("given = [") == 2
-    assert code.count("given = [buf") == 1  # what the sort has made
+    assert len(re.findall(r"given = \[.*buf", code)) == 1  # what the median has made
     torch.testing.assert_close(made.cpu(), program(*(x.cpu() for x in inputs)), rtol=1e-4, atol=1e-4)
 
 
 def test_buffers_between_operators_are_freed():
+    weight = torch.ones(1, 1, 1, device="spyre")
+
     def program(x):
         for _ in range(12):
-            x = torch.sort(torch.sin(x) * 2)[0]
+            x = torch.nn.functional.conv1d(torch.sin(x) * 2, weight)
         return x
 
-    x = torch.rand(1 << 18).to("spyre")
+    x = torch.rand(1, 1, 1 << 18).to("spyre")
     compiled = torch.compile(program)
     compiled(x)
     torch.spyre.synchronize()

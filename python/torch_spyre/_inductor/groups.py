@@ -15,6 +15,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .index_text import Affine, affine, dim_symbol, plain
+from .ir_layouts import in_order_of_memory
 from .kernel_text import MOST_VIEWS, View
 
 __all__ = ["Group", "Member"]
@@ -57,7 +58,8 @@ class Loops:
         extents = dict(zip([*variables[0], *variables[1]], [*sizes[0], *sizes[1]]))
         loops = cls(node, body, extents, list(variables[0]), list(variables[1]), list(extents))
         loops.is_product = computed.get_reduction_type() == "dot"
-        loops.loads = loops._accesses(MemoryUsageType.LOAD)
+        searched = {entry.buffer_name for entry in body.memory_usage[MemoryUsageType.BUCKETIZE]}
+        loops.loads = loops._accesses(MemoryUsageType.LOAD) + [Access(buffer, None) for buffer in sorted(searched)]
         loops.stores = loops._accesses(MemoryUsageType.STORE) + loops._accesses(MemoryUsageType.STORE_REDUCTION)
         return loops
 
@@ -202,6 +204,18 @@ class Group:
     @property
     def device(self) -> torch.device:
         return self.nodes[0].get_device()
+
+    def extents_in_order(self) -> dict[str, sympy.Expr]:
+        """The dims as loops are to go, the outermost first: as a buffer lies in memory that is seen along most of them.
+
+        It is one that is read, if reading is repeated. Dims of a product stay: rows, columns, and what is added up.
+        """
+        made = [(buffer, strides) for buffer, (strides, _) in self._made.items()]
+        seen = [(buffer, strides) for buffer, views in self._seen.items() for strides, _ in views]
+        views = [] if self.has_product else [*seen, *made] if self._reduced else [*made, *seen]
+        buffer, widest = max(views, key=lambda view: len(view[1]), default=("", {}))
+        ordered = iter(in_order_of_memory(buffer, widest))
+        return {dim: self.extents[dim] for dim in (next(ordered) if dim in widest else dim for dim in self.extents)}
 
     def _dims_for(self, loops: Loops) -> dict[sympy.Symbol, str] | None:
         """The group's dims that a node's variables are, if the node may join."""

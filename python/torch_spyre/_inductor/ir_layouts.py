@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
 from torch._inductor import ir
+from torch._inductor.virtualized import V
 
 from .._C import SpyreTensorLayout
 from ..fake_layouts import SymbolicLayout, explicit_layout, layout_of_fake, layout_of_shape, own_dims
@@ -14,7 +15,7 @@ from ..fake_layouts import SymbolicLayout, explicit_layout, layout_of_fake, layo
 if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
 
-__all__ = ["FixedTiledLayout", "SpyreFixedLayout", "lay_out"]
+__all__ = ["FixedTiledLayout", "SpyreFixedLayout", "in_order_of_memory", "lay_out"]
 
 DeviceLayout = SpyreTensorLayout | SymbolicLayout
 Chosen = tuple[str, str] | None
@@ -72,6 +73,23 @@ def lay_out(graph: GraphLowering) -> None:
             _set(given.data.data, layout_of_fake(node.meta["val"]))
     for buffer in graph.buffers:
         _set(buffer, None)
+
+
+def in_order_of_memory(buffer: str, strides: Mapping[str, sympy.Expr]) -> list[str]:
+    """Dims with strides through a buffer, from those that go farthest in the device's memory to the one along sticks."""
+    if not strides:
+        return []
+    hint = V.graph.sizevars.optimization_hint
+    layout = V.graph.get_buffer(V.graph.scheduler.mutation_real_name.get(buffer, buffer)).get_layout()
+    device_layout = getattr(layout, "device_layout", None)
+    own = [hint(stride) for stride in (layout.stride if device_layout is None else device_layout.dma_strides)]
+
+    def place(dim: str) -> tuple[int, int]:
+        """The buffer's dim of which this one is all or a part, and how far it goes there."""
+        stride = hint(strides[dim])
+        return max((step, at) for at, step in enumerate([0, *own]) if step <= stride)[1], -stride
+
+    return sorted(strides, key=place)
 
 
 def _set(buffer: Any, known: DeviceLayout | None) -> None:

@@ -6,7 +6,7 @@ are known at launch only need no text, so one text serves all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -94,6 +94,13 @@ class KernelText:
             self.lines.append(f"{name} = {text}")
             self._known[key] = Value(name, dtype, dims, is_rounded)
         return self._known[key]
+
+    def over(
+        self, word: str, dims: Collection[str], value: Value, dtype: torch.dtype, *, is_rounded: bool = False
+    ) -> Value:
+        """What is made of a value over dims: one for all places along them."""
+        made = self.value(f"{word}<{', '.join(dims)}>({value})", dtype, value, is_rounded=is_rounded)
+        return Value(made.text, dtype, made.dims - set(dims), is_rounded)
 
     @property
     def is_crowded(self) -> bool:

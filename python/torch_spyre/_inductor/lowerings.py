@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch._inductor import inductor_prims, ir
+from torch._inductor import config, inductor_prims, ir
 from torch._inductor.lowering import add, clone, fallback_handler, lowerings, mul, to_dtype
 from torch._inductor.utils import convert_shape_to_inductor
 from torch._inductor.virtualized import V, ops
@@ -27,6 +27,10 @@ def install() -> None:
         for target in (operator, operator.default):
             _put_in_front(target, lowering)
     _put_in_front(aten.view.dtype, view_dtype)
+    for target in (aten.sort.default, aten.sort.stable, aten.topk.default, aten.kthvalue.default):
+        lowerings[target] = _called_if(_has_no_order, target, _of_any_length(lowerings[target]))
+    for target in (aten.bucketize.Tensor, aten.searchsorted.Tensor):
+        lowerings[target] = _called_if(_is_search_of_unknown, target, lowerings[target])
     for attention in DENSE_FORMS:
         _put_in_front(attention, lower_densely)
     for operator, layout in (("_with_sticks", SpyreFixedLayout.with_sticks), ("_in_layout", SpyreFixedLayout.with_parts)):
@@ -44,6 +48,45 @@ def install() -> None:
         return made
 
     lowerings[inductor_prims.seeds] = seeds
+
+
+def _called_if(applies: Callable[..., bool], target: Any, lowering: Callable[..., Any]) -> Callable[..., Any]:
+    """A lowering but for tensors of the device with which the eager operator is to be called."""
+    call = fallback_handler(target, add_to_fallback_set=False)
+
+    @functools.wraps(lowering)
+    def chosen(x: ir.TensorBox, *args: Any, **named: Any) -> Any:
+        is_called = x.get_device().type == "spyre" and applies(x, *args)
+        return (call if is_called else lowering)(x, *args, **named)
+
+    return chosen
+
+
+def _of_any_length(lowering: Callable[..., Any]) -> Callable[..., Any]:
+    """Sorts as loops: Inductor makes them only where a row is a block of a GPU, unless it is told so.
+
+    Parts of what is sorted are copied, so that they do not keep the rest in memory.
+    """
+
+    @functools.wraps(lowering)
+    def lowered(x: ir.TensorBox, *args: Any, **named: Any) -> Any:
+        if x.get_device().type != "spyre":
+            return lowering(x, *args, **named)
+        with config.patch({"triton.decompose_sort_ops": True}):
+            results = lowering(x, *args, **named)
+        return [clone(result) if isinstance(result.data, ir.BaseView) else result for result in results]
+
+    return lowered
+
+
+def _has_no_order(x: ir.TensorBox, *_: Any) -> bool:
+    """Returns true if a kernel's numbers have another order than the tensor's."""
+    return x.get_dtype() == torch.uint64
+
+
+def _is_search_of_unknown(x: ir.TensorBox, y: ir.TensorBox, *_: Any) -> bool:
+    """Returns true if a search has a number of steps that is known at launch only."""
+    return not all(isinstance(each.get_size()[-1], (int, sympy.Integer)) for each in (x, y) if each.get_size())
 
 
 def _put_in_front(target: Any, lowering: Callable[..., Any]) -> None:

@@ -20,6 +20,7 @@ from .groups import Member
 from .index_text import affine, bounds, dim_symbol, is_multiple, plain, text_of
 from .kernel_text import KernelText
 from .operations import Operations
+from .orders import Combine, bisected, scanned, sorted_along
 from .values import Value, is_narrow, lane_of, literal
 
 __all__ = ["NodeWriter"]
@@ -113,8 +114,7 @@ class NodeWriter(Operations):
         nothing = literal(0, value.dtype)
         word = "any" if value.lane == "bool" else "sum"
         last = self.kernel.value(f"where({is_last}, {value}, {nothing})", value.dtype, value)
-        made = self.kernel.value(f"{word}<{', '.join(along)}>({last})", value.dtype, value, is_rounded=value.is_rounded)
-        return Value(made.text, made.dtype, made.dims - dims, value.is_rounded)
+        return self.kernel.over(word, along, last, value.dtype, is_rounded=value.is_rounded)
 
     def device_assert_async(self, condition: Value, message: str) -> Value:
         dim = self.kernel.add_dim(sympy.S.One, "n")
@@ -180,10 +180,7 @@ class NodeWriter(Operations):
                 count = f"{value.lane}({self._extent(dim)})"
                 text = f"{value} * {count}" if word == "sum" else f"pow({value}, {count})"
                 value = self.kernel.value(text, value.dtype, value)
-        if not along:
-            return value
-        made = self.kernel.value(f"{word}<{', '.join(along)}>({value})", value.dtype, value)
-        return Value(made.text, made.dtype, made.dims - set(along))
+        return self.kernel.over(word, along, value, value.dtype) if along else value
 
     def _extent(self, dim: str) -> str:
         return text_of(self.kernel.extents[dim], self._name)
@@ -203,8 +200,39 @@ class NodeWriter(Operations):
         if not value.dims & set(self._reduced):
             return literal(0, torch.int64)
         source = value if value.lane != "bool" else self.to_dtype(value, torch.int64)
-        made = self.kernel.value(f"{word}<{', '.join(self._reduced)}>({source})", torch.int64, source, is_rounded=True)
-        return Value(made.text, made.dtype, made.dims - set(self._reduced), is_rounded=True)
+        return self.kernel.over(word, self._reduced, source, torch.int64, is_rounded=True)
+
+    def scan(self, dtypes: Any, combine: Combine, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        (dim,) = self._reduced
+        return tuple(self._wrapped("add", value) for value in scanned(self.kernel, dim, combine, values))
+
+    def sort(
+        self, dtypes: Any, values: tuple[Value, Value], stable: bool, descending: bool
+    ) -> tuple[Value, Value]:
+        (dim,) = self._reduced
+        return sorted_along(self.kernel, dim, *values, is_descending=descending)
+
+    def bucketize(
+        self, values: Value, boundaries: Any, boundary_indices: Any, indexing_dtype: torch.dtype, right: bool,
+        sorter: Any = None, sorter_indices: Any = None,
+    ) -> Value:  # fmt: skip
+        name, count, _, stride = boundaries
+
+        def element(at: Value) -> Value:
+            if sorter is not None:
+                at = self._element(sorter[0], sorter_indices, at, sorter[1])
+            return self._element(name, boundary_indices, at, stride)
+
+        is_after = ">" if right else ">="
+        found = bisected(self.kernel, self._value_of(values), int(count), element, is_after=is_after)
+        return self.to_dtype(found, indexing_dtype)
+
+    def _element(self, buffer: str, first: Any, at: Value, stride: sympy.Expr) -> Value:
+        """The element of a buffer that is so many strides behind one."""
+        step = self.mul(at, self.index_expr(stride, torch.int64))
+        place = self.add(self.to_dtype(first, torch.int64), step)
+        length = V.graph.get_buffer(buffer).get_layout().storage_size()
+        return self.load(buffer, self.indirect_indexing(place, length, check=False, wrap_neg=False))
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         expr = sympy.sympify(expr)
@@ -258,7 +286,8 @@ class NodeWriter(Operations):
         view = None if index.free_symbols & self._indirect.keys() else affine(index, self._symbols)
         is_crowded = role == "in" and self.kernel.is_crowded
         if view is not None and not is_crowded and self._is_inside(buffer, index):
-            strides = {self._symbols[symbol]: stride for symbol, stride in view.strides.items()}
+            along = {self._symbols[symbol]: stride for symbol, stride in view.strides.items()}
+            strides = {dim: along[dim] for dim in self.kernel.extents if dim in along}
             operand = self.kernel.operand(buffer, dtype, strides, view.offset, role)
             return operand.name, frozenset(operand.dims)
         role = "inout" if role == "out" else role

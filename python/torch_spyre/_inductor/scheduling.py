@@ -41,7 +41,15 @@ class SpyreScheduling(BaseScheduling):
             _lay_out_after_fusion(scheduler)
 
     def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
-        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+        return OrderedSet(
+            [
+                BackendFeature.REDUCE_TO_SINGLE_ELEMENT,
+                BackendFeature.BUCKETIZE,
+                BackendFeature.SCAN,
+                BackendFeature.SORT,
+                BackendFeature.TUPLE_REDUCTION,
+            ]
+        )
 
     def group_fn(self, sizes: Sequence[Sequence[sympy.Expr]]) -> tuple[sympy.Expr, ...]:
         return tuple(V.graph.sizevars.simplify(sympy_product(size)) for size in sizes)
@@ -82,7 +90,7 @@ class SpyreScheduling(BaseScheduling):
             V.graph.removed_buffers.update(inner_buffers(node, group.nodes))
             if node.has_side_effects():  # that nothing reads what an assertion gives is no reason to leave it out
                 V.graph.removed_buffers -= OrderedSet(node.get_buffer_names())
-        kernel = KernelText(extents=dict(group.extents))
+        kernel = KernelText(extents=group.extents_in_order())
         writer = NodeWriter(kernel, lambda name: name not in V.graph.removed_buffers)
         for member in group.members:
             writer.write(member)

@@ -16,8 +16,9 @@ from .source_lines import lines_of, operator_name
 
 __all__ = ["extern_report"]
 
-_SCANS = frozenset("cumsum cumprod cummax cummin logcumsumexp _cummax_helper _cummin_helper".split())
-_SORTS = frozenset("sort argsort topk kthvalue median nanmedian mode searchsorted bucketize".split())
+_SORTS = frozenset("sort topk kthvalue".split())
+_MIDDLES = frozenset("median nanmedian mode".split())
+_SEARCHES = frozenset("searchsorted bucketize".split())
 _PRODUCTS = frozenset("mm bmm addmm baddbmm mv addmv dot vdot linear".split())
 _OF_DATA = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 _OWN_NAMESPACES = ("aten", "prims", "inductor")
@@ -110,8 +111,9 @@ _REASONS: list[tuple[Callable[[_Call], bool], str]] = [
     (_is_named(_PRODUCTS), "a product of several dtypes is computed by the eager operator"),
     (_has_in_name("convolution"), "the windows of a convolution are no loops: the eager kernel has them"),
     (_has_in_name("scaled_dot_product"), "attention is one kernel of the device already"),
-    (_is_named(_SCANS), "scans have no loops in graphs"),
-    (_is_named(_SORTS), "sorts have no loops in graphs"),
+    (_is_named(_SORTS), "kernels order numbers that have a sign"),
+    (_is_named(_MIDDLES), "the eager operator has its own rules for NaN and for equals"),
+    (_is_named(_SEARCHES), "a search has as many steps as its boundaries need, which are counted at launch only"),
     (lambda call: call.operator in fallbacks, "Inductor has no lowering for it"),
     (lambda call: True, "Inductor lowers it to a call in this case"),
 ]
