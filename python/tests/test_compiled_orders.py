@@ -26,7 +26,7 @@ def edges(count, x):
 
 
 def likely(x):
-    """What is left of a row when the least likely elements are taken away."""
+    """A row without its least likely elements."""
     values, places = x.sort(1, descending=True)
     kept = torch.where(torch.softmax(values, -1).cumsum(-1) > 0.6, -1e9, values)
     return kept.gather(1, places.argsort(1))

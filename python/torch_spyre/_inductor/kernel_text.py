@@ -98,7 +98,7 @@ class KernelText:
     def over(
         self, word: str, dims: Collection[str], value: Value, dtype: torch.dtype, *, is_rounded: bool = False
     ) -> Value:
-        """What is made of a value over dims: one for all places along them."""
+        """A value that is made of another over dims: one for all places along them."""
         made = self.value(f"{word}<{', '.join(dims)}>({value})", dtype, value, is_rounded=is_rounded)
         return Value(made.text, dtype, made.dims - set(dims), is_rounded)
 

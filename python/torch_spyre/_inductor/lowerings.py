@@ -63,7 +63,7 @@ def _called_if(applies: Callable[..., bool], target: Any, lowering: Callable[...
 
 
 def _of_any_length(lowering: Callable[..., Any]) -> Callable[..., Any]:
-    """Sorts as loops: Inductor makes them only where a row is a block of a GPU, unless it is told so.
+    """Sorts as loops of rows of any length: Inductor makes none of those that are longer than a block of a GPU.
 
     Parts of what is sorted are copied, so that they do not keep the rest in memory.
     """

@@ -80,7 +80,7 @@ def bisected(
 
 
 def _along(kernel: KernelText, word: str, dim: str, value: Value) -> Value:
-    """What goes along a dim, of a value that may be the same everywhere along it."""
+    """A scan or a sort along a dim, of a value that may be the same everywhere along it."""
     if dim not in value.dims:
         everywhere = Value(dim, torch.int64, frozenset({dim}))
         value = kernel.value(f"where({dim} >= 0i64, {value}, {value})", value.dtype, value, everywhere)
@@ -100,6 +100,6 @@ def _back(kernel: KernelText, key: Value, value: Value) -> Value:
 
 
 def _written(combine: Combine, left: tuple[str, ...], right: tuple[str, ...]) -> list[str]:
-    """What Inductor writes for a combination of two values."""
+    """The text that Inductor writes for a combination of two values."""
     with V.set_ops_handler(MockHandler()):
         return [part.value if isinstance(part, OpsValue) else part for part in combine(left, right)]
