@@ -63,8 +63,8 @@ fn steps(digits: &Digits, element: usize, step: usize) -> Option<DeviceRun> {
     let mut rest = element;
     let mut room = usize::MAX;
     let mut has_moved = false;
-    for (digit, divisor) in digits.divided() {
-        let coordinate = divisor.quotient(rest);
+    for (digit, reciprocal) in digits.divided() {
+        let coordinate = reciprocal.quotient(rest);
         if coordinate >= digit.extent {
             return None;
         }
@@ -73,7 +73,7 @@ fn steps(digits: &Digits, element: usize, step: usize) -> Option<DeviceRun> {
         if has_moved {
             continue;
         }
-        match divisor.whole_quotient(step) {
+        match reciprocal.whole_quotient(step) {
             Some(coordinates) => {
                 has_moved = true;
                 let in_digit = div_ceil(digit.extent - coordinate, coordinates);

@@ -5,11 +5,11 @@
 //! written in it by division, digit by digit, and each digit is a coordinate on the device. Tiling,
 //! folding, over-padding and permuted hosts are all this one rule.
 
-mod divisor;
+mod reciprocal;
 
 use smallvec::SmallVec;
 
-pub(crate) use divisor::Divisor;
+pub(crate) use reciprocal::Reciprocal;
 
 use crate::{ElementArrangement, Error};
 
@@ -38,7 +38,7 @@ pub(crate) struct Replica {
 pub(crate) struct Digits {
     levels: SmallVec<[Digit; 6]>,
     /// Radices of the places, for divisions by them.
-    divisors: SmallVec<[Divisor; 6]>,
+    reciprocals: SmallVec<[Reciprocal; 6]>,
     replicas: SmallVec<[Replica; 1]>,
     /// Reason why copies are refused, if they are.
     refused: Option<Box<Error>>,
@@ -74,7 +74,8 @@ impl Digits {
         digits.levels.reverse();
         digits.levels.sort_by_key(|digit| std::cmp::Reverse(digit.radix));
         digits.join();
-        digits.divisors = digits.levels.iter().map(|digit| Divisor::new(digit.radix)).collect();
+        digits.reciprocals =
+            digits.levels.iter().map(|digit| Reciprocal::new(digit.radix)).collect();
         digits
     }
 
@@ -112,8 +113,8 @@ impl Digits {
     pub(crate) fn locate(&self, element: usize) -> Option<usize> {
         let mut rest = element;
         let mut device = 0;
-        for (digit, divisor) in self.divided() {
-            let coordinate = divisor.quotient(rest);
+        for (digit, reciprocal) in self.divided() {
+            let coordinate = reciprocal.quotient(rest);
             if coordinate >= digit.extent {
                 return None;
             }
@@ -124,8 +125,8 @@ impl Digits {
     }
 
     /// All places with what divides by their radices.
-    pub(crate) fn divided(&self) -> impl Iterator<Item = (&Digit, Divisor)> {
-        self.levels.iter().zip(self.divisors.iter().copied())
+    pub(crate) fn divided(&self) -> impl Iterator<Item = (&Digit, Reciprocal)> {
+        self.levels.iter().zip(self.reciprocals.iter().copied())
     }
 
     /// Returns true if copies are refused: no element has a place.

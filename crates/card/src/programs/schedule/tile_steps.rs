@@ -22,7 +22,7 @@ impl TileSteps {
     /// Steps for these extents: a function of the program and of them, as all bits of a result are.
     pub(in crate::programs) fn of(program: &Program, extents: &[usize; MAX_DIMS]) -> Self {
         let mut steps = Self::default();
-        let Some(loops) = Loop::all(program) else { return steps };
+        let Some(loops) = ProgramLoop::all(program) else { return steps };
         let walked = (0..program.dims()).map(|dim| extents[dim].max(1));
         let all: usize = walked.fold(1, usize::saturating_mul);
         let share = if all < LEAST_DIVIDED { all } else { all / LEAST_TILES };
@@ -39,7 +39,7 @@ impl TileSteps {
     }
 
     /// Widens each dim whose loops hold whole dims only. Returns true if one of them has grown.
-    fn widen(&mut self, loops: &[Loop], extents: &[usize; MAX_DIMS], most: usize) -> bool {
+    fn widen(&mut self, loops: &[ProgramLoop], extents: &[usize; MAX_DIMS], most: usize) -> bool {
         let inside = self.inside(loops, extents);
         let mut has_grown = false;
         for dim in (0..MAX_DIMS).map(|dim| Dim(dim as u8)) {
@@ -61,17 +61,17 @@ impl TileSteps {
     }
 
     /// Elements of the tiles of the loops around one.
-    fn around(&self, loops: &[Loop], extents: &[usize; MAX_DIMS], at: usize) -> usize {
+    fn around(&self, loops: &[ProgramLoop], extents: &[usize; MAX_DIMS], at: usize) -> usize {
         let outer = std::iter::successors(loops[at].around, |&at| loops[at].around);
         outer.map(|at| self.step(loops[at], extents)).fold(1, usize::saturating_mul)
     }
 
-    fn step(&self, one: Loop, extents: &[usize; MAX_DIMS]) -> usize {
+    fn step(&self, one: ProgramLoop, extents: &[usize; MAX_DIMS]) -> usize {
         self.elements(one.dim, one.tile, extents[one.dim.index()])
     }
 
     /// Elements of the tiles inside of each loop; `None` where a loop inside has several.
-    fn inside(&self, loops: &[Loop], extents: &[usize; MAX_DIMS]) -> Vec<Option<usize>> {
+    fn inside(&self, loops: &[ProgramLoop], extents: &[usize; MAX_DIMS]) -> Vec<Option<usize>> {
         let mut inside = vec![Some(1); loops.len()];
         for (at, one) in loops.iter().enumerate().rev() {
             let step = self.step(*one, extents);
@@ -86,16 +86,16 @@ impl TileSteps {
     }
 }
 
-/// Loop of a program.
+/// ProgramLoop of a program.
 #[derive(Clone, Copy, Debug)]
-struct Loop {
+struct ProgramLoop {
     dim: Dim,
     tile: Tile,
     /// Index of the loop around it.
     around: Option<usize>,
 }
 
-impl Loop {
+impl ProgramLoop {
     /// All loops, each behind those around it; `None` if an instruction is made for its tiles, or goes from tile to
     /// tile in order.
     fn all(program: &Program) -> Option<Vec<Self>> {
@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn loops_inside_count_with_the_longest_of_them() -> Result<(), Error> {
         let mut code = ProgramBuilder::new();
-        let (rows, columns) = (code.dim(), code.dim());
+        let rows = code.dim();
+        let columns = code.dim();
         let x = code.operand(IeeeFp32, Access::Read, [rows, columns]);
         let y = code.operand(IeeeFp32, Access::Write, [rows, columns]);
         code.each_parallel(rows, 4, |code| {
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn instructions_made_for_their_tiles_keep_them() -> Result<(), Error> {
         let mut code = ProgramBuilder::new();
-        let (i, j, k) = (code.dim(), code.dim(), code.dim());
+        let [i, j, k] = [0; 3].map(|_| code.dim());
         let a = code.operand(IeeeFp32, Access::Read, [i, k]);
         let b = code.operand(IeeeFp32, Access::Read, [k, j]);
         let c = code.operand(IeeeFp32, Access::Write, [i, j]);
