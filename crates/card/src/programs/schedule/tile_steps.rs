@@ -46,7 +46,8 @@ impl TileSteps {
             let extent = extents[dim.index()];
             let over = || (0..loops.len()).filter(|&at| loops[at].dim == dim);
             let Some(first) = over().next().map(|at| loops[at]) else { continue };
-            let is_alike = over().all(|at| loops[at].tile == first.tile);
+            // The order of a sum is to depend on what is summed, not on how many sums there are.
+            let is_alike = over().all(|at| loops[at].tile == first.tile && loops[at].is_parallel);
             let others =
                 |at: usize| Some(inside[at]?.saturating_mul(self.around(loops, extents, at)));
             let largest = over().map(others).try_fold(1, |all, one| Some(one?.max(all)));
@@ -91,6 +92,7 @@ impl TileSteps {
 struct ProgramLoop {
     dim: Dim,
     tile: Tile,
+    is_parallel: bool,
     /// Index of the loop around it.
     around: Option<usize>,
 }
@@ -103,10 +105,10 @@ impl ProgramLoop {
         let mut open = Vec::new();
         for instruction in program.instructions() {
             match *instruction {
-                Instruction::Begin { dim, tile, .. } => {
+                Instruction::Begin { dim, tile, is_parallel } => {
                     let around = open.last().copied();
                     open.push(loops.len());
-                    loops.push(Self { dim, tile, around });
+                    loops.push(Self { dim, tile, is_parallel, around });
                 }
                 Instruction::End => _ = open.pop(),
                 Instruction::Dot { .. }
@@ -210,8 +212,8 @@ mod tests {
         });
         let program = code.build()?;
         assert_eq!(steps(&program, &[10_000, 8]), [312, 8]);
-        assert_eq!(steps(&program, &[10_000, 400]), [20, 400]);
-        assert_eq!(steps(&program, &[10_000, 5_000]), [4, 2048], "its columns are several tiles");
+        assert_eq!(steps(&program, &[10_000, 400]), [4, 128], "its columns are several tiles");
+        assert_eq!(steps(&program, &[3, 400]), [3, 128], "sums go as they do among more rows");
         Ok(())
     }
 
