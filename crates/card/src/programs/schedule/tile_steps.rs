@@ -87,7 +87,7 @@ impl TileSteps {
     }
 }
 
-/// ProgramLoop of a program.
+/// Loop of a program.
 #[derive(Clone, Copy, Debug)]
 struct ProgramLoop {
     dim: Dim,
